@@ -119,7 +119,7 @@ impl View for Nothing {
         0
     }
 
-    fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+    fn queue_len(&self, _: PoolId) -> usize {
         0
     }
 

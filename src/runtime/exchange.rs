@@ -1,6 +1,5 @@
 //! One queue between workers, as its users find it: for `forebay calibrate`, which measures what they cost one another.
 
-use super::priority::UrgentCount;
 use super::queues::{NextShards, Queues};
 use crate::sched::WorkerId;
 
@@ -19,7 +18,7 @@ pub(crate) struct User<'e> {
 impl Exchange {
     /// A queue between this many workers, with room for more jobs than they put there at once.
     pub(crate) fn new(workers: usize) -> Exchange {
-        Exchange { queues: Queues::new(1, UrgentCount::new(1), 1, workers, 4 * workers) }
+        Exchange { queues: Queues::new(1, workers, 4 * workers) }
     }
 
     /// The side of `worker`.
@@ -31,11 +30,11 @@ impl Exchange {
 impl User<'_> {
     /// Puts a job into the queue; false if there was no room.
     pub(crate) fn push(&self, job: u64) -> bool {
-        self.queues.push(0, 0, self.worker, job).is_ok()
+        self.queues.push(0, self.worker, job).is_ok()
     }
 
     /// Takes a job out of the queue, if one is there.
     pub(crate) fn pop(&mut self) -> Option<u64> {
-        self.queues.pop(0, 0, &mut self.next)
+        self.queues.pop(0, &mut self.next)
     }
 }

@@ -6,11 +6,10 @@
 #[cfg(feature = "cli")]
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
-mod deques;
+mod deque;
 #[cfg(feature = "cli")]
 pub(crate) mod exchange;
 pub(crate) mod notice;
-mod priority;
 mod queues;
 mod rest;
 mod sleep;
@@ -19,16 +18,15 @@ mod worker;
 mod world;
 
 pub use crate::sched::Wait;
-pub use deques::Deques;
+pub use deque::Deque;
 pub use thread::{AbortOnPanic, Started, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
-use deques::Stealers;
+use deque::Thieves;
 use notice::{Flag, Looks};
-use priority::UrgentCount;
 use queues::Queues;
 use sleep::idle::Idle;
 use sleep::readiness::Descriptors;
@@ -44,8 +42,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
-    urgent: UrgentCount,
-    stealers: Box<[Stealers<J>]>,
+    thieves: Box<[Thieves<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// For each worker, whether it is asked to step aside; lowered when the worker takes its next job.
     flags: Box<[Flag]>,
@@ -71,14 +68,14 @@ const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
     /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose readiness wakes
-    /// workers, as many for each: those of worker 0 first, then those of worker 1, and so on; `queue_capacity` bounds the
-    /// jobs in the queues of all pools together.
+    /// workers, as many for each: those of worker 0 first, then those of worker 1, and so on. Under a policy that receives
+    /// nothing there are none. `queue_capacity` bounds the jobs in all queues together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
     ///
     /// # Panics
-    /// If the workers do not have as many descriptors each, at least one.
+    /// If the workers do not have as many descriptors each, at least one where they receive.
     pub fn new(
         policy: Policy,
         wait: Wait,
@@ -86,41 +83,21 @@ impl<J: Send> Shared<J> {
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let workers = policy.topology().workers();
-        assert!(
-            !ingress.is_empty() && ingress.len().is_multiple_of(workers),
-            "every worker of a server has an ingress"
-        );
-        Shared::with_levels(policy, wait, 1, ingress, queue_capacity)
-    }
-
-    /// As [`Shared::new`], with `levels` priority levels; `queue_capacity` bounds the jobs in the queues of all pools
-    /// and levels together. Under a policy that receives nothing `ingress` may be empty.
-    ///
-    /// # Errors
-    /// When the kernel has no more descriptors for readiness queues.
-    pub fn with_levels(
-        policy: Policy,
-        wait: Wait,
-        levels: usize,
-        ingress: &[RawFd],
-        queue_capacity: usize,
-    ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let urgent = UrgentCount::new(levels);
-        let workers = policy.topology().workers();
-        let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity);
+        assert!(ingress.len().is_multiple_of(workers), "every worker has as many descriptors");
+        assert!(!ingress.is_empty() || !policy.receives_own(0), "every worker of a server has an ingress");
+        let queues = Queues::new(policy.queues(), workers, queue_capacity);
         let (descriptors, polls) = Descriptors::new(workers, ingress)?;
         let idle = Arc::new(Idle::new(&policy, policy.queues(), descriptors));
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), levels, urgent.clone(), poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
             .collect();
         let shared = Shared {
             wait,
             queues,
-            urgent,
-            stealers: workers.iter().map(Worker::stealers).collect(),
+            thieves: workers.iter().map(Worker::thieves).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
@@ -159,7 +136,7 @@ impl<J: Send> Shared<J> {
     /// # Panics
     /// If `policy` is for another number of workers or of queues.
     pub fn switch(&self, policy: Policy) {
-        assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
+        assert_eq!(policy.topology().workers(), self.thieves.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
@@ -172,20 +149,20 @@ impl<J: Send> Shared<J> {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// How many jobs wait in the queue of each pool; exact when nothing moves.
+    /// How many jobs wait in each queue; exact when nothing moves.
     pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.lengths()
     }
 
     /// How many jobs wait in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
-        self.stealers.iter().map(Stealers::len)
+        self.thieves.iter().map(Thieves::len)
     }
 
-    /// Puts `job` into a level of the queue of `pool` and wakes no worker. `producer` is the worker that does so,
+    /// Puts `job` into queue number `queue` and wakes no worker. `producer` is the worker that does so,
     /// `None` on any other thread. Gives the job back when there is no room.
-    pub(crate) fn queue(&self, pool: PoolId, level: usize, producer: Option<WorkerId>, job: J) -> Result<(), J> {
-        self.queues.push(pool, level, producer.unwrap_or(queues::OUTSIDE), job)
+    pub(crate) fn queue(&self, queue: PoolId, producer: Option<WorkerId>, job: J) -> Result<(), J> {
+        self.queues.push(queue, producer.unwrap_or(queues::OUTSIDE), job)
     }
 
     /// Wakes a sleeper of `pool`, if there is one.
@@ -259,7 +236,7 @@ impl<J: Send> Shared<J> {
     /// The most workers that spin at once: half of them, at least one. More would take from each other what little
     /// comes, and the processors from all other threads.
     fn spinners_max(&self) -> usize {
-        (self.stealers.len() / 2).max(1)
+        (self.thieves.len() / 2).max(1)
     }
 
     fn set_busy(&self, worker: WorkerId, since: Option<Nanos>) {

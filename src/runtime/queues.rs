@@ -1,6 +1,5 @@
 //! The queues between workers, bounded together.
 
-use super::priority::UrgentCount;
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
 use crate::sched::sharing;
@@ -8,13 +7,10 @@ use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sharded queue for each priority level of each pool that there can be. The jobs in all of them together are
-/// bounded, so that however long the queues get, packets are left to receive fresh requests into.
+/// A sharded queue for each number that a policy may name. The jobs in all of them together are bounded, so that
+/// however long the queues get, packets are left to receive fresh requests into.
 pub(super) struct Queues<J> {
-    /// All queues by pool: the levels of pool 0, the levels of pool 1, and so on.
     queues: Box<[Sharded<J>]>,
-    levels: usize,
-    urgent: UrgentCount,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
     /// The number of jobs that each worker has put here; the last entry counts all other threads together.
@@ -29,29 +25,26 @@ pub(super) struct NextShards(Box<[usize]>);
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
-    /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of
-    /// them.
-    pub(super) fn new(pools: usize, urgent: UrgentCount, levels: usize, workers: usize, capacity: usize) -> Queues<J> {
+    /// This many queues; `capacity` bounds the jobs in all of them.
+    pub(super) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
-        let queues = (0..pools * levels).map(queue).collect();
+        let queues = (0..queues).map(queue).collect();
         let turns = (0..=workers).map(|_| CachePadded::default()).collect();
-        Queues { queues, levels, urgent, count: CachePadded::default(), capacity, turns }
+        Queues { queues, count: CachePadded::default(), capacity, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a level of the queue of `pool`. Gives it back when there
-    /// is no room.
-    pub(super) fn push(&self, pool: PoolId, level: usize, producer: WorkerId, job: J) -> Result<(), J> {
-        self.urgent.put(level);
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back when there is no room.
+    pub(super) fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
-            let queue = &self.levels(pool)[level];
+            let queue = &self.queues[pool];
             queue.push(self.shards(queue, producer), job)
         } else {
             Err(job)
         };
         if pushed.is_err() {
-            self.taken(level);
+            self.taken();
         }
         pushed
     }
@@ -61,24 +54,22 @@ impl<J> Queues<J> {
         NextShards(vec![worker; self.queues.len()].into())
     }
 
-    /// Takes a job from a level of the queue of `pool`.
-    pub(super) fn pop(&self, pool: PoolId, level: usize, next: &mut NextShards) -> Option<J> {
-        let queue = pool * self.levels + level;
-        let job = self.queues[queue].pop(next.0[queue])?;
-        next.0[queue] = next.0[queue].wrapping_add(1);
-        self.taken(level);
+    /// Takes a job from the queue of `pool`.
+    pub(super) fn pop(&self, pool: PoolId, next: &mut NextShards) -> Option<J> {
+        let job = self.queues[pool].pop(next.0[pool])?;
+        next.0[pool] = next.0[pool].wrapping_add(1);
+        self.taken();
         Some(job)
     }
 
     /// Takes a job from any queue.
     pub(super) fn pop_any(&self) -> Option<J> {
-        let any = |(number, queue): (usize, &Sharded<J>)| queue.pop(0).inspect(|_| self.taken(number % self.levels));
-        self.queues.iter().enumerate().find_map(any)
+        self.queues.iter().find_map(|queue| queue.pop(0)).inspect(|_| self.taken())
     }
 
     /// Whether nothing waits for `pool`; exact when nothing moves.
     pub(super) fn is_empty(&self, pool: PoolId) -> bool {
-        self.levels(pool).iter().all(Sharded::is_empty)
+        self.queues[pool].is_empty()
     }
 
     /// How many jobs wait in all queues together; exact when nothing moves.
@@ -91,14 +82,14 @@ impl<J> Queues<J> {
         self.count() >= self.capacity.div_ceil(2)
     }
 
-    /// How many jobs wait for `pool` in levels up to `level`; exact when nothing moves.
-    pub(super) fn len_up_to(&self, pool: PoolId, level: usize) -> usize {
-        self.levels(pool)[..=level].iter().map(Sharded::len).sum()
+    /// How many jobs wait for `pool`; exact when nothing moves.
+    pub(super) fn len(&self, pool: PoolId) -> usize {
+        self.queues[pool].len()
     }
 
-    /// How many jobs wait for each pool; exact when nothing moves.
+    /// How many jobs wait in each queue; exact when nothing moves.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.queues.chunks(self.levels).map(|levels| levels.iter().map(Sharded::len).sum())
+        self.queues.iter().map(Sharded::len)
     }
 
     /// The two shards of `queue` of which the shorter one takes the next job of `producer`.
@@ -111,14 +102,9 @@ impl<J> Queues<J> {
         sharing::shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A job was taken from `level`, or was not put there after all.
-    fn taken(&self, level: usize) {
+    /// A job was taken, or was not put anywhere after all.
+    fn taken(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
-        self.urgent.taken(level);
-    }
-
-    fn levels(&self, pool: PoolId) -> &[Sharded<J>] {
-        &self.queues[pool * self.levels..][..self.levels]
     }
 }
 
@@ -127,50 +113,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_that_of_all_pools_and_levels_together() {
-        let queues = Queues::new(8, UrgentCount::new(2), 2, 4, 3);
+    fn the_bound_is_that_of_all_queues_together() {
+        let queues = Queues::new(8, 4, 3);
         let mut next = queues.next_shards(0);
-        assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
+        assert_eq!(queues.push(1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
-        assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
+        assert_eq!(queues.push(7, 0, 11), Ok(()));
         assert!(queues.are_half_full());
-        assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
-        assert_eq!(queues.push(3, 0, 0, 13), Err(13));
-        assert_eq!(queues.push(0, 1, 0, 13), Err(13));
-        assert_eq!(queues.pop(7, 0, &mut next), Some(11));
-        assert_eq!(queues.push(3, 1, 0, 14), Ok(()));
-        assert_eq!(queues.lengths().collect::<Vec<_>>(), [2, 0, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(queues.push(0, 1, 12), Ok(()));
+        assert_eq!(queues.push(3, 0, 13), Err(13));
+        assert_eq!(queues.push(1, 0, 13), Err(13));
+        assert_eq!(queues.pop(7, &mut next), Some(11));
+        assert_eq!(queues.push(3, 0, 14), Ok(()));
+        assert_eq!(queues.lengths().collect::<Vec<_>>(), [1, 1, 0, 1, 0, 0, 0, 0]);
         let mut left: Vec<i32> = std::iter::from_fn(|| queues.pop_any()).collect();
         left.sort_unstable();
         assert_eq!(left, [10, 12, 14]);
-        assert_eq!(queues.pop(0, 0, &mut next), None);
+        assert_eq!(queues.pop(0, &mut next), None);
         assert_eq!(queues.count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn levels_and_pools_are_kept_apart() {
-        let queues = Queues::new(2, UrgentCount::new(3), 3, 1, 8);
+    fn queues_are_kept_apart() {
+        let queues = Queues::new(3, 1, 8);
         let mut next = queues.next_shards(0);
-        assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
-        assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
-        assert_eq!([0, 1, 2].map(|level| queues.len_up_to(1, level)), [1, 1, 2]);
-        assert_eq!((queues.pop(1, 1, &mut next), queues.pop(0, 2, &mut next)), (None, None));
-        assert_eq!((queues.pop(1, 2, &mut next), queues.pop(1, 0, &mut next)), (Some('c'), Some('a')));
-        assert!(queues.is_empty(1));
+        assert_eq!((queues.push(2, 0, 'c'), queues.push(1, 0, 'a')), (Ok(()), Ok(())));
+        assert_eq!([0, 1, 2].map(|queue| queues.is_empty(queue)), [true, false, false]);
+        assert_eq!([0, 1, 2].map(|queue| queues.len(queue)), [0, 1, 1]);
+        assert_eq!([0, 1, 2].map(|queue| queues.pop(queue, &mut next)), [None, Some('a'), Some('c')]);
+        assert!(queues.is_empty(1) && queues.is_empty(2));
     }
 
     #[test]
     fn one_worker_serves_all_shards_of_each_queue_equally() {
         const EACH: usize = 30;
         let (workers, shards) = (2 * WORKERS_PER_SHARD, 2);
-        let queues = Queues::new(2, UrgentCount::new(1), 1, workers, 10 * EACH);
+        let queues = Queues::new(2, workers, 10 * EACH);
         let mut next = queues.next_shards(1);
         for job in 0..EACH {
-            assert_eq!((queues.push(0, 0, 0, job), queues.push(1, 0, 1, job)), (Ok(()), Ok(())));
+            assert_eq!((queues.push(0, 0, job), queues.push(1, 1, job)), (Ok(()), Ok(())));
         }
         // In turn out of two queues: the way through one is not the way through the other.
         for taken in 0..EACH {
-            let jobs = [0, 1].map(|pool| queues.pop(pool, 0, &mut next).expect("as many as were put"));
+            let jobs = [0, 1].map(|pool| queues.pop(pool, &mut next).expect("as many as were put"));
             assert!(jobs.iter().all(|job| job.abs_diff(taken) < shards), "{jobs:?} after {taken}");
         }
     }

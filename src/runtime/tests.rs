@@ -69,7 +69,7 @@ impl Engine for Toy<'_> {
     }
 
     fn describe(&self, (_, moved): &(u8, bool)) -> Description {
-        Description { level: 0, class: None, continuation: *moved, attained: Nanos::ZERO }
+        Description { class: None, continuation: *moved, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, _: (u8, bool), _: Discarded) {

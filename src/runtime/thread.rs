@@ -1,8 +1,7 @@
 //! A worker before its thread runs, and the guard of that thread.
 
 use super::Shared;
-use super::deques::{Deques, Stealers};
-use super::priority::UrgentCount;
+use super::deque::{Deque, Thieves};
 use super::worker::Loop;
 use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
@@ -11,12 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::{process, thread};
 
-/// A worker before its thread runs: its deques, its `Poll`, its place in the policy.
+/// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
 pub struct Worker<J> {
     id: WorkerId,
     policy: Arc<Policy>,
-    deques: Deques<J>,
-    levels: usize,
+    deque: Deque<J>,
     poll: Poll,
 }
 
@@ -24,8 +22,7 @@ pub struct Worker<J> {
 pub struct Started<J> {
     id: WorkerId,
     policy: Arc<Policy>,
-    deques: Rc<Deques<J>>,
-    levels: usize,
+    deque: Rc<Deque<J>>,
     poll: Poll,
 }
 
@@ -35,13 +32,13 @@ pub struct Started<J> {
 pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, levels: usize, urgent: UrgentCount, poll: Poll) -> Worker<J> {
-        let deques = Deques::new(levels, urgent);
-        Worker { id, policy, deques, levels, poll }
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
+        let deque = Deque::new(policy.newest_first());
+        Worker { id, policy, deque, poll }
     }
 
-    pub(super) fn stealers(&self) -> Stealers<J> {
-        self.deques.stealers()
+    pub(super) fn thieves(&self) -> Thieves<J> {
+        self.deque.thieves()
     }
 
     /// The worker's number.
@@ -57,17 +54,17 @@ impl<J: Send> Worker<J> {
         self.on_thread().run(shared, engine);
     }
 
-    /// The worker on the calling thread, for an engine whose jobs put jobs into the worker's own deques.
+    /// The worker on the calling thread, for an engine whose jobs put jobs into the worker's own deque.
     pub fn on_thread(self) -> Started<J> {
-        let Worker { id, policy, deques, levels, poll } = self;
-        Started { id, policy, deques: Rc::new(deques), levels, poll }
+        let Worker { id, policy, deque, poll } = self;
+        Started { id, policy, deque: Rc::new(deque), poll }
     }
 }
 
 impl<J: Send> Started<J> {
-    /// The worker's own deques.
-    pub fn deques(&self) -> &Rc<Deques<J>> {
-        &self.deques
+    /// The worker's own deque.
+    pub fn deque(&self) -> &Rc<Deque<J>> {
+        &self.deque
     }
 
     /// Works on this thread until [`Shared::stop`], as [`Worker::run`] does.
@@ -75,7 +72,7 @@ impl<J: Send> Started<J> {
     /// # Panics
     /// As [`Worker::run`].
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
-        Loop::new(self.id, self.policy, self.deques, self.levels, self.poll, shared).run(engine);
+        Loop::new(self.id, self.policy, self.deque, self.poll, shared).run(engine);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A worker on its thread: carries out its turn step by step, and sleeps when there is nothing to do.
 
 use super::Shared;
-use super::deques::Deques;
+use super::deque::Deque;
 use super::world::ThreadWorld;
 use crate::sched::turn::{Boundary, Did, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
@@ -32,14 +32,13 @@ impl<'s, J: Send> Loop<'s, J> {
     pub(super) fn new(
         worker: WorkerId,
         policy: Arc<Policy>,
-        deques: Rc<Deques<J>>,
-        levels: usize,
+        deque: Rc<Deque<J>>,
         poll: Poll,
         shared: &'s Shared<J>,
     ) -> Loop<'s, J> {
         Loop {
-            turn: Turn::new(worker, policy.topology(), levels, RECEIVED_MAX),
-            world: ThreadWorld::new(worker, shared, deques),
+            turn: Turn::new(worker, policy.topology(), RECEIVED_MAX),
+            world: ThreadWorld::new(worker, shared, deque),
             policy,
             epoch: None,
             poll,
@@ -129,7 +128,7 @@ mod tests {
         }
 
         fn describe(&self, _: &u8) -> Description {
-            Description { level: 0, class: None, continuation: false, attained: Nanos::ZERO }
+            Description { class: None, continuation: false, attained: Nanos::ZERO }
         }
 
         fn discard(&mut self, _: u8, _: Discarded) {}
@@ -138,7 +137,7 @@ mod tests {
 
         fn boundary(&mut self, boundary: Boundary) {
             if matches!(boundary, Boundary::Tried { step: Step::Idle { .. }, .. }) && !self.shared.is_stopping() {
-                assert_eq!(self.shared.queues.push(0, 1, 0, 7), Ok(()));
+                assert_eq!(self.shared.queues.push(1, 0, 7), Ok(()));
                 self.shared.stop();
             }
         }
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_put_before_a_stop_is_done_whenever_both_come() {
         let policy = rows::tasks(&Topology::new(&[1]), Nanos::MAX);
-        let (shared, workers) = Shared::with_levels(policy, Wait::Park, 2, &[], 8).expect("readiness queues");
+        let (shared, workers) = Shared::new(policy, Wait::Park, &[], 8).expect("readiness queues");
         let mut late = Late { shared: &shared, done: Vec::new() };
         workers.into_iter().for_each(|worker| worker.run(&shared, &mut late));
         assert_eq!(late.done, [7]);

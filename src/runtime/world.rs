@@ -1,7 +1,7 @@
 //! The world of a worker that is a thread: what its turn decides is carried out at once.
 
 use super::Shared;
-use super::deques::Deques;
+use super::deque::Deque;
 use super::notice;
 use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
@@ -19,7 +19,7 @@ const HEARTBEAT: Nanos = Nanos::from_millis(1);
 pub(super) struct ThreadWorld<'s, J> {
     id: WorkerId,
     pub(super) shared: &'s Shared<J>,
-    pub(super) deques: Rc<Deques<J>>,
+    pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
     next_shards: NextShards,
     /// Whether the worker counts in `Shared::spinning`.
@@ -29,9 +29,9 @@ pub(super) struct ThreadWorld<'s, J> {
 }
 
 impl<'s, J: Send> ThreadWorld<'s, J> {
-    pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deques: Rc<Deques<J>>) -> ThreadWorld<'s, J> {
+    pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deque: Rc<Deque<J>>) -> ThreadWorld<'s, J> {
         let next_shards = shared.queues.next_shards(id);
-        ThreadWorld { id, shared, deques, sleeper: Sleeper::new(id), next_shards, spins: false, idle_at: Nanos::ZERO }
+        ThreadWorld { id, shared, deque, sleeper: Sleeper::new(id), next_shards, spins: false, idle_at: Nanos::ZERO }
     }
 
     /// Whether the worker may spin: search again and again instead of sleeping.
@@ -64,11 +64,11 @@ impl<J> View for ThreadWorld<'_, J> {
     }
 
     fn backlog(&self, worker: WorkerId) -> usize {
-        self.shared.stealers[worker].len()
+        self.shared.thieves[worker].len()
     }
 
-    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize {
-        self.shared.queues.len_up_to(pool, level)
+    fn queue_len(&self, pool: PoolId) -> usize {
+        self.shared.queues.len(pool)
     }
 
     fn queue_is_empty(&self, pool: PoolId) -> bool {
@@ -85,7 +85,7 @@ impl<J> View for ThreadWorld<'_, J> {
 
     fn next_socket(&self) -> WorkerId {
         // Ordering: relaxed, a counter that guards nothing.
-        self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.stealers.len()
+        self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.thieves.len()
     }
 }
 
@@ -108,49 +108,44 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         self.shared.is_accepting()
     }
 
-    fn pop(&mut self, level: usize) -> Option<J> {
-        self.deques.pop(level)
+    fn pop(&mut self) -> Option<J> {
+        self.deque.pop()
     }
 
-    fn push(&mut self, level: usize, job: J) {
-        self.deques.push(level, job);
+    fn push(&mut self, job: J) {
+        self.deque.push(job);
     }
 
-    fn len(&self, level: usize) -> usize {
-        self.deques.level_len(level)
-    }
-
-    fn len_up_to(&self, level: usize) -> usize {
-        self.deques.len_up_to(level)
+    fn len(&self) -> usize {
+        self.deque.len()
     }
 
     fn is_empty(&self) -> bool {
-        self.deques.is_empty()
+        self.deque.is_empty()
     }
 
-    fn any_urgent(&self) -> bool {
-        self.shared.urgent.any()
-    }
-
-    fn steal(&mut self, victim: WorkerId, level: usize) -> Stolen<J> {
-        let before = self.deques.level_len(level);
-        // Concurrent thieves begin at different deques of their victim.
-        match self.shared.stealers[victim].steal(level, &self.deques) {
+    fn steal(&mut self, victim: WorkerId) -> Stolen<J> {
+        let thieves = &self.shared.thieves[victim];
+        if victim == self.id {
+            return thieves.oldest().map_or(Stolen::Empty, |job| Stolen::Some(job, 0));
+        }
+        let before = self.deque.len();
+        match thieves.steal(&self.deque) {
             Steal::Success(job) => {
                 self.sleeper.has_unannounced();
-                Stolen::Some(job, self.deques.level_len(level).saturating_sub(before))
+                Stolen::Some(job, self.deque.len().saturating_sub(before))
             }
             Steal::Empty => Stolen::Empty,
             Steal::Retry => Stolen::Contended,
         }
     }
 
-    fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<J> {
-        self.shared.queues.pop(pool, level, &mut self.next_shards)
+    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
+        self.shared.queues.pop(pool, &mut self.next_shards)
     }
 
-    fn push_queue(&mut self, pool: PoolId, level: usize, job: J) -> Result<(), J> {
-        self.shared.queues.push(pool, level, self.id, job)
+    fn push_queue(&mut self, pool: PoolId, job: J) -> Result<(), J> {
+        self.shared.queues.push(pool, self.id, job)
     }
 
     fn received(&mut self, _: WorkerId, datagrams: usize) {

@@ -14,7 +14,7 @@ pub enum Step {
     Receive(WorkerId),
     /// Ask in which of the watched sockets something waits ([`Local::expect`](super::Local::expect)).
     Look,
-    /// Steal half of the jobs in the deque of this worker.
+    /// Steal half of the jobs in the deque of this worker; the oldest, if the deque is the own one.
     Steal(WorkerId),
     /// There is nothing to do.
     Idle {
@@ -44,8 +44,8 @@ pub enum Event {
         /// Jobs that wait in the deque of the worker that received it.
         backlog: usize,
     },
-    /// A continuation moves to this pool.
-    Hopped(PoolId),
+    /// A continuation of this class moves to this pool.
+    Hopped(PoolId, Option<u8>),
     /// A job stepped aside.
     Yielded(Running),
 }
@@ -125,9 +125,9 @@ pub trait View {
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
     /// How many jobs wait in the deques of this worker.
     fn backlog(&self, worker: WorkerId) -> usize;
-    /// Jobs in the queue of `pool` that are at least as urgent as `level`.
-    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize;
-    /// Whether no job of any level waits in the queue of `pool`.
+    /// Jobs in the queue of `pool`.
+    fn queue_len(&self, pool: PoolId) -> usize;
+    /// Whether no job waits in the queue of `pool`.
     fn queue_is_empty(&self, pool: PoolId) -> bool;
     /// How many jobs wait in all queues together.
     fn queued(&self) -> usize;

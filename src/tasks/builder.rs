@@ -1,7 +1,6 @@
 //! From names and sizes to running threads.
 
 use super::engine::TaskEngine;
-use super::options::PRIORITIES;
 use super::runtime::Runtime;
 use super::scheduler::Scheduler;
 use crate::runtime::{AbortOnPanic, Shared, Wait};
@@ -123,7 +122,7 @@ impl Builder {
         let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
         let topology = Topology::new(&sizes);
         let policy = rows::tasks(&topology, self.slice);
-        let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
+        let (shared, workers) = Shared::new(policy, self.wait, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
         // Dropped on an error, the runtime ends the threads that have begun.
         let runtime = Runtime::new(Arc::clone(&scheduler));
@@ -135,7 +134,7 @@ impl Builder {
                 let _guard = AbortOnPanic;
                 let id = worker.id();
                 let worker = worker.on_thread();
-                let mut engine = TaskEngine::new(Arc::clone(&scheduler), id, pool, worker.deques());
+                let mut engine = TaskEngine::new(Arc::clone(&scheduler), id, pool, worker.deque());
                 worker.run(&scheduler.shared, &mut engine);
             })?;
             runtime.add(thread);

@@ -3,7 +3,7 @@
 use super::current::Current;
 use super::job::Job;
 use super::scheduler::{Place, Scheduler};
-use crate::runtime::Deques;
+use crate::runtime::Deque;
 use crate::runtime::continuation::CancellationToken;
 use crate::sched::{PoolId, WorkerId};
 use std::cell::OnceCell;
@@ -19,7 +19,6 @@ thread_local! {
 pub(super) struct Context {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) place: Place,
-    pub(super) current: Current,
 }
 
 /// The worker that the calling thread is, if it is one; `None` also while the thread ends.
@@ -33,9 +32,9 @@ pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Context>> {
 }
 
 impl Context {
-    pub(super) fn new(scheduler: Arc<Scheduler>, worker: WorkerId, pool: PoolId, deques: Rc<Deques<Job>>) -> Context {
+    pub(super) fn new(scheduler: Arc<Scheduler>, worker: WorkerId, pool: PoolId, deque: Rc<Deque<Job>>) -> Context {
         let current = Current::new(Arc::clone(scheduler.tally(worker)));
-        Context { scheduler, place: Place { worker, pool, deques }, current }
+        Context { scheduler, place: Place { worker, pool, deque, current } }
     }
 
     /// Makes the calling thread this worker.
@@ -51,6 +50,6 @@ impl CancellationToken {
     /// The token of the task that runs on this thread, if it has one: the token that the task was spawned with, or else
     /// the token of the task that spawned it.
     pub fn current() -> Option<CancellationToken> {
-        current().and_then(|context| context.current.token())
+        current().and_then(|context| context.place.current.token())
     }
 }

@@ -3,6 +3,7 @@
 use super::counters::{End, Tally};
 use super::error::JoinError;
 use super::group::TaskGroup;
+use super::options::Priority;
 use crate::runtime::continuation::CancellationToken;
 use crossbeam_utils::CachePadded;
 use std::cell::RefCell;
@@ -14,9 +15,10 @@ pub(super) struct Current {
     membership: RefCell<Membership>,
 }
 
-/// The token and the group of a task, which its children inherit.
+/// The priority, the token and the group of a task, which its children inherit.
 #[derive(Clone, Default)]
 pub(super) struct Membership {
+    pub(super) priority: Priority,
     pub(super) token: Option<CancellationToken>,
     /// The group whose head the task is, or else the group of which it is a member.
     pub(super) group: Option<Arc<TaskGroup>>,
@@ -33,6 +35,10 @@ impl Current {
         let outer = self.membership.replace(task);
         let result = call();
         (result, self.membership.replace(outer))
+    }
+
+    pub(super) fn priority(&self) -> Priority {
+        self.membership.borrow().priority
     }
 
     pub(super) fn token(&self) -> Option<CancellationToken> {

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::job::{Job, Progress, Stage};
 use super::scheduler::Scheduler;
-use crate::runtime::Deques;
+use crate::runtime::Deque;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::Nanos;
@@ -19,14 +19,9 @@ pub(super) struct TaskEngine {
 }
 
 impl TaskEngine {
-    /// The engine of `worker`, which is the calling thread and whose own deques these are.
-    pub(super) fn new(
-        scheduler: Arc<Scheduler>,
-        worker: WorkerId,
-        pool: PoolId,
-        deques: &Rc<Deques<Job>>,
-    ) -> TaskEngine {
-        let context = Context::new(Arc::clone(&scheduler), worker, pool, Rc::clone(deques)).install();
+    /// The engine of `worker`, which is the calling thread and whose own deque this is.
+    pub(super) fn new(scheduler: Arc<Scheduler>, worker: WorkerId, pool: PoolId, deque: &Rc<Deque<Job>>) -> TaskEngine {
+        let context = Context::new(Arc::clone(&scheduler), worker, pool, Rc::clone(deque)).install();
         TaskEngine { scheduler, worker, pool, context }
     }
 }
@@ -40,7 +35,7 @@ impl Engine for TaskEngine {
 
     fn run(&mut self, job: Job, at_most: Nanos) -> Ran<Job> {
         let Job { task, priority, stage } = job;
-        match task.run(&self.context.current, stage, at_most) {
+        match task.run(&self.context.place.current, stage, at_most) {
             Progress::Over => Ran::Ended { ran: Nanos::ZERO },
             Progress::Paused { task, resume, ran } => {
                 Ran::Paused { job: Job { task, priority, stage: Stage::Running }, resume, ran }
@@ -49,14 +44,14 @@ impl Engine for TaskEngine {
     }
 
     fn describe(&self, job: &Job) -> Description {
-        Description { level: job.level(), class: None, continuation: job.stage != Stage::Fresh, attained: Nanos::ZERO }
+        Description { class: Some(job.priority as u8), continuation: job.stage != Stage::Fresh, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, job: Job, why: Discarded) {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
         // The queue of the pool that the task hops to is full: it goes on here. A task is never lost.
         job.task.set_pool(self.pool);
-        self.context.place.deques.push(job.level(), job);
+        self.context.place.deque.push(job);
     }
 
     fn requeued(&mut self, job: &mut Job, why: Requeued) {
@@ -68,7 +63,7 @@ impl Engine for TaskEngine {
         match boundary {
             Boundary::Turn => self.scheduler.end_if_done(),
             Boundary::Tried { step: Step::Queue(_), outcome: Outcome::Found, .. } => self.scheduler.took_from_queue(),
-            Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, jobs } => {
+            Boundary::Tried { step: Step::Steal(victim), outcome: Outcome::Found, jobs } if victim != self.worker => {
                 self.scheduler.tally(self.worker).stole(jobs as u64);
             }
             Boundary::Tried { .. } | Boundary::Pool(_) | Boundary::Looked(_) => {}

@@ -54,7 +54,7 @@ impl<T> JoinHandle<T> {
         if !task.outcome().is_ready()
             && let Some(context) =
                 context::current().filter(|context| context.scheduler.number == task.header().scheduler)
-            && !Arc::clone(&task).run_for_joiner(&context.current)
+            && !Arc::clone(&task).run_for_joiner(&context.place.current)
         {
             return Err(JoinError::WouldBlock);
         }

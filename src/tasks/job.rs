@@ -21,12 +21,6 @@ pub(super) struct Job {
 // Jobs are copied from place to place on the way.
 const _: () = assert!(size_of::<Job>() == 24);
 
-impl Job {
-    pub(super) fn level(&self) -> usize {
-        self.priority.level()
-    }
-}
-
 /// How far the task of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {

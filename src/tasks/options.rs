@@ -2,13 +2,17 @@
 
 use crate::runtime::continuation::CancellationToken;
 use crate::sched::PoolId;
+use crate::sched::policy::PRIORITIES;
 
-/// How urgent a task is. At every stage of a worker's search (its own deque, its pool's queue, the deques of other
-/// workers) the more urgent is strictly first: all stages are searched for high tasks before any is searched for normal
-/// ones.
+/// How urgent a task is. Each pool has a queue for each priority. A free worker looks into the queue of high tasks, its
+/// own deque, the queue of normal tasks, the deques of other workers, and the queue of background tasks, in this order.
 ///
-/// So that nothing starves, every 61st search begins elsewhere, with background and normal tasks in turn: each of them
-/// is served by at least one search in 122, however many more urgent tasks there are.
+/// A task that another spawns inherits its priority and waits in the deque of its worker, newest first. With another
+/// priority it waits in a queue. So a background task begins when nothing else waits, and then its children go before
+/// normal tasks in the queue.
+///
+/// So that nothing starves, every 61st search begins with a place of low rank: the background queue, the oldest task of
+/// the own deque and the queue of normal tasks take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {
@@ -21,20 +25,13 @@ pub enum Priority {
     Background,
 }
 
-/// Number of priorities.
-pub(super) const PRIORITIES: usize = 3;
+const _: () = assert!(Priority::Background as usize + 1 == PRIORITIES);
 
-impl Priority {
-    /// The priority level in the runtime's deques and queues.
-    pub(super) fn level(self) -> usize {
-        self as usize
-    }
-}
-
-/// How a task shall run; the default is normal priority, in the pool of the task that spawns it, or in the first pool.
+/// How a task shall run. The default is the priority, the pool and the token of the task that spawns it; from outside,
+/// normal priority in the first pool.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    pub(super) priority: Priority,
+    pub(super) priority: Option<Priority>,
     pub(super) pool: Option<PoolId>,
     pub(super) token: Option<CancellationToken>,
     pub(super) with_children: bool,
@@ -46,9 +43,9 @@ impl Options {
         Options::default()
     }
 
-    /// How urgent the task is. Children do not inherit it.
+    /// How urgent the task is. Without it a task has the priority of the task that spawns it.
     pub fn priority(mut self, priority: Priority) -> Options {
-        self.priority = priority;
+        self.priority = Some(priority);
         self
     }
 

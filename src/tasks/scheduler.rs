@@ -1,9 +1,11 @@
 //! The state that all workers of a runtime and all submitters share: the ways in, the counters, and the way out.
 
 use super::counters::{Counters, End, PoolCounters, Tally};
+use super::current::Current;
 use super::job::Job;
 use super::lock;
-use crate::runtime::{Deques, Shared};
+use crate::runtime::{Deque, Shared};
+use crate::sched::policy::PRIORITIES;
 use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::rc::Rc;
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Tasks of one priority in its own deque up to which a worker puts further ones there; the surplus goes to the pool's
-/// queue, where every worker finds it. With what one steal brings a deque stays within its smallest buffer.
+/// Tasks in the deque of a worker from which on its tasks may only spawn more where they insist. With what one steal
+/// brings, a deque stays within its smallest buffer.
 const DEQUE_MAX: usize = 32;
 
 /// How long a submitter that waits for room in a queue waits for a notification before it looks again.
@@ -32,11 +34,12 @@ pub(super) struct Scheduler {
     room: Room,
 }
 
-/// Where a worker stands: it puts tasks of its own pool into its own deques.
+/// Where a worker stands.
 pub(super) struct Place {
     pub(super) worker: WorkerId,
     pub(super) pool: PoolId,
-    pub(super) deques: Rc<Deques<Job>>,
+    pub(super) deque: Rc<Deque<Job>>,
+    pub(super) current: Current,
 }
 
 /// Why a submission came to nothing.
@@ -82,7 +85,7 @@ impl Scheduler {
         let refusal = if place.is_none() && self.closed.load(Ordering::SeqCst) {
             Some(SubmitError::ShutDown)
         } else {
-            match self.offer(place, job, pool) {
+            match self.offer(place, job, pool, wait) {
                 Err(job) if wait => {
                     self.insist(place, job, pool);
                     None
@@ -101,21 +104,27 @@ impl Scheduler {
 
     /// Puts a job back that was taken or parked.
     pub(super) fn put_back(&self, place: Option<&Place>, job: Job, pool: PoolId) {
-        if let Err(job) = self.offer(place, job, pool) {
+        if let Err(job) = self.offer(place, job, pool, true) {
             self.insist(place, job, pool);
         }
         self.shared.wake_one(pool);
     }
 
-    /// Puts `job` into a bounded place, or gives it back if there is no room.
-    fn offer(&self, place: Option<&Place>, job: Job, pool: PoolId) -> Result<(), Job> {
-        let level = job.level();
+    /// Puts `job` into the deque of the calling worker, where the task that it runs has the same pool and priority, or
+    /// else into the queue for its priority. Gives it back where there is no room; a deque has room for who `insists`.
+    fn offer(&self, place: Option<&Place>, job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
         match place {
-            Some(place) if place.pool == pool && place.deques.level_len(level) < DEQUE_MAX => {
-                place.deques.push(level, job);
+            Some(place) if place.pool == pool && place.current.priority() == job.priority => {
+                if !insists && place.deque.len() >= DEQUE_MAX {
+                    return Err(job);
+                }
+                place.deque.push(job);
                 Ok(())
             }
-            _ => self.shared.queue(pool, level, place.map(|place| place.worker), job),
+            _ => {
+                let queue = pool * PRIORITIES + job.priority as usize;
+                self.shared.queue(queue, place.map(|place| place.worker), job)
+            }
         }
     }
 
@@ -123,10 +132,10 @@ impl Scheduler {
     #[cold]
     fn insist(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
         if let Some(place) = place {
-            place.deques.push(job.level(), job);
+            place.deque.push(job);
             return;
         }
-        while let Err(back) = self.offer(None, job, pool) {
+        while let Err(back) = self.offer(None, job, pool, true) {
             job = back;
             self.room.wait();
         }
@@ -181,9 +190,10 @@ impl Scheduler {
         let policy = self.shared.policy();
         let topology = policy.topology();
         let deques: Vec<usize> = self.shared.deque_lengths().collect();
-        let pools = self.shared.queue_lengths().zip(&self.pools).enumerate().map(|(pool, (queued, name))| {
+        let queues: Vec<usize> = self.shared.queue_lengths().collect();
+        let pools = queues.chunks(PRIORITIES).zip(&self.pools).enumerate().map(|(pool, (queues, name))| {
             let members = topology.members(pool);
-            let waiting = (queued + deques[members.clone()].iter().sum::<usize>()) as u64;
+            let waiting = queues.iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
             self.workers[members]
                 .iter()

@@ -5,7 +5,6 @@
 
 use super::builder::BuildError;
 use super::job::guarded;
-use super::options::PRIORITIES;
 use super::parallel::Chunks;
 use super::{JoinError, Priority, lock};
 use crate::runtime::{AbortOnPanic, Shared, Wait};
@@ -40,8 +39,7 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Scope<'env>) -> R) -> R
         return Err(BuildError::NoWorkers("scope".to_owned()).into());
     }
     let policy = rows::tasks(&Topology::new(&[workers]), Nanos::MAX);
-    let (shared, workers) =
-        Shared::with_levels(policy, Wait::Adaptive, PRIORITIES, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
+    let (shared, workers) = Shared::new(policy, Wait::Adaptive, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
     let scope = Scope { shared, panic: Mutex::new(None) };
     let result = thread::scope(|threads| {
         // Whatever way out is taken: without a stop the threads would be waited for without end. They stop when they
@@ -101,7 +99,7 @@ impl<'env> Scope<'env> {
     /// Spawns a task. If the queue is full the calling thread runs it.
     pub fn spawn_with(&self, priority: Priority, task: impl FnOnce() + Send + 'env) {
         let task = Task { work: Box::new(task), priority };
-        match self.shared.queue(0, priority.level(), None, task) {
+        match self.shared.queue(priority as usize, None, task) {
             Ok(()) => {
                 self.shared.wake_one(0);
             }
@@ -154,7 +152,7 @@ impl<'env> Engine for ScopeEngine<'_, 'env> {
     }
 
     fn describe(&self, task: &Task<'env>) -> Description {
-        Description { level: task.priority.level(), class: None, continuation: false, attained: Nanos::ZERO }
+        Description { class: Some(task.priority as u8), continuation: false, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, task: Task<'env>, _: Discarded) {

@@ -153,14 +153,15 @@ impl Spawner {
         if pool >= self.scheduler.pools.len() {
             return Err(pool);
         }
-        let Membership { token, group } =
-            context.map_or_else(Membership::default, |context| context.current.inherited());
+        let Membership { priority, token, group } =
+            context.map_or_else(Membership::default, |context| context.place.current.inherited());
         if let Some(group) = &group {
             group.enter();
         }
         let own = options.with_children.then(|| TaskGroup::new(group.clone()));
-        let membership = Membership { token: options.token.or(token), group: own.clone().or(group) };
-        Ok((Header { scheduler: self.scheduler.number, priority: options.priority, own }, membership, pool))
+        let priority = options.priority.unwrap_or(priority);
+        let membership = Membership { priority, token: options.token.or(token), group: own.clone().or(group) };
+        Ok((Header { scheduler: self.scheduler.number, priority, own }, membership, pool))
     }
 
     fn submit<R: Runnable + 'static>(

@@ -232,18 +232,18 @@ mod tests {
     // Which steps use a place that others use too, and which do not?
     #[test]
     fn what_others_may_use_is_held() {
-        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.push_queue(0, 0, 7), Ok(()));
+        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.push_queue(0, 7), Ok(()));
         assert_eq!(one_after_the_other("global", push), [0, 10]);
         let pop = |world: &mut VirtualWorld<u8>, _: &Policy| {
             if world.queue_is_empty(0) {
-                assert_eq!((world.push_queue(0, 0, 7), world.push_queue(0, 0, 7)), (Ok(()), Ok(())));
+                assert_eq!((world.push_queue(0, 7), world.push_queue(0, 7)), (Ok(()), Ok(())));
             }
-            assert_eq!(world.pop_queue(0, 0), Some(7));
+            assert_eq!(world.pop_queue(0), Some(7));
         };
         assert_eq!(one_after_the_other("global", pop), [0, 30], "two pushes and a pop are before it");
-        let pop_in_vain = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.pop_queue(0, 0), None);
+        let pop_in_vain = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.pop_queue(0), None);
         assert_eq!(one_after_the_other("global", pop_in_vain), [0, 0]);
-        let own = |world: &mut VirtualWorld<u8>, _: &Policy| world.push(0, 7);
+        let own = |world: &mut VirtualWorld<u8>, _: &Policy| world.push(7);
         assert_eq!(one_after_the_other("steal", own), [0, 0]);
 
         let receive = |datagrams| {

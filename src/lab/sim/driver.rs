@@ -58,7 +58,7 @@ impl<E: VirtualEngine> Driver<E> {
             world.me = worker;
             world.rest(Nanos::ZERO);
         }
-        let worker = |id| Worker { turn: Turn::new(id, topology, 1, 0), policy: Arc::clone(&policy), epoch: 0 };
+        let worker = |id| Worker { turn: Turn::new(id, topology, 0), policy: Arc::clone(&policy), epoch: 0 };
         let workers = (0..topology.workers()).map(worker).collect();
         Driver { policy, epoch: 0, workers, world, engine, busy: Nanos::ZERO, skips_vain: false }
     }

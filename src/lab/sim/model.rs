@@ -215,7 +215,7 @@ impl Engine for CostModel<'_> {
     fn describe(&self, job: &RequestId) -> Description {
         let request = self.requests.get(*job);
         let class = self.setup.classified.then_some(request.class);
-        Description { level: 0, class, continuation: request.continuation, attained: request.stay.service }
+        Description { class, continuation: request.continuation, attained: request.stay.service }
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {

@@ -204,7 +204,7 @@ impl<J> View for VirtualWorld<J> {
         self.deques[worker].len()
     }
 
-    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
+    fn queue_len(&self, pool: PoolId) -> usize {
         self.queues.len(pool)
     }
 
@@ -246,20 +246,16 @@ impl<J> World for VirtualWorld<J> {
         !self.abandoned
     }
 
-    fn pop(&mut self, _: usize) -> Option<J> {
+    fn pop(&mut self) -> Option<J> {
         self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1)
     }
 
-    fn push(&mut self, _: usize, job: J) {
+    fn push(&mut self, job: J) {
         self.in_deques += 1;
         self.deques[self.me].push_back(job);
     }
 
-    fn len(&self, _: usize) -> usize {
-        self.own().len()
-    }
-
-    fn len_up_to(&self, _: usize) -> usize {
+    fn len(&self) -> usize {
         self.own().len()
     }
 
@@ -267,11 +263,7 @@ impl<J> World for VirtualWorld<J> {
         self.own().is_empty()
     }
 
-    fn any_urgent(&self) -> bool {
-        true
-    }
-
-    fn steal(&mut self, victim: WorkerId, _: usize) -> Stolen<J> {
+    fn steal(&mut self, victim: WorkerId) -> Stolen<J> {
         let limit = steal_limit(self.deques[victim].len(), self.own().len());
         let Some(first) = self.deques[victim].pop_front() else { return Stolen::Empty };
         self.in_deques -= 1;
@@ -282,7 +274,7 @@ impl<J> World for VirtualWorld<J> {
         Stolen::Some(first, limit - 1)
     }
 
-    fn pop_queue(&mut self, pool: PoolId, _: usize) -> Option<J> {
+    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
         #[cfg(test)]
         if self.fault == Some(Fault::OrphansQueues)
             && (2..crate::sched::UNINTERRUPTED).contains(&pool)
@@ -295,7 +287,7 @@ impl<J> World for VirtualWorld<J> {
         Some(job)
     }
 
-    fn push_queue(&mut self, pool: PoolId, _: usize, job: J) -> Result<(), J> {
+    fn push_queue(&mut self, pool: PoolId, job: J) -> Result<(), J> {
         self.queues.push(pool, self.me, job)?;
         self.hold(Place::Queue(pool), 1);
         Ok(())

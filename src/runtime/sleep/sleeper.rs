@@ -119,8 +119,8 @@ impl Sleeper {
             self.watches = false;
         }
         if more {
-            let pool = policy.topology().pool_of(self.worker);
-            if self.unannounced { idle.wake_for(policy, pool) } else { idle.wake_more(policy, pool) }
+            let queue = policy.queues_of(policy.topology().pool_of(self.worker)).start;
+            if self.unannounced { idle.wake_for(policy, queue) } else { idle.wake_more(policy, queue) }
         }
         self.unannounced = false;
     }

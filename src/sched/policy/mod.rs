@@ -31,6 +31,9 @@ pub const QUEUES: usize = 2 * LIMITS_MAX + 2;
 /// The queue of jobs that are about to work uninterrupted and wait for a permit.
 pub const UNINTERRUPTED: PoolId = QUEUES - 1;
 
+/// Number of priorities of tasks. Each pool has a queue for each, the most urgent first.
+pub const PRIORITIES: usize = 3;
+
 /// The pool that receives.
 const INGRESS: PoolId = 0;
 
@@ -68,7 +71,7 @@ pub struct Order {
     /// The order of nearly all searches.
     pub usual: &'static [SearchPlace],
     /// The order of a rare search ([`Local::is_rare`]), so that nothing waits for ever behind what is usually looked at
-    /// first. It names the same places.
+    /// first. It names the same places, and may name more.
     pub rare: &'static [SearchPlace],
 }
 
@@ -110,6 +113,8 @@ pub enum Back {
     Queue,
     /// In the queue of its level.
     Levels,
+    /// In the queue of its pool for its priority, which is its class.
+    Priorities,
 }
 
 /// How long a request runs before the policy is asked, and what becomes of it then.
@@ -166,6 +171,11 @@ fn interrupted(level: usize) -> PoolId {
     (2 * level).saturating_sub(1)
 }
 
+/// The priority that `class` stands for.
+fn priority(class: Option<u8>) -> usize {
+    usize::from(class.unwrap_or_default())
+}
+
 impl Policy {
     /// First come, first served within each worker, of one pool: what the rows begin with.
     fn plain(workers: usize, order: &'static [SearchPlace]) -> Policy {
@@ -191,6 +201,7 @@ impl Policy {
         let pools = self.topology.pools();
         assert!(pools <= self.queues(), "there is a queue for each pool");
         let filled = match (&self.fresh, self.back) {
+            (_, Back::Priorities) => 0..self.queues(),
             (Fresh::ByLevel { .. }, _) | (_, Back::Levels) => 0..self.level_queues(),
             (Fresh::ByPool | Fresh::ByGroup(_), _) | (_, Back::Queue) => 0..pools,
             (Fresh::Queue | Fresh::OwnUpTo(_), _) => INGRESS..INGRESS + 1,
@@ -203,15 +214,28 @@ impl Policy {
             let order = self.order(pool);
             let covers = |one: &[SearchPlace], other: &[SearchPlace]| one.iter().all(|place| other.contains(place));
             assert!(order.usual.contains(&SearchPlace::Own), "what a policy before left in deques: {self:?}");
-            assert!(covers(order.usual, order.rare) && covers(order.rare, order.usual), "a rare search: {self:?}");
+            assert!(covers(order.usual, order.rare), "a rare search: {self:?}");
         }
         self
     }
 
     /// Number of queues that there must be: [`QUEUES`] for all policies of servers, of which each serves what another
-    /// left, and one for each pool of the library's, which is never switched.
+    /// left, and [`PRIORITIES`] for each pool of the library's, which is never switched.
     pub fn queues(&self) -> usize {
-        if self.switched { QUEUES } else { self.topology.pools() }
+        if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
+    }
+
+    /// The queues of `pool`.
+    pub fn queues_of(&self, pool: PoolId) -> Range<PoolId> {
+        match self.back {
+            Back::Priorities => PRIORITIES * pool..PRIORITIES * (pool + 1),
+            _ => pool..pool + 1,
+        }
+    }
+
+    /// Whether a worker takes the newest job of its own deque first.
+    pub fn newest_first(&self) -> bool {
+        self.back == Back::Priorities
     }
 
     /// Which worker belongs to which pool.
@@ -238,7 +262,7 @@ impl Policy {
         let Policy { topology, stuck_after, look_after, .. } = self;
         let walk = Walk { order, topology, threshold: *stuck_after, look_after: *look_after, queues };
         let step = local.next(&walk, now, view);
-        if !matches!(step, Step::Idle { .. }) {
+        if !self.switched || !matches!(step, Step::Idle { .. }) {
             return step;
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
@@ -255,15 +279,17 @@ impl Policy {
     pub fn place(&self, pool: PoolId, event: Event) -> Place {
         match event {
             Event::Arrived { class, backlog } => self.place_fresh(pool, class, backlog),
-            Event::Hopped(target) => match self.back {
+            Event::Hopped(target, class) => match self.back {
                 Back::Own => Place::Own,
                 Back::Queue => Place::Queue(target),
+                Back::Priorities => Place::Queue(target * PRIORITIES + priority(class)),
                 // Among the heaviest.
                 Back::Levels => Place::Queue(self.level_queues() - 1),
             },
             Event::Yielded(running) => match self.back {
                 Back::Own => Place::Own,
                 Back::Queue => Place::Queue(pool),
+                Back::Priorities => Place::Queue(pool * PRIORITIES + priority(running.class)),
                 Back::Levels => {
                     Place::Queue(interrupted(self.level_of(&running)) + usize::from(self.has_risen(&running)))
                 }
@@ -320,6 +346,7 @@ impl Policy {
         let serves = |pool: PoolId, place: &SearchPlace| match place {
             SearchPlace::Queue => pool == queue,
             SearchPlace::QueueOf(other) => *other == queue,
+            SearchPlace::QueueFor(priority) => pool * PRIORITIES + priority == queue,
             SearchPlace::Queues => queue < self.level_queues(),
             _ => false,
         };
@@ -327,8 +354,11 @@ impl Policy {
             || (0..self.topology.pools()).any(|pool| self.order(pool).usual.iter().any(|place| serves(pool, place)))
     }
 
-    /// The pools that serve the queue of `pool`, that pool itself first.
+    /// The pools that serve queue number `pool`, that pool itself first.
     pub fn servers_of(&self, pool: PoolId) -> Range<PoolId> {
+        if self.back == Back::Priorities {
+            return pool / PRIORITIES..pool / PRIORITIES + 1;
+        }
         let pools = self.topology.pools();
         if pool >= pools {
             return 0..1;

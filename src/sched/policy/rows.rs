@@ -120,8 +120,8 @@ pub const ROWS: &[Entry] = &[
 ];
 
 use SearchPlace::{
-    Lighter, LighterInNeed, Own, Queue, QueueOf, Queues, ReceiveAll, ReceiveBusy, ReceiveNext, ReceiveNoticed,
-    ReceiveOwn, ReceiveRest, Steal,
+    Lighter, LighterInNeed, Neglected, Own, Queue, QueueFor, QueueOf, Queues, ReceiveAll, ReceiveBusy, ReceiveNext,
+    ReceiveNoticed, ReceiveOwn, ReceiveRest, Steal,
 };
 
 /// Longest time between two looks for waiting requests, of all workers together, unscaled: what a request may wait for
@@ -344,18 +344,20 @@ pub fn in_order(policy: Policy) -> Policy {
     Policy { fresh: Fresh::ByLevel { in_order: true }, first: ORDER, rest: ORDER, ..policy }
 }
 
-/// The policy of the runtime as a library, which has no sockets: each pool takes from its own deques and its own queue,
-/// and its workers steal from one another. A task that has run for a slice gives way, at its checkpoints, to any waiting
-/// one that is at least as urgent. The threads keep a deque and a queue for each priority; this is the order within one.
+/// The policy of the runtime as a library, which has no sockets. Each pool has a queue for high tasks, one for normal and
+/// one for background tasks; what a task spawns stays in the deque of its worker. Workers of a pool steal from one
+/// another. A task that has run for a slice gives way, at its checkpoints, to any waiting one that is at least as urgent.
 pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
-    // A task that stepped aside goes behind everything in the queue: from its own deque it would come back at once. A
-    // rare search begins with the queue: tasks that spawn tasks for ever keep their deque full.
-    let order = Order { usual: &[Own, Queue, Steal], rare: &[Queue, Own, Steal] };
+    // A task that stepped aside goes behind what its queue holds: from its own deque it would come back at once.
+    let order = Order {
+        usual: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
+        rare: &[Neglected, QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
+    };
     let policy = Policy {
         topology: topology.clone(),
         first: order,
         rest: order,
-        back: Back::Queue,
+        back: Back::Priorities,
         limit: Limit::Stay { slice, then: Then::GiveWay },
         switched: false,
         ..Policy::plain(topology.workers(), order.usual)

@@ -1,6 +1,6 @@
 //! What a policy says of a running request: its level, how long it may run, and when it gives way.
 
-use super::{GiveWay, Limit, Policy, Then, interrupted};
+use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
 use crate::sched::{Patience, PoolId, Running, Verdict, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
@@ -90,7 +90,10 @@ impl Policy {
     pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
         match &self.limit {
             Limit::Attained { .. } => 0..interrupted(self.level_of(running)),
-            Limit::Stay { then: Then::GiveWay, .. } => running.pool..running.pool + 1,
+            Limit::Stay { then: Then::GiveWay, .. } => {
+                let first = running.pool * PRIORITIES;
+                first..first + priority(running.class) + 1
+            }
             _ => 0..0,
         }
     }

@@ -1,7 +1,7 @@
 //! One walk of a free worker through a search order.
 
 use super::super::{Noticed, Outcome, PoolId, Step, View, WorkerId};
-use super::Topology;
+use super::{PRIORITIES, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -14,6 +14,11 @@ pub enum SearchPlace {
     Queue,
     /// The queue of this number.
     QueueOf(PoolId),
+    /// The queue of the own pool for tasks of this priority ([`PRIORITIES`]).
+    QueueFor(usize),
+    /// For tasks: what other searches look at last. The background queue, the oldest job of the own deque and the queue
+    /// of normal tasks take turns.
+    Neglected,
     /// The queues from 0 on, as many as the policy says.
     Queues,
     /// The queues of lighter pools, the lightest first.
@@ -40,6 +45,9 @@ pub enum SearchPlace {
 
 /// To receive in vain from so many sockets takes no longer than to ask where something waits, and then to receive.
 const FEW_SOCKETS: usize = 2;
+
+/// One search in so many is rare. A prime, so that no regular pattern of jobs always meets it.
+const RARE: usize = 61;
 
 /// A worker's position in its search. What outlives a search only decides which worker the next one asks first.
 #[derive(Clone, Debug)]
@@ -140,10 +148,9 @@ impl Local {
         self.noticed = Noticed::default();
     }
 
-    /// Whether this search is rare, one in 61, and may go another way. A prime, so that it falls on every priority
-    /// level in turn.
+    /// Whether this search is rare, and may go another way.
     pub(super) fn is_rare(&self) -> bool {
-        self.rotation.is_multiple_of(61)
+        self.rotation.is_multiple_of(RARE)
     }
 
     pub(super) fn next(&mut self, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Step {
@@ -187,6 +194,12 @@ impl Local {
             SearchPlace::Own => self.once(Step::Own),
             SearchPlace::Queue => self.once(Step::Queue(self.pool)),
             SearchPlace::QueueOf(queue) => self.once(Step::Queue(queue)),
+            SearchPlace::QueueFor(priority) => self.once(Step::Queue(self.pool * PRIORITIES + priority)),
+            SearchPlace::Neglected => self.once(match self.rotation / RARE % 3 {
+                0 => Step::Queue(self.pool * PRIORITIES + 2),
+                1 => Step::Steal(me),
+                _ => Step::Queue(self.pool * PRIORITIES + 1),
+            }),
             SearchPlace::Queues => {
                 self.tried += 1;
                 (self.tried <= walk.queues).then(|| Step::Queue(self.tried - 1))
@@ -197,7 +210,7 @@ impl Local {
                 (queue < self.pool).then_some(Step::Queue(queue))
             }
             SearchPlace::LighterInNeed => {
-                let needs = |pool| view.queue_len_up_to(pool, 0) > topology.members(pool).len();
+                let needs = |pool| view.queue_len(pool) > topology.members(pool).len();
                 let queue = (self.tried..self.pool).find(|pool| needs(*pool))?;
                 self.tried = queue + 1;
                 Some(Step::Queue(queue))

@@ -19,7 +19,7 @@ impl View for Waiting {
         0
     }
 
-    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
+    fn queue_len(&self, pool: PoolId) -> usize {
         self.jobs[pool]
     }
 

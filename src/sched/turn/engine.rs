@@ -60,9 +60,7 @@ pub struct Received {
 /// What the turn knows of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The priority level of the job, 0 the most urgent. A received job has level 0.
-    pub level: usize,
-    /// The class of the request, where policies may know it.
+    /// The class of the request, where policies may know it; the priority of a task.
     pub class: Option<u8>,
     /// Whether the job has run before.
     pub continuation: bool,

@@ -6,7 +6,6 @@
 //! seen by others: a slice that was run is settled, and a job that leaves is put into a queue, by the next step.
 
 mod engine;
-mod levels;
 mod run;
 mod search;
 mod world;
@@ -16,18 +15,14 @@ pub use world::{Stolen, World};
 
 use super::{Event, Local, Looked, Policy, PoolId, Running, Topology, Watch, WorkerId};
 use crate::time::Nanos;
-use levels::LevelOrder;
 
 /// A worker's place between two steps.
 #[derive(Debug)]
 pub struct Turn<J> {
     search: Local,
-    levels: LevelOrder,
     hand: Hand<J>,
     /// The job at hand.
     running: Running,
-    /// The priority level of the job at hand.
-    level: usize,
     /// How long the job at hand may run on before the policy is asked.
     ask_after: Nanos,
     /// How closely the job at hand watches for fresh requests.
@@ -116,14 +111,12 @@ pub enum Did {
 }
 
 impl<J> Turn<J> {
-    /// The turn of `worker` in `topology`, with jobs of `levels` priority levels. The worker receives `batch` jobs at
-    /// once without allocating.
-    pub fn new(worker: WorkerId, topology: &Topology, levels: usize, batch: usize) -> Turn<J> {
+    /// The turn of `worker` in `topology`, which receives `batch` jobs at once without allocating.
+    pub fn new(worker: WorkerId, topology: &Topology, batch: usize) -> Turn<J> {
         let search = Local::new(worker, topology);
         let pool = search.pool();
         Turn {
             search,
-            levels: LevelOrder::new(levels),
             hand: Hand::Empty,
             running: Running {
                 worker,
@@ -134,7 +127,6 @@ impl<J> Turn<J> {
                 ran: Nanos::ZERO,
                 flagged: false,
             },
-            level: 0,
             ask_after: Nanos::MAX,
             watch: Watch::Never,
             shows_busy: true,

@@ -17,19 +17,19 @@ where
         let Actor { turn, policy, world, engine } = self;
         // A steal leaves a part of the victim's jobs behind, for which the victim has woken no other worker.
         let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
-        let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
+        let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| !world.queue_is_empty(queue));
+        let more = left || !world.is_empty() || queues_hold(world);
         world.begin_work(policy, more);
         if let Some(lighter) = turn.helped.take().filter(|lighter| !world.queue_is_empty(*lighter)) {
             // Several may have come at once, for which one worker was woken: this one.
             world.wake_for(policy, lighter);
         }
-        let Description { level, class, continuation, attained } = engine.describe(job);
+        let Description { class, continuation, attained } = engine.describe(job);
         if turn.shows_busy {
             // Within one search of the present time, which would be one more reading of the clock for each job.
             world.set_busy(Some(engine.now().max(world.recent()).minus(attained)));
         }
         world.lower_flag();
-        turn.level = level;
         turn.running = Running { class, continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running);
@@ -84,7 +84,7 @@ where
         };
         let wanted = self.is_wanted(waiting, verdict);
         let event = match verdict {
-            Verdict::Hop(target) => Event::Hopped(target),
+            Verdict::Hop(target) => Event::Hopped(target, self.turn.running.class),
             Verdict::Yield => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted if wanted => Event::Yielded(self.turn.running),
             Verdict::TakeTurns if self.has_others() => Event::Yielded(self.turn.running),
@@ -101,7 +101,7 @@ where
         };
         self.turn.search.expect(noticed.unwrap_or_default());
         self.turn.hand = Hand::Leaves(job, event);
-        Did::Leaves { hops: matches!(event, Event::Hopped(_)), looked }
+        Did::Leaves { hops: matches!(event, Event::Hopped(..)), looked }
     }
 
     fn keep(&mut self, job: J, looked: Option<Looked>) -> Did {
@@ -110,14 +110,14 @@ where
         Did::Kept { looked }
     }
 
-    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside; `noticed` is
+    /// Whether jobs wait that this worker would serve if the running job stepped aside; `noticed` is
     /// the number of sockets in which some do. Where there are more than it can serve, other workers are flagged too. A
     /// job that may run on leaves some to workers that are soon free.
     fn is_wanted(&mut self, noticed: usize, verdict: Verdict) -> bool {
         let Actor { turn, policy, world, engine } = self;
-        let (pool, level) = (turn.running.pool, turn.level);
-        let queued: usize = policy.goes_first(&turn.running).map(|queue| world.queue_len_up_to(queue, level)).sum();
-        let mut waiting = world.len_up_to(level) + noticed;
+        let pool = turn.running.pool;
+        let queued: usize = policy.goes_first(&turn.running).map(|queue| world.queue_len(queue)).sum();
+        let mut waiting = world.len() + noticed;
         if waiting > 0 && !world.any_asleep(pool) {
             let (now, worker) = (engine.now(), turn.worker());
             if verdict == Verdict::YieldIfWanted {
@@ -136,11 +136,11 @@ where
 
     /// Puts a job where the policy wants it; no room there ends it.
     pub(super) fn put(&mut self, mut job: J, event: Event) -> Did {
-        let why = if let Event::Hopped(target) = event { Requeued::Hopped(target) } else { Requeued::Yielded };
+        let why = if let Event::Hopped(target, _) = event { Requeued::Hopped(target) } else { Requeued::Yielded };
         let Actor { turn, policy, world, engine } = self;
         engine.requeued(&mut job, why);
         match policy.place(turn.running.pool, event) {
-            Place::Own => world.push(turn.level, job),
+            Place::Own => world.push(job),
             Place::Queue(target) => self.put_into(target, job),
         }
         self.left()
@@ -156,7 +156,7 @@ where
     }
 
     fn put_into(&mut self, queue: PoolId, job: J) {
-        match self.world.push_queue(queue, self.turn.level, job) {
+        match self.world.push_queue(queue, job) {
             Ok(()) => self.world.wake_for(self.policy, queue),
             Err(job) => self.engine.discard(job, Discarded::QueueFull),
         }
@@ -222,7 +222,7 @@ where
                 self.take_in(job, self.goes_on());
             }
             // Brief work stays where it is: what is spawned begins among the heaviest.
-            Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1)),
+            Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1, None)),
             Ready::Arrived(arrived) => {
                 let Actor { turn, policy, world, engine } = self;
                 arrive(policy, *world, *engine, turn.pool(), arrived);
@@ -239,22 +239,22 @@ where
     /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it in its own deque.
     fn take_in(&mut self, job: J, event: Event) {
         if let Err(job) = self.offer(job, event) {
-            self.world.push(self.turn.level, job);
+            self.world.push(job);
         }
     }
 
     /// Finds a bounded place for `job`, and wakes a worker that looks there, if one sleeps.
     fn offer(&mut self, job: J, event: Event) -> Result<(), J> {
         let Actor { turn, policy, world, .. } = self;
-        let (pool, level) = (turn.running.pool, turn.level);
+        let pool = turn.running.pool;
         let target = match policy.place(pool, event) {
-            Place::Own if world.len(level) < WOKEN_MAX => {
-                world.push(level, job);
+            Place::Own if world.len() < WOKEN_MAX => {
+                world.push(job);
                 pool
             }
             Place::Own => return Err(job),
             Place::Queue(target) => {
-                world.push_queue(target, level, job)?;
+                world.push_queue(target, job)?;
                 target
             }
         };

@@ -22,73 +22,66 @@ where
     W: World<Job = J>,
     E: Engine<Job = J>,
 {
-    /// One walk through the policy's order for each level, to the first find.
+    /// One walk through the policy's order, to the first find.
     #[inline]
     pub(super) fn search(&mut self) -> Did {
         self.engine.boundary(Boundary::Turn);
         self.spread();
-        let (mut tried, mut contended) = (Tried::default(), false);
+        let mut tried = Tried::default();
         let now = self.engine.now().max(self.world.recent());
-        for level in self.turn.levels.next() {
-            if level == 0 && !self.world.any_urgent() {
-                continue;
+        self.turn.search.begin();
+        loop {
+            let step = self.policy.next(&mut self.turn.search, now, self.world);
+            // Finished replies leave before anything that may take long or find nothing. Before each job, and
+            // before each batch that is received, it is the engine that decides.
+            if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_) | Step::Look) {
+                self.engine.flush();
             }
-            self.turn.search.begin();
-            loop {
-                let step = self.policy.next(&mut self.turn.search, now, self.world);
-                // Finished replies leave before anything that may take long or find nothing. Before each job, and
-                // before each batch that is received, it is the engine that decides.
-                if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_) | Step::Look) {
-                    self.engine.flush();
+            if let Step::Idle { contended } = step {
+                self.on_outcome(step, Outcome::Empty, 0);
+                return Did::Nothing { contended, tried };
+            }
+            match self.attempt(step) {
+                Found::Job(job) => {
+                    self.on_outcome(step, Outcome::Found, 0);
+                    self.turn.helped = match step {
+                        Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
+                        _ => None,
+                    };
+                    self.turn.hand = Hand::Begins(job);
+                    return Did::Took { stole: false, tried };
                 }
-                if let Step::Idle { contended: met } = step {
-                    contended |= met;
-                    self.on_outcome(step, Outcome::Empty, 0);
-                    break;
+                Found::Stolen { job, victim, more } => {
+                    self.on_outcome(step, Outcome::Found, 1 + more);
+                    self.turn.victim = Some(victim);
+                    self.turn.hand = Hand::Begins(job);
+                    return Did::Took { stole: true, tried };
                 }
-                match self.attempt(step, level) {
-                    Found::Job(job) => {
-                        self.on_outcome(step, Outcome::Found, 0);
-                        self.turn.helped = match step {
-                            Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
-                            _ => None,
-                        };
-                        self.turn.hand = Hand::Begins(job);
-                        return Did::Took { stole: false, tried };
-                    }
-                    Found::Stolen { job, victim, more } => {
-                        self.on_outcome(step, Outcome::Found, 1 + more);
-                        self.turn.victim = Some(victim);
-                        self.turn.hand = Hand::Begins(job);
-                        return Did::Took { stole: true, tried };
-                    }
-                    Found::Datagrams(datagrams) => {
-                        self.on_outcome(step, Outcome::Found, 0);
-                        return Did::Received { datagrams, tried };
-                    }
-                    Found::Waiting(sockets) => {
-                        tried.looks += 1 + sockets as u64;
-                        let outcome = if sockets > 0 { Outcome::Found } else { Outcome::Empty };
-                        self.on_outcome(step, outcome, sockets);
-                    }
-                    Found::Nothing(outcome) => {
-                        tried.polls += u64::from(matches!(step, Step::Receive(_)));
-                        self.on_outcome(step, outcome, 0);
-                        self.policy.on_outcome(&mut self.turn.search, outcome);
-                    }
+                Found::Datagrams(datagrams) => {
+                    self.on_outcome(step, Outcome::Found, 0);
+                    return Did::Received { datagrams, tried };
+                }
+                Found::Waiting(sockets) => {
+                    tried.looks += 1 + sockets as u64;
+                    let outcome = if sockets > 0 { Outcome::Found } else { Outcome::Empty };
+                    self.on_outcome(step, outcome, sockets);
+                }
+                Found::Nothing(outcome) => {
+                    tried.polls += u64::from(matches!(step, Step::Receive(_)));
+                    self.on_outcome(step, outcome, 0);
+                    self.policy.on_outcome(&mut self.turn.search, outcome);
                 }
             }
         }
-        Did::Nothing { contended, tried }
     }
 
     #[inline]
-    fn attempt(&mut self, step: Step, level: usize) -> Found<J> {
+    fn attempt(&mut self, step: Step) -> Found<J> {
         let job = match step {
-            Step::Own => self.world.pop(level),
-            Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(level),
-            Step::Queue(pool) => self.world.pop_queue(pool, level),
-            Step::Steal(victim) => match self.world.steal(victim, level) {
+            Step::Own => self.world.pop(),
+            Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(),
+            Step::Queue(pool) => self.world.pop_queue(pool),
+            Step::Steal(victim) => match self.world.steal(victim) {
                 Stolen::Some(job, more) => return Found::Stolen { job, victim, more },
                 Stolen::Empty => None,
                 Stolen::Contended => return Found::Nothing(Outcome::Contended),
@@ -112,11 +105,11 @@ where
     }
 
     /// Takes a job that waits to work uninterrupted, with a permit for it.
-    fn pop_uninterrupted(&mut self, level: usize) -> Option<J> {
+    fn pop_uninterrupted(&mut self) -> Option<J> {
         if self.world.queue_is_empty(UNINTERRUPTED) || !self.begin_uninterrupted() {
             return None;
         }
-        let job = self.world.pop_queue(UNINTERRUPTED, level);
+        let job = self.world.pop_queue(UNINTERRUPTED);
         if job.is_none() {
             self.end_uninterrupted();
         }
@@ -146,7 +139,7 @@ where
         }
         world.received(owner, total);
         if total > 0 && !world.any_asleep(pool) {
-            let waiting = world.len(0);
+            let waiting = world.len();
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));
         }
         total as u64
@@ -165,9 +158,9 @@ pub(super) fn arrive<J, W, E>(
     W: World<Job = J>,
     E: Engine<Job = J>,
 {
-    match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
-        Place::Own => world.push(0, job),
-        Place::Queue(target) => match world.push_queue(target, 0, job) {
+    match policy.place(pool, Event::Arrived { class, backlog: world.len() }) {
+        Place::Own => world.push(job),
+        Place::Queue(target) => match world.push_queue(target, job) {
             // The worker's own pool is woken when a job begins.
             Ok(()) if target == pool => {}
             Ok(()) => world.wake_for(policy, target),

@@ -18,29 +18,26 @@ pub trait World: View {
     /// Whether datagrams may be received.
     fn accepts(&self) -> bool;
 
-    /// Takes the next job of `level` from the own deque.
-    fn pop(&mut self, level: usize) -> Option<Self::Job>;
-    /// Adds a job behind the others of `level` in the own deque.
-    fn push(&mut self, level: usize, job: Self::Job);
-    /// Jobs of `level` in the own deque.
-    fn len(&self, level: usize) -> usize;
-    /// Jobs in the own deque that are at least as urgent as `level`.
-    fn len_up_to(&self, level: usize) -> usize;
-    /// Whether the own deque holds no job of any level.
+    /// Takes the next job from the own deque.
+    fn pop(&mut self) -> Option<Self::Job>;
+    /// Adds a job to the own deque.
+    fn push(&mut self, job: Self::Job);
+    /// Jobs in the own deque.
+    fn len(&self) -> usize;
+    /// Whether the own deque holds no job.
     fn is_empty(&self) -> bool;
-    /// Whether a job of the most urgent level may wait anywhere.
-    fn any_urgent(&self) -> bool;
 
-    /// Takes a job of `level` from the deque of `victim`, and moves more into the own one: half of them in all.
-    fn steal(&mut self, victim: WorkerId, level: usize) -> Stolen<Self::Job>;
+    /// Takes the oldest job from the deque of `victim`, and moves more into the own one: half of them in all. Takes one
+    /// where the victim is this worker.
+    fn steal(&mut self, victim: WorkerId) -> Stolen<Self::Job>;
 
-    /// Takes a job of `level` from the queue of `pool`.
-    fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<Self::Job>;
+    /// Takes a job from the queue of `pool`.
+    fn pop_queue(&mut self, pool: PoolId) -> Option<Self::Job>;
     /// Adds a job to the queue of `pool`.
     ///
     /// # Errors
     /// The job, when the queues are full.
-    fn push_queue(&mut self, pool: PoolId, level: usize, job: Self::Job) -> Result<(), Self::Job>;
+    fn push_queue(&mut self, pool: PoolId, job: Self::Job) -> Result<(), Self::Job>;
 
     /// Notes that the worker has received this many datagrams from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);

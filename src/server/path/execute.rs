@@ -203,7 +203,7 @@ where
             // A part of a heavy request.
             Job::Child(_) => (None, true, Nanos::MAX),
         };
-        Description { level: 0, class, continuation, attained }
+        Description { class, continuation, attained }
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {

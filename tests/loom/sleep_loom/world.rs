@@ -169,7 +169,7 @@ impl View for World {
         0
     }
 
-    fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+    fn queue_len(&self, _: PoolId) -> usize {
         0
     }
 

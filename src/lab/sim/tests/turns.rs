@@ -34,7 +34,7 @@ impl Engine for Checkpoints {
     }
 
     fn describe(&self, job: &Nanos) -> Description {
-        Description { level: 0, class: None, continuation: true, attained: *job }
+        Description { class: None, continuation: true, attained: *job }
     }
 
     fn discard(&mut self, _: Nanos, why: Discarded) {
@@ -61,14 +61,14 @@ impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
     fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
         let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
-        (0..deque).for_each(|job| world.push(0, US(job)));
-        (0..queue).for_each(|job| world.push_queue(0, 0, US(job)).expect("room"));
+        (0..deque).for_each(|job| world.push(US(job)));
+        (0..queue).for_each(|job| world.push_queue(0, US(job)).expect("room"));
         for worker in asleep {
             world.me = *worker;
             world.rest(Nanos::ZERO);
         }
         world.me = ME;
-        let turn = Turn::new(ME, policy.topology(), 1, 0);
+        let turn = Turn::new(ME, policy.topology(), 0);
         Scene { policy, world, turn }
     }
 
@@ -91,9 +91,9 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
         let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
         let mut scene = Scene::new(policy, &[], [0; 2]);
-        scene.world.push_queue(3, 0, US(200)).expect("room");
+        scene.world.push_queue(3, US(200)).expect("room");
         assert!(matches!(scene.step(), Did::Took { .. }));
-        queue.into_iter().for_each(|queue| scene.world.push_queue(queue, 0, US(50)).expect("room"));
+        queue.into_iter().for_each(|queue| scene.world.push_queue(queue, US(50)).expect("room"));
         assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
         matches!(scene.step(), Did::Leaves { hops: false, .. })
     };
@@ -109,7 +109,7 @@ fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {
         let pools = Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, Nanos::ZERO) }.policy("pools");
         let mut scene = Scene::new(pools, &[], [0; 2]);
-        (0..=waiting).for_each(|job| scene.world.push_queue(1, 0, US(job)).expect("room"));
+        (0..=waiting).for_each(|job| scene.world.push_queue(1, US(job)).expect("room"));
         assert!(matches!(scene.step(), Did::Took { .. }));
         assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
         matches!(scene.step(), Did::Leaves { hops: false, .. })
@@ -141,10 +141,10 @@ fn a_thief_that_leaves_jobs_behind_wakes_another() {
 fn a_thief_takes_the_older_half() {
     for jobs in [1, 2, 7, 8_u64] {
         let mut world = Scene::new(tuning(2).policy("steal"), &[], [jobs, 0]).world;
-        let Stolen::Some(first, more) = world.steal(0, 0) else { panic!("there are {jobs}") };
+        let Stolen::Some(first, more) = world.steal(0) else { panic!("there are {jobs}") };
         let half = jobs.div_ceil(2);
         assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");
-        let own: Vec<Nanos> = std::iter::from_fn(|| world.pop(0)).collect();
+        let own: Vec<Nanos> = std::iter::from_fn(|| world.pop()).collect();
         assert_eq!(own, (1..half).map(US).collect::<Vec<_>>(), "of {jobs}");
         assert_eq!(world.waiting() as u64, jobs - half, "of {jobs}");
     }
