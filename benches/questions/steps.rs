@@ -223,11 +223,12 @@ async fn handled(bytes: &[u8], peer: SocketAddr) {
 
 fn task(times: usize) {
     let runtime = Runtime::builder().pool("main", 1).wait(Wait::Park).build().expect("threads");
-    let root = runtime.spawn_with(Options::new().with_children(), move || {
+    let group = runtime.group(Options::new());
+    group.spawn(move || {
         let spawner = Spawner::current().expect("this is a task");
         (0..times).for_each(|_| drop(spawner.spawn(|| black_box(1))));
     });
-    root.join().expect("no task panics");
+    group.close().join().expect("no task panics");
     assert_eq!(runtime.counters().total().completed, times as u64 + 1);
 }
 

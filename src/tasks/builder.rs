@@ -1,15 +1,29 @@
-//! From names and sizes to running threads.
+//! The owner of the threads, and how it is built.
 
+use super::context::{self, Context};
 use super::engine::TaskEngine;
-use super::runtime::Runtime;
+use super::job::{Job, Place};
+use super::lock;
 use super::scheduler::Scheduler;
-use crate::runtime::{AbortOnPanic, Shared, Wait};
-use crate::sched::Topology;
+use super::spawner::Spawner;
+use crate::runtime::{AbortOnPanic, Shared, Wait, Worker};
 use crate::sched::policy::rows;
+use crate::sched::{PoolId, Topology};
 use crate::time::Nanos;
+use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::{io, thread};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::{fmt, io, thread};
+
+/// Threads that run tasks. It derefs to the [`Spawner`] that spawns on it.
+///
+/// Dropping it shuts it down.
+pub struct Runtime {
+    spawner: Spawner,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
 
 /// Describes a [`Runtime`] to be built.
 #[derive(Clone, Debug)]
@@ -61,6 +75,49 @@ impl Runtime {
     /// When there are no workers, or the kernel refuses something.
     pub fn with_workers(workers: usize) -> Result<Runtime, BuildError> {
         Runtime::builder().pool("main", workers).build()
+    }
+
+    /// What spawns on this runtime, to be handed to others.
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+
+    /// Lets every task end, then the threads. Nothing is accepted from outside any more, but tasks may go on spawning.
+    /// Tasks that wait are waited for; one that is to be ended sooner needs a [`super::CancellationToken`].
+    ///
+    /// Returns when all threads have ended; calling it again changes nothing. Called by a task of this runtime it only
+    /// begins the shutdown, since that task itself must end first.
+    pub fn shutdown(&self) {
+        let scheduler = &self.spawner.scheduler;
+        scheduler.close();
+        if context::of(scheduler).is_some() {
+            return;
+        }
+        // A concurrent caller waits for the lock, and so for the threads.
+        for thread in lock(&self.threads).drain(..) {
+            // A worker that panicked has ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Spawner;
+
+    fn deref(&self) -> &Spawner {
+        &self.spawner
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spawner.fmt(f)
     }
 }
 
@@ -125,19 +182,12 @@ impl Builder {
         let (shared, workers) = Shared::new(policy, self.wait, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
         // Dropped on an error, the runtime ends the threads that have begun.
-        let runtime = Runtime::new(Arc::clone(&scheduler));
+        let spawner = Spawner { scheduler: Arc::clone(&scheduler) };
+        let runtime = Runtime { spawner, threads: Mutex::default() };
         for worker in workers {
-            let scheduler = Arc::clone(&scheduler);
-            let pool = topology.pool_of(worker.id());
-            let name = format!("{}-{}", self.thread_name, worker.id());
-            let thread = thread::Builder::new().name(name).spawn(move || {
-                let _guard = AbortOnPanic;
-                let id = worker.id();
-                let worker = worker.on_thread();
-                let mut engine = TaskEngine::new(Arc::clone(&scheduler), id, pool, worker.deque());
-                worker.run(&scheduler.shared, &mut engine);
-            })?;
-            runtime.add(thread);
+            let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(worker.id()));
+            let builder = thread::Builder::new().name(format!("{}-{}", self.thread_name, worker.id()));
+            lock(&runtime.threads).push(builder.spawn(move || work(worker, pool, &scheduler))?);
         }
         Ok(runtime)
     }
@@ -157,4 +207,15 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// The life of one worker's thread.
+fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>) {
+    let _guard = AbortOnPanic;
+    let (id, tally) = (worker.id(), Arc::clone(scheduler.tally(worker.id())));
+    let started = worker.on_thread();
+    let membership = RefCell::default();
+    let place = Place { worker: id, pool, deque: Rc::clone(started.deque()), tally, membership };
+    let mut engine = TaskEngine(Context { scheduler: Arc::clone(scheduler), place }.install());
+    started.run(&scheduler.shared, &mut engine);
 }

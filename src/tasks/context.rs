@@ -1,11 +1,8 @@
-//! What a worker's thread knows while it runs tasks: its runtime, its place in it, and the task that it runs.
+//! The worker that a thread is: its runtime, and its place in it.
 
-use super::current::Current;
-use super::job::Job;
-use super::scheduler::{Place, Scheduler};
-use crate::runtime::Deque;
+use super::job::Place;
+use super::scheduler::Scheduler;
 use crate::runtime::continuation::CancellationToken;
-use crate::sched::{PoolId, WorkerId};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,11 +29,6 @@ pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Context>> {
 }
 
 impl Context {
-    pub(super) fn new(scheduler: Arc<Scheduler>, worker: WorkerId, pool: PoolId, deque: Rc<Deque<Job>>) -> Context {
-        let current = Current::new(Arc::clone(scheduler.tally(worker)));
-        Context { scheduler, place: Place { worker, pool, deque, current } }
-    }
-
     /// Makes the calling thread this worker.
     pub(super) fn install(self) -> Rc<Context> {
         let context = Rc::new(self);
@@ -50,6 +42,6 @@ impl CancellationToken {
     /// The token of the task that runs on this thread, if it has one: the token that the task was spawned with, or else
     /// the token of the task that spawned it.
     pub fn current() -> Option<CancellationToken> {
-        current().and_then(|context| context.place.current.token())
+        current().and_then(|context| context.place.membership.borrow().token.clone())
     }
 }

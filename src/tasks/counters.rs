@@ -57,98 +57,68 @@ impl Counters {
     }
 }
 
-/// How a task ended.
+/// What is counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(super) enum Count {
     Completed,
     Panicked,
     Cancelled,
     Stalled,
+    /// Submissions that came to nothing; they stand in `Submitted` too.
+    Refused,
+    Submitted,
+    Stolen,
 }
 
-impl End {
-    pub(super) fn of<T>(result: &Result<T, JoinError>) -> End {
+impl Count {
+    /// How a task with this result ended.
+    pub(super) fn of<T>(result: &Result<T, JoinError>) -> Count {
         match result {
-            Ok(_) => End::Completed,
-            Err(JoinError::Panicked(_)) => End::Panicked,
-            Err(JoinError::Stalled) => End::Stalled,
-            Err(_) => End::Cancelled,
+            Ok(_) => Count::Completed,
+            Err(JoinError::Panicked(_)) => Count::Panicked,
+            Err(JoinError::Stalled) => Count::Stalled,
+            Err(_) => Count::Cancelled,
         }
     }
 }
 
 /// The counters of one worker, which it alone writes, or the counters of all threads that are no workers of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    submitted: AtomicU64,
-    /// Submissions that came to nothing; they stand in `submitted` too.
-    refused: AtomicU64,
-    ended: [AtomicU64; 4],
-    stolen: AtomicU64,
-}
+pub(super) struct Tally([AtomicU64; Count::Stolen as usize + 1]);
 
 impl Tally {
-    /// Counts a task that the worker of this tally submits.
-    pub(super) fn submitted_here(&self) {
-        add_alone(&self.submitted, 1);
+    /// Counts for the worker of this tally: cheaper than an atomic addition.
+    pub(super) fn add_alone(&self, what: Count, count: u64) {
+        let counter = &self.0[what as usize];
+        // Ordering: release, pairs with the acquire of `get`.
+        counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Release);
     }
 
-    /// Counts a task that any thread is going to submit.
-    pub(super) fn submitted(&self) {
+    /// Counts for any thread.
+    pub(super) fn add(&self, what: Count) {
         // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime is closed.
-        self.submitted.fetch_add(1, Ordering::SeqCst);
+        self.0[what as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes back a submission of the worker of this tally.
-    pub(super) fn refused_here(&self) {
-        add_alone(&self.refused, 1);
+    /// Ordering: acquire, so that whatever a task that counts here as ended submitted is counted, if that is read after.
+    pub(super) fn get(&self, what: Count) -> u64 {
+        self.0[what as usize].load(Ordering::Acquire)
     }
 
-    /// Takes back a submission of any thread.
-    pub(super) fn refused(&self) {
-        self.refused.fetch_add(1, Ordering::Release);
-    }
-
-    /// Counts a task that ended on the worker of this tally.
-    pub(super) fn ended_here(&self, end: End) {
-        add_alone(&self.ended[end as usize], 1);
-    }
-
-    /// Counts a task that ended on any thread.
-    pub(super) fn ended(&self, end: End) {
-        self.ended[end as usize].fetch_add(1, Ordering::Release);
-    }
-
-    /// Counts tasks that the worker of this tally stole from another.
-    pub(super) fn stole(&self, tasks: u64) {
-        add_alone(&self.stolen, tasks);
-    }
-
-    /// Number of submissions that are over, one way or another. Ordering: acquire, so that whatever a task that counts
-    /// here submitted is in `opened` if that is read after.
+    /// Number of submissions that are over, one way or another.
     pub(super) fn closed(&self) -> u64 {
-        self.ended.iter().chain([&self.refused]).map(|count| count.load(Ordering::Acquire)).sum()
-    }
-
-    pub(super) fn opened(&self) -> u64 {
-        self.submitted.load(Ordering::Acquire)
+        use Count::{Cancelled, Completed, Panicked, Refused, Stalled};
+        [Completed, Panicked, Cancelled, Stalled, Refused].into_iter().map(|what| self.get(what)).sum()
     }
 
     pub(super) fn add_to(&self, pool: &mut PoolCounters) {
         // Ends first: what has ended was submitted before, and no difference comes out negative.
-        let [completed, panicked, cancelled, stalled] = [0, 1, 2, 3].map(|end| self.ended[end].load(Ordering::Acquire));
-        pool.completed += completed;
-        pool.panicked += panicked;
-        pool.cancelled += cancelled;
-        pool.stalled += stalled;
-        pool.stolen += self.stolen.load(Ordering::Relaxed);
-        let refused = self.refused.load(Ordering::Acquire);
-        pool.submitted += self.opened() - refused;
+        pool.completed += self.get(Count::Completed);
+        pool.panicked += self.get(Count::Panicked);
+        pool.cancelled += self.get(Count::Cancelled);
+        pool.stalled += self.get(Count::Stalled);
+        pool.stolen += self.get(Count::Stolen);
+        let refused = self.get(Count::Refused);
+        pool.submitted += self.get(Count::Submitted) - refused;
     }
-}
-
-/// Adds to a counter that no other thread writes: cheaper than an atomic addition.
-fn add_alone(counter: &AtomicU64, count: u64) {
-    // Ordering: release, pairs with the acquire of `closed`.
-    counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Release);
 }

@@ -1,19 +1,17 @@
-//! The handle of a task, by which a thread or another task waits for its result.
+//! The handle of a task or a group, by which a thread or another task waits for its result.
 
 use super::context;
-use super::current::Current;
 use super::error::JoinError;
-use super::group::Descendants;
-use super::job::Header;
+use super::job::Place;
 use super::outcome::Outcome;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
+use std::task::{Context, Poll};
 
-/// The handle of a task that was spawned, which gives its result. Dropped, it lets the task run on; only the counters
-/// then show how it ends.
+/// The handle of a task that was spawned, or of a [group](super::Group), which gives its result. Dropped, it lets the
+/// task run on; only the counters then show how it ends.
 ///
 /// It is a future: a task that awaits it is parked and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
@@ -24,10 +22,20 @@ pub struct JoinHandle<T> {
 /// A task, as its handle sees it.
 pub(super) trait Joinable<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
-    fn header(&self) -> &Header;
-    /// Called before the worker of `current` blocks until the task is over: runs it if it has not begun. False: the
-    /// worker must not block, since the task may wait for something that only this worker could do.
-    fn run_for_joiner(self: Arc<Self>, current: &Current) -> bool;
+    /// Called before the worker of `place` blocks until the task is over: runs it if it has not begun. False: the worker
+    /// must not block, since the task may wait for something that only this worker could do.
+    fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool;
+}
+
+/// A future, or a group.
+impl<T: Send> Joinable<T> for Outcome<T> {
+    fn outcome(&self) -> &Outcome<T> {
+        self
+    }
+
+    fn run_for_joiner(self: Arc<Self>, _: &Place) -> bool {
+        false
+    }
 }
 
 impl<T> JoinHandle<T> {
@@ -39,22 +47,27 @@ impl<T> JoinHandle<T> {
         JoinHandle { task: Err(error) }
     }
 
+    /// Why the task was not accepted, if it was not.
+    pub(super) fn refusal(self) -> Option<JoinError> {
+        self.task.err()
+    }
+
     /// Waits for the result. Outside a worker the calling thread blocks.
     ///
     /// On a worker of the same runtime it never deadlocks among tasks that wait only for one another: a closure that
     /// has not begun is run here and now, whatever its pool and priority; for one that runs on another worker, this
     /// worker blocks. That one needs nothing of this worker, because below a closure that is run in this way there
-    /// stand only tasks that wait for it. A future, or a task [with children](super::Options::with_children), could
-    /// need this worker; unless it is over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
+    /// stand only tasks that wait for it. A future, or a [group](super::Group), could need this worker; unless it is
+    /// over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
     ///
     /// # Errors
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
         let task = self.task?;
+        let place = |context: &context::Context| context.scheduler.number == task.outcome().runtime;
         if !task.outcome().is_ready()
-            && let Some(context) =
-                context::current().filter(|context| context.scheduler.number == task.header().scheduler)
-            && !Arc::clone(&task).run_for_joiner(&context.place.current)
+            && let Some(context) = context::current().filter(|context| place(context))
+            && !Arc::clone(&task).run_for_joiner(&context.place)
         {
             return Err(JoinError::WouldBlock);
         }
@@ -76,12 +89,6 @@ impl<T> JoinHandle<T> {
     pub fn is_over(&self) -> bool {
         self.task.as_ref().map_or(true, |task| task.outcome().is_ready())
     }
-
-    /// Number of tasks that descend from this one; `None` unless it was spawned
-    /// [with children](super::Options::with_children).
-    pub fn descendants(&self) -> Option<Descendants> {
-        self.task.as_ref().ok()?.header().own.as_ref().map(|group| group.descendants())
-    }
 }
 
 /// The result, as [`JoinHandle::join`] gives it, without blocking a thread.
@@ -90,7 +97,7 @@ impl<T> Future for JoinHandle<T> {
 
     /// # Panics
     /// When it is polled again after it was ready.
-    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Result<T, JoinError>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         match &self.task {
             Err(error) => Poll::Ready(Err(error.clone())),
             Ok(task) => {

@@ -29,8 +29,8 @@
 //!
 //! # Waiting for others
 //!
-//! Inside a future a handle is awaited, and the worker does something else. The handle of a task that was spawned
-//! [with children](Options::with_children) waits for all that descends from it.
+//! Inside a future a handle is awaited, and the worker does something else. A [`Group`] waits for its tasks and for all
+//! that descends from them.
 //!
 //! ```
 //! use forebay::tasks::{Options, Runtime, Spawner};
@@ -47,18 +47,19 @@
 //! });
 //! assert_eq!(sum.join(), Ok(285));
 //!
-//! let tree = runtime.spawn_with(Options::new().with_children(), || {
+//! let tree = runtime.group(Options::new());
+//! tree.spawn(|| {
 //!     let spawner = Spawner::current().expect("this is a task");
 //!     (0..10).for_each(|_| drop(spawner.spawn(|| ())));
 //! });
-//! tree.join()?;
+//! tree.close().join()?;
 //! assert_eq!(runtime.counters().total().completed, 22);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Priorities and cancellation
 //!
-//! The more urgent task is first, at every stage of the search; [`Priority`] says what keeps the others from starving.
+//! The more urgent task begins first; [`Priority`] says what keeps the others from starving. Children inherit it.
 //! A [`CancellationToken`] ends what has not begun, and futures at their next
 //! [`checkpoint`](crate::handler::checkpoint).
 //!
@@ -100,8 +101,8 @@
 //!
 //! # Graphs, loops, scopes
 //!
-//! [`TaskGraph`] runs tasks after their prerequisites and hands them the results; [`Spawner::parallel_for`] spreads a
-//! loop; [`scope`] runs tasks that borrow.
+//! A node of a [`Group`] may wait for other nodes and read their results. [`Spawner::parallel_for`] spreads a loop.
+//! [`scope`] gives a group whose nodes may borrow.
 //!
 //! # How it stops
 //!
@@ -109,37 +110,32 @@
 //! ends.
 
 mod builder;
-mod closure;
 mod context;
 mod counters;
-mod current;
 mod engine;
 mod error;
-mod future;
-mod graph;
 mod group;
 mod handle;
 mod job;
+mod latch;
 mod options;
 mod outcome;
 mod parallel;
-mod runtime;
 mod scheduler;
 mod scope;
 mod spawner;
+mod task;
 
 pub use crate::runtime::continuation::CancellationToken;
 pub use crate::sched::Wait;
-pub use builder::{BuildError, Builder};
+pub use builder::{BuildError, Builder, Runtime};
 pub use counters::{Counters, PoolCounters};
-pub use error::JoinError;
-pub use graph::{Node, NodeError, TaskGraph};
-pub use group::Descendants;
+pub use error::{JoinError, Rejected};
+pub use group::{Group, Node};
 pub use handle::JoinHandle;
 pub use options::{Options, Priority};
-pub use runtime::Runtime;
-pub use scope::{Scope, ScopeError, scope};
-pub use spawner::{Rejected, Spawner};
+pub use scope::{ScopeError, scope};
+pub use spawner::Spawner;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,10 @@
 //! How a task shall run.
 
+use super::latch::Member;
 use crate::runtime::continuation::CancellationToken;
 use crate::sched::PoolId;
 use crate::sched::policy::PRIORITIES;
+use std::fmt;
 
 /// How urgent a task is. Each pool has a queue for each priority. A free worker looks into the queue of high tasks, its
 /// own deque, the queue of normal tasks, the deques of other workers, and the queue of background tasks, in this order.
@@ -29,12 +31,12 @@ const _: () = assert!(Priority::Background as usize + 1 == PRIORITIES);
 
 /// How a task shall run. The default is the priority, the pool and the token of the task that spawns it; from outside,
 /// normal priority in the first pool.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     pub(super) priority: Option<Priority>,
     pub(super) pool: Option<PoolId>,
     pub(super) token: Option<CancellationToken>,
-    pub(super) with_children: bool,
+    pub(super) group: Option<Member>,
 }
 
 impl Options {
@@ -61,11 +63,10 @@ impl Options {
         self.token = Some(token.clone());
         self
     }
+}
 
-    /// Makes the handle ready only when everything that descends from the task - the tasks that it spawns, and the
-    /// tasks that they spawn - is over too. [`super::JoinHandle::descendants`] says how far that is.
-    pub fn with_children(mut self) -> Options {
-        self.with_children = true;
-        self
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("priority", &self.priority).field("pool", &self.pool).finish_non_exhaustive()
     }
 }

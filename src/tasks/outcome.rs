@@ -1,15 +1,16 @@
-//! The place where the result of a task waits to be taken.
+//! The place where the result of a task or a group waits to be taken.
 
 use super::error::JoinError;
-use super::group::Release;
 use super::lock;
 use crossbeam_utils::Backoff;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The result of one task, and the thread or task that waits for it: at most one, because handles are not shared.
+/// A result, and the thread or task that waits for it: at most one, because handles are not shared.
 pub(super) struct Outcome<T> {
+    /// The number of the runtime that makes the result.
+    pub(super) runtime: u64,
     /// Whether the result may be taken. Written under the lock.
     ready: AtomicBool,
     slot: Mutex<Slot<T>>,
@@ -24,26 +25,28 @@ struct Slot<T> {
 }
 
 impl<T> Outcome<T> {
-    pub(super) fn new() -> Outcome<T> {
-        Outcome {
-            ready: AtomicBool::new(false),
-            slot: Mutex::new(Slot { result: None, waker: None, blocked: false }),
-            ended: Condvar::new(),
-        }
+    pub(super) fn new(runtime: u64) -> Outcome<T> {
+        let slot = Mutex::new(Slot { result: None, waker: None, blocked: false });
+        Outcome { runtime, ready: AtomicBool::new(false), slot, ended: Condvar::new() }
     }
 
     /// Puts the result there and lets it be taken.
     pub(super) fn complete(&self, result: Result<T, JoinError>) {
-        self.publish(Some(result));
-    }
-
-    /// Puts the result there, to be taken only after [`Release::release`].
-    pub(super) fn withhold(&self, result: Result<T, JoinError>) {
-        lock(&self.slot).result = Some(result);
+        let mut slot = lock(&self.slot);
+        slot.result = Some(result);
+        let (waker, blocked) = (slot.waker.take(), slot.blocked);
+        self.ready.store(true, Ordering::Release);
+        drop(slot);
+        if blocked {
+            self.ended.notify_all();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        // Ordering: acquire, pairs with the release in `publish`: a thread that learns that the task is over sees what
+        // Ordering: acquire, pairs with the release in `complete`: a thread that learns that the task is over sees what
         // it did.
         self.ready.load(Ordering::Acquire)
     }
@@ -78,27 +81,5 @@ impl<T> Outcome<T> {
             slot.waker = Some(context.waker().clone());
         }
         Poll::Pending
-    }
-
-    fn publish(&self, result: Option<Result<T, JoinError>>) {
-        let mut slot = lock(&self.slot);
-        if result.is_some() {
-            slot.result = result;
-        }
-        let (waker, blocked) = (slot.waker.take(), slot.blocked);
-        self.ready.store(true, Ordering::Release);
-        drop(slot);
-        if blocked {
-            self.ended.notify_all();
-        }
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-impl<T: Send> Release for Outcome<T> {
-    fn release(&self) {
-        self.publish(None);
     }
 }

@@ -1,13 +1,14 @@
 //! Loops whose chunks run in parallel.
 
+use super::context;
 use super::error::JoinError;
-use super::job::guarded;
+use super::outcome::Outcome;
 use super::spawner::Spawner;
-use super::{context, lock};
+use crate::runtime::continuation::guarded;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 impl Spawner {
     /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last, on the workers of one pool -
@@ -30,29 +31,26 @@ impl Spawner {
         let context = context::of(&self.scheduler);
         let pool = context.as_ref().map_or(0, |context| context.place.pool);
         let workers = self.scheduler.shared.policy().topology().members(pool).len();
-        let takes_part = context.is_some();
         let turns = Arc::new(Turns {
             chunks: Chunks { range, chunk },
             body,
             next: AtomicUsize::new(0),
-            state: Mutex::new(State { open: chunks, panic: None }),
-            done: Condvar::new(),
+            open: AtomicUsize::new(chunks),
+            panic: OnceLock::new(),
+            done: Outcome::new(self.scheduler.number),
         });
-        let helpers = workers.min(chunks) - usize::from(takes_part).min(chunks);
-        let mut accepted = takes_part;
-        for _ in 0..helpers {
+        let mut accepted = context.is_some();
+        for _ in usize::from(accepted)..workers.min(chunks) {
             let turns = Arc::clone(&turns);
-            // A helper that is over has been refused, or has found nothing left to do.
-            let helper = self.spawn(move || turns.take_part());
-            accepted |= !matches!(helper.try_join(), Ok(Err(JoinError::ShutDown)));
+            accepted |= self.spawn(move || turns.take_part()).refusal().is_none();
         }
         if !accepted {
             return Err(JoinError::ShutDown);
         }
-        if takes_part {
+        if context.is_some() {
             turns.take_part();
         }
-        turns.wait()
+        turns.done.wait().unwrap_or(Ok(()))
     }
 }
 
@@ -76,40 +74,29 @@ struct Turns<F> {
     chunks: Chunks,
     body: F,
     next: AtomicUsize,
-    state: Mutex<State>,
-    done: Condvar,
-}
-
-struct State {
     /// Chunks that are not done.
-    open: usize,
+    open: AtomicUsize,
     /// The first panic.
-    panic: Option<JoinError>,
+    panic: OnceLock<JoinError>,
+    done: Outcome<()>,
 }
 
 impl<F: Fn(Range<usize>)> Turns<F> {
     /// Takes chunk after chunk until none is left.
     fn take_part(&self) {
-        // Ordering: relaxed, it only deals out numbers; results travel by the lock. It cannot wrap: each worker stops
-        // at the first number behind the end.
+        // Ordering: relaxed, it only deals out numbers; results travel by `open`. It cannot wrap: each worker stops at
+        // the first number behind the end.
         while let Some(part) = self.chunks.part(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let failed = lock(&self.state).panic.is_some();
-            let result = if failed { Ok(()) } else { guarded(|| (self.body)(part)) };
-            let mut state = lock(&self.state);
-            state.open -= 1;
-            if let Err(panic) = result {
-                state.panic.get_or_insert(panic);
+            if self.panic.get().is_none()
+                && let Err(panic) = guarded(|| (self.body)(part))
+            {
+                let _ = self.panic.set(panic.into());
             }
-            if state.open == 0 {
-                self.done.notify_all();
+            // Ordering: the last to leave acquires what the others did before they left.
+            if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.done.complete(self.panic.get().cloned().map_or(Ok(()), Err));
             }
         }
-    }
-
-    fn wait(&self) -> Result<(), JoinError> {
-        let state = lock(&self.state);
-        let mut state = self.done.wait_while(state, |state| state.open > 0).unwrap_or_else(PoisonError::into_inner);
-        state.panic.take().map_or(Ok(()), Err)
     }
 }
 

@@ -1,24 +1,24 @@
 //! The state that all workers of a runtime and all submitters share: the ways in, the counters, and the way out.
 
-use super::counters::{Counters, End, PoolCounters, Tally};
-use super::current::Current;
-use super::job::Job;
-use super::lock;
-use crate::runtime::{Deque, Shared};
+use super::counters::{Count, Counters, PoolCounters, Tally};
+use super::error::Rejected;
+use super::job::{Job, Place};
+use crate::runtime::Shared;
 use crate::sched::policy::PRIORITIES;
 use crate::sched::{PoolId, WorkerId};
-use crossbeam_utils::CachePadded;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use crossbeam_utils::{Backoff, CachePadded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// Tasks in the deque of a worker from which on its tasks may only spawn more where they insist. With what one steal
 /// brings, a deque stays within its smallest buffer.
 const DEQUE_MAX: usize = 32;
 
-/// How long a submitter that waits for room in a queue waits for a notification before it looks again.
-const ROOM_LOOK: Duration = Duration::from_millis(1);
+/// How long a submitter that waits for room in a queue sleeps between two looks. A full queue of the default size keeps
+/// a worker busy for longer.
+const ROOM_LOOK: Duration = Duration::from_micros(50);
 
 /// A runtime without its threads.
 pub(super) struct Scheduler {
@@ -31,30 +31,6 @@ pub(super) struct Scheduler {
     elsewhere: Box<[CachePadded<Tally>]>,
     /// Whether only tasks may submit.
     closed: AtomicBool,
-    room: Room,
-}
-
-/// Where a worker stands.
-pub(super) struct Place {
-    pub(super) worker: WorkerId,
-    pub(super) pool: PoolId,
-    pub(super) deque: Rc<Deque<Job>>,
-    pub(super) current: Current,
-}
-
-/// Why a submission came to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SubmitError {
-    Full,
-    ShutDown,
-}
-
-/// Where submitters wait while a queue is full.
-#[derive(Default)]
-struct Room {
-    waiting: AtomicUsize,
-    lock: Mutex<()>,
-    freed: Condvar,
 }
 
 impl Scheduler {
@@ -67,45 +43,49 @@ impl Scheduler {
             shared,
             pools,
             closed: AtomicBool::new(false),
-            room: Room::default(),
         }
     }
 
-    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. A thread that is
-    /// no worker may `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
-    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, wait: bool) -> Result<(), SubmitError> {
-        let own = place.filter(|place| place.pool == pool).map(|place| self.tally(place.worker));
+    /// Puts a new job into the deque of the calling worker or into a queue of `pool`. A thread that is no worker may
+    /// `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
+    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, wait: bool) -> Result<(), Rejected<()>> {
+        let own = place.filter(|place| place.pool == pool).map(|place| &place.tally);
         match own {
-            Some(tally) => tally.submitted_here(),
+            Some(tally) => tally.add_alone(Count::Submitted, 1),
             // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a
             // shutdown: either this sees that the runtime is closed, or the shutdown sees the submission and waits for
             // its end.
-            None => self.elsewhere[pool].submitted(),
+            None => self.elsewhere[pool].add(Count::Submitted),
         }
         let refusal = if place.is_none() && self.closed.load(Ordering::SeqCst) {
-            Some(SubmitError::ShutDown)
+            Rejected::ShutDown(())
+        } else if wait {
+            self.put_back(place, job, pool);
+            return Ok(());
+        } else if self.offer(place, job, pool, false).is_ok() {
+            self.shared.wake_one(pool);
+            return Ok(());
         } else {
-            match self.offer(place, job, pool, wait) {
-                Err(job) if wait => {
-                    self.insist(place, job, pool);
-                    None
-                }
-                Err(_) => Some(SubmitError::Full),
-                Ok(()) => None,
-            }
+            Rejected::Full(())
         };
-        if let Some(refusal) = refusal {
-            own.map_or_else(|| self.elsewhere[pool].refused(), |tally| tally.refused_here());
-            return Err(refusal);
+        match own {
+            Some(tally) => tally.add_alone(Count::Refused, 1),
+            None => self.elsewhere[pool].add(Count::Refused),
         }
-        self.shared.wake_one(pool);
-        Ok(())
+        Err(refusal)
     }
 
-    /// Puts a job back that was taken or parked.
-    pub(super) fn put_back(&self, place: Option<&Place>, job: Job, pool: PoolId) {
-        if let Err(job) = self.offer(place, job, pool, true) {
-            self.insist(place, job, pool);
+    /// Puts a job that may not be refused: where there is no room, a worker puts it into its own deque, and any other
+    /// thread waits for room.
+    pub(super) fn put_back(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
+        let backoff = Backoff::new();
+        while let Err(back) = self.offer(place, job, pool, true) {
+            if let Some(place) = place {
+                place.deque.push(back);
+                break;
+            }
+            job = back;
+            if backoff.is_completed() { thread::sleep(ROOM_LOOK) } else { backoff.snooze() }
         }
         self.shared.wake_one(pool);
     }
@@ -114,7 +94,7 @@ impl Scheduler {
     /// else into the queue for its priority. Gives it back where there is no room; a deque has room for who `insists`.
     fn offer(&self, place: Option<&Place>, job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
         match place {
-            Some(place) if place.pool == pool && place.current.priority() == job.priority => {
+            Some(place) if place.pool == pool && place.priority() == job.priority => {
                 if !insists && place.deque.len() >= DEQUE_MAX {
                     return Err(job);
                 }
@@ -128,31 +108,13 @@ impl Scheduler {
         }
     }
 
-    /// Puts a job for which there is no room: a worker into its own deque, any other thread after waiting for room.
-    #[cold]
-    fn insist(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
-        if let Some(place) = place {
-            place.deque.push(job);
-            return;
-        }
-        while let Err(back) = self.offer(None, job, pool, true) {
-            job = back;
-            self.room.wait();
-        }
-    }
-
-    /// Called after a worker has taken a job from a queue.
-    pub(super) fn took_from_queue(&self) {
-        self.room.freed();
-    }
-
     pub(super) fn tally(&self, worker: WorkerId) -> &Arc<CachePadded<Tally>> {
         &self.workers[worker]
     }
 
     /// Counts a task of `pool` that ended, perhaps on no worker.
-    pub(super) fn ended_elsewhere(&self, pool: PoolId, end: End) {
-        self.elsewhere[pool].ended(end);
+    pub(super) fn ended_elsewhere(&self, pool: PoolId, end: Count) {
+        self.elsewhere[pool].add(end);
         if self.closed.load(Ordering::SeqCst) {
             // The task may have been the last one, and no worker would look otherwise.
             self.shared.wake(0);
@@ -182,44 +144,22 @@ impl Scheduler {
     fn is_quiet(&self) -> bool {
         let tallies = || self.workers.iter().map(|tally| &**tally).chain(self.elsewhere.iter());
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();
-        let opened: u64 = tallies().map(|tally| tally.opened()).sum();
+        let opened: u64 = tallies().map(|tally| tally.get(Count::Submitted)).sum();
         closed == opened
     }
 
     pub(super) fn counters(&self) -> Counters {
         let policy = self.shared.policy();
-        let topology = policy.topology();
         let deques: Vec<usize> = self.shared.deque_lengths().collect();
         let queues: Vec<usize> = self.shared.queue_lengths().collect();
-        let pools = queues.chunks(PRIORITIES).zip(&self.pools).enumerate().map(|(pool, (queues, name))| {
-            let members = topology.members(pool);
-            let waiting = queues.iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
+        let pools = self.pools.iter().enumerate().map(|(pool, name)| {
+            let members = policy.topology().members(pool);
+            let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
-            self.workers[members]
-                .iter()
-                .map(|tally| &**tally)
-                .chain([&self.elsewhere[pool]])
-                .for_each(|tally| tally.add_to(&mut counters));
+            self.workers[members].iter().for_each(|tally| tally.add_to(&mut counters));
+            self.elsewhere[pool].add_to(&mut counters);
             counters
         });
         Counters { pools: pools.collect() }
-    }
-}
-
-impl Room {
-    /// Waits until a worker has taken a job, or [`ROOM_LOOK`] has passed: a notification may come just before the wait.
-    fn wait(&self) {
-        let guard = lock(&self.lock);
-        // Ordering: relaxed, a taker that does not see it costs one look.
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        drop(self.freed.wait_timeout(guard, ROOM_LOOK));
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn freed(&self) {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            drop(lock(&self.lock));
-            self.freed.notify_one();
-        }
     }
 }

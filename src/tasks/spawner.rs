@@ -1,16 +1,14 @@
 //! The ways to spawn.
 
-use super::closure::ClosureTask;
 use super::context::{self, Context};
 use super::counters::Counters;
-use super::current::Membership;
-use super::error::JoinError;
-use super::future::FutureTask;
-use super::group::TaskGroup;
+use super::error::Rejected;
 use super::handle::JoinHandle;
-use super::job::{Header, Job, Runnable, Stage, discard};
+use super::job::{Job, Membership, Runnable};
 use super::options::Options;
-use super::scheduler::{Scheduler, SubmitError};
+use super::scheduler::Scheduler;
+use super::task::{ClosureTask, FutureTask};
+use crate::runtime::continuation::discard;
 use crate::sched::PoolId;
 use std::fmt;
 use std::future::Future;
@@ -18,28 +16,12 @@ use std::sync::Arc;
 
 /// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting down.
 ///
-/// A thread that runs no task of this runtime submits through the bounded queue of a pool, and waits while that is
-/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
-/// worker's own deque, what is too much for that into the queue, and never waits: what neither holds makes the deque
-/// grow. That is the one place that only memory bounds; [`Spawner::try_spawn_with`] stops before it.
+/// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
+/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`](super::JoinError::ShutDown). A task puts what it spawns into its
+/// worker's own deque, and never waits: only memory bounds the deque. [`Spawner::try_spawn_with`] stops before it grows.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
-}
-
-/// A task that was not accepted, given back unchanged.
-#[derive(Clone, Copy, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejected<F> {
-    /// The queue of the task's pool is full.
-    #[error("the queue is full")]
-    Full(F),
-    /// The shutdown has begun.
-    #[error("the runtime is shut down")]
-    ShutDown(F),
-    /// There is no such pool.
-    #[error("there is no such pool")]
-    NoSuchPool(F),
 }
 
 impl Spawner {
@@ -49,32 +31,22 @@ impl Spawner {
     }
 
     /// Spawns a closure.
-    pub fn spawn<F, T>(&self, task: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
+    pub fn spawn<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_with(Options::default(), task)
     }
 
     /// Spawns a closure that runs as `options` say.
-    pub fn spawn_with<F, T>(&self, options: Options, task: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let context = context::of(&self.scheduler);
-        let context = context.as_deref();
-        let (header, membership, pool) = match self.prepare(context, options) {
-            Ok(prepared) => prepared,
-            Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
-        };
-        let task = ClosureTask::new(header, membership, task);
-        match self.submit(context, &task, pool, true) {
-            Ok(()) => JoinHandle::new(task),
-            Err(_) => {
+    pub fn spawn_with<T: Send + 'static>(
+        &self,
+        options: Options,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        match self.submit(options, true, |membership, _| ClosureTask::new(self.scheduler.number, membership, task)) {
+            Ok(task) => JoinHandle::new(task),
+            Err(refusal) => {
+                let (task, error) = refusal.into_error();
                 discard(task.retract());
-                JoinHandle::failed(JoinError::ShutDown)
+                JoinHandle::failed(error)
             }
         }
     }
@@ -88,50 +60,31 @@ impl Spawner {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let context = context::of(&self.scheduler);
-        let context = context.as_deref();
-        let Ok((header, membership, pool)) = self.prepare(context, options) else {
-            return Err(Rejected::NoSuchPool(task));
-        };
-        let task = ClosureTask::new(header, membership, task);
-        let Err(refusal) = self.submit(context, &task, pool, false) else { return Ok(JoinHandle::new(task)) };
-        let task = task.retract().expect("what was refused stands in no queue");
-        Err(match refusal {
-            SubmitError::Full => Rejected::Full(task),
-            SubmitError::ShutDown => Rejected::ShutDown(task),
-        })
+        self.submit(options, false, |membership, _| ClosureTask::new(self.scheduler.number, membership, task))
+            .map(|task| JoinHandle::new(task))
+            .map_err(|refusal| refusal.map(|task| task.retract()))
     }
 
     /// Spawns a future. Inside it [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at least as
     /// urgent once the task has run for its slice, [`hop`](crate::handler::hop) goes on in another pool (here, if the
     /// queue there is full), and anything that may be awaited may be awaited: the task is parked until it is woken.
-    pub fn spawn_future<F>(&self, task: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
+    pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         self.spawn_future_with(Options::default(), task)
     }
 
     /// Spawns a future that runs as `options` say.
-    pub fn spawn_future_with<F>(&self, options: Options, task: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let context = context::of(&self.scheduler);
-        let context = context.as_deref();
-        let (header, membership, pool) = match self.prepare(context, options) {
-            Ok(prepared) => prepared,
-            Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
-        };
-        let task = FutureTask::new(header, membership, Arc::clone(&self.scheduler), pool, task);
-        let promise = task.promise();
-        match self.submit(context, &task, pool, true) {
-            Ok(()) => JoinHandle::new(promise),
-            Err(_) => {
+    pub fn spawn_future_with<T: Send + 'static>(
+        &self,
+        options: Options,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
+        match self.submit(options, true, make) {
+            Ok(task) => JoinHandle::new(Arc::clone(&task.outcome) as _),
+            Err(refusal) => {
+                let (task, error) = refusal.into_error();
                 task.retract();
-                JoinHandle::failed(JoinError::ShutDown)
+                JoinHandle::failed(error)
             }
         }
     }
@@ -146,45 +99,35 @@ impl Spawner {
         self.scheduler.counters()
     }
 
-    /// Makes a new task a member of its groups; the error is a pool that does not exist.
+    /// Makes a task and puts it where a worker finds it.
     #[inline]
-    fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
-        let pool = options.pool.or(context.map(|context| context.place.pool)).unwrap_or(0);
-        if pool >= self.scheduler.pools.len() {
-            return Err(pool);
-        }
-        let Membership { priority, token, group } =
-            context.map_or_else(Membership::default, |context| context.place.current.inherited());
-        if let Some(group) = &group {
-            group.enter();
-        }
-        let own = options.with_children.then(|| TaskGroup::new(group.clone()));
-        let priority = options.priority.unwrap_or(priority);
-        let membership = Membership { priority, token: options.token.or(token), group: own.clone().or(group) };
-        Ok((Header { scheduler: self.scheduler.number, priority, own }, membership, pool))
-    }
-
     fn submit<R: Runnable + 'static>(
         &self,
-        context: Option<&Context>,
-        task: &Arc<R>,
-        pool: PoolId,
+        options: Options,
         wait: bool,
-    ) -> Result<(), SubmitError> {
-        let job = Job { priority: task.priority(), task: Arc::clone(task) as _, stage: Stage::Fresh };
-        self.scheduler.submit(context.map(|context| &context.place), job, pool, wait)
+        make: impl FnOnce(Membership, PoolId) -> Arc<R>,
+    ) -> Result<Arc<R>, Rejected<Arc<R>>> {
+        let context = context::of(&self.scheduler);
+        let place = context.as_deref().map(|Context { place, .. }| place);
+        let pool = options.pool.or(place.map(|place| place.pool)).unwrap_or(0);
+        let inherited = place.map(|place| place.membership.borrow().clone()).unwrap_or_default();
+        let priority = options.priority.unwrap_or(inherited.priority);
+        let membership =
+            Membership { priority, token: options.token.or(inherited.token), group: options.group.or(inherited.group) };
+        let task = make(membership, pool);
+        if pool >= self.scheduler.pools.len() {
+            return Err(Rejected::NoSuchPool(pool, task));
+        }
+        let job = Job { priority, task: Arc::clone(&task) as _ };
+        match self.scheduler.submit(place, job, pool, wait) {
+            Ok(()) => Ok(task),
+            Err(refusal) => Err(refusal.map(|()| task)),
+        }
     }
 }
 
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner").field("pools", &self.scheduler.pools).finish_non_exhaustive()
-    }
-}
-
-/// Shows the error without the task: closures cannot be shown.
-impl<F> fmt::Debug for Rejected<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
     }
 }

@@ -1,8 +1,6 @@
-//! Does a graph run every node once, after its prerequisites and with their results, and does a loop cover its range?
+//! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
-use forebay::tasks::{
-    CancellationToken, JoinError, Node, NodeError, Options, Runtime, ScopeError, Spawner, TaskGraph, scope,
-};
+use forebay::tasks::{CancellationToken, JoinError, Node, Options, Runtime, ScopeError, Spawner, scope};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,40 +18,43 @@ fn chunk(length: usize) -> NonZeroUsize {
 fn a_chain_of_a_thousand_hands_its_results_on() {
     for workers in 1..=2 {
         let runtime = Runtime::with_workers(workers).unwrap();
-        let mut graph = TaskGraph::new();
-        let mut last = graph.task(|| 1_u64);
+        let group = runtime.group(Options::new());
+        let (release, held) = channel::<()>();
+        let mut last = group.spawn(move || held.recv_timeout(DEADLINE).map(|()| 1_u64).unwrap());
         for _ in 1..1_000 {
-            last = graph.then(&last, |value| value + 1);
+            last = group.then(&last, |value| value + 1);
         }
-        assert_eq!((graph.len(), last.result()), (1_000, Err(NodeError::NotRun)));
-        graph.spawn_on(&runtime).join().unwrap();
-        assert_eq!(last.result(), Ok(&1_000));
-        assert_eq!(runtime.counters().total().completed, 1_001, "each node is a task, and the graph is one");
+        assert_eq!((group.open(), last.result()), (1, None), "only the first has begun");
+        release.send(()).unwrap();
+        let group = group.close();
+        group.join().unwrap();
+        assert_eq!(last.result(), Some(Ok(&1_000)));
+        assert_eq!(runtime.counters().total().completed, 1_000, "each node is a task");
     }
 }
 
 #[test]
 fn a_fan_out_of_two_hundred_joins() {
     let runtime = Runtime::with_workers(2).unwrap();
-    let mut graph = TaskGraph::new();
-    let source = graph.task(|| 3_u64);
-    let branches: Vec<Node<u64>> = (0..200).map(|factor| graph.then(&source, move |value| value * factor)).collect();
-    let sum = graph.join(&branches, |values| values.iter().copied().sum::<u64>());
-    let text = graph.both(&source, &sum, |source, sum| format!("{source}: {sum}"));
-    graph.spawn_on(&runtime).join().unwrap();
-    assert_eq!(text.result(), Ok(&format!("3: {}", 3 * 200 * 199 / 2)));
+    let group = runtime.group(Options::new());
+    let source = group.spawn(|| 3_u64);
+    let branches: Vec<Node<u64>> = (0..200).map(|factor| group.then(&source, move |value| value * factor)).collect();
+    let sum = group.all(&branches, |values| values.iter().copied().sum::<u64>());
+    let text = group.both(&source, &sum, |source, sum| format!("{source}: {sum}"));
+    group.close().join().unwrap();
+    assert_eq!(text.result(), Some(Ok(&format!("3: {}", 3 * 200 * 199 / 2))));
 }
 
-// A graph is awaited inside a task, on a single worker.
+// A group is awaited inside a task, on a single worker.
 #[test]
-fn a_graph_may_be_awaited() {
+fn a_group_may_be_awaited() {
     let runtime = Runtime::with_workers(1).unwrap();
     let sum = runtime.spawn_future(async {
-        let mut graph = TaskGraph::new();
-        let leaves: Vec<Node<usize>> = (0..50).map(|leaf| graph.task(move || leaf)).collect();
-        let sum = graph.join(&leaves, |values| values.iter().copied().sum::<usize>());
-        graph.spawn_on(&Spawner::current().unwrap()).await.unwrap();
-        sum.result().copied()
+        let group = Spawner::current().unwrap().group(Options::new());
+        let leaves: Vec<Node<usize>> = (0..50).map(|leaf| group.spawn(move || leaf)).collect();
+        let sum = group.all(&leaves, |values| values.iter().copied().sum::<usize>());
+        group.close().await.unwrap();
+        sum.result().unwrap().copied()
     });
     assert_eq!(sum.join(), Ok(Ok(50 * 49 / 2)));
 }
@@ -61,39 +62,62 @@ fn a_graph_may_be_awaited() {
 #[test]
 fn a_panic_skips_what_depends_on_it_and_nothing_else() {
     let runtime = Runtime::with_workers(2).unwrap();
-    let mut graph = TaskGraph::new();
-    let bad: Node<u32> = graph.task(|| panic!("a bad node"));
-    let after = graph.then(&bad, |value| value + 1);
-    let good = graph.task(|| 7);
-    let join = graph.both(&after, &good, |after, good| after + good);
-    let other = graph.then(&good, |value| value + 1);
-    graph.spawn_on(&runtime).join().unwrap();
-    assert_eq!(bad.result(), Err(NodeError::Panicked("a bad node".to_owned())));
-    assert_eq!((after.result(), join.result()), (Err(NodeError::Skipped), Err(NodeError::Skipped)));
-    assert_eq!((good.result(), other.result()), (Ok(&7), Ok(&8)));
+    let group = runtime.group(Options::new());
+    let bad: Node<u32> = group.spawn(|| panic!("a bad node"));
+    let after = group.then(&bad, |value| value + 1);
+    let good = group.spawn(|| 7);
+    let join = group.both(&after, &good, |after, good| after + good);
+    let other = group.then(&good, |value| value + 1);
+    let panic = JoinError::Panicked("a bad node".to_owned());
+    assert_eq!(group.close().join().as_ref(), Err(&panic));
+    assert_eq!(bad.result(), Some(Err(panic)));
+    assert_eq!(
+        [after, join].map(|node| node.result().unwrap().copied()),
+        [Err(JoinError::Skipped), Err(JoinError::Skipped)]
+    );
+    assert_eq!((good.result(), other.result()), (Some(Ok(&7)), Some(Ok(&8))));
     assert_eq!(runtime.counters().total().panicked, 1);
 }
 
-// The first node cancels the graph that it is in: what comes after does not begin, and the graph ends.
+// The first node cancels the group that it is in: what comes after does not begin, and the group ends.
 #[test]
-fn a_cancelled_graph_begins_no_further_node() {
+fn a_cancelled_group_begins_no_further_node() {
     let runtime = Runtime::with_workers(2).unwrap();
     let token = CancellationToken::new();
     let asks = token.clone();
-    let mut graph = TaskGraph::new();
-    let first = graph.task(move || asks.cancel());
-    let second = graph.then(&first, |()| ());
-    graph.spawn_with(Options::new().token(&token), &runtime).join().unwrap();
-    assert_eq!((first.result(), second.result()), (Ok(&()), Err(NodeError::NotRun)));
+    let group = runtime.group(Options::new().token(&token));
+    let first = group.spawn(move || asks.cancel());
+    let second = group.then(&first, |()| ());
+    group.close().join().unwrap();
+    assert_eq!((first.result(), second.result()), (Some(Ok(&())), None));
 }
 
 #[test]
-#[should_panic(expected = "a node of another graph")]
-fn nodes_of_another_graph_are_refused() {
-    let stranger = TaskGraph::new().task(|| 1);
-    let mut graph = TaskGraph::new();
-    let _ = graph.task(|| 1);
-    let _ = graph.then(&stranger, |value| value + 1);
+#[should_panic(expected = "a node before it is of another group")]
+fn nodes_of_another_group_are_refused() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let stranger = runtime.group(Options::new()).spawn(|| 1);
+    let group = runtime.group(Options::new());
+    let _ = group.spawn(|| 1);
+    let _ = group.then(&stranger, |value| value + 1);
+}
+
+// A node may wait for one that is over already, and a group that is refused says so.
+#[test]
+fn a_node_may_come_late_and_a_refused_one_is_an_error() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let group = runtime.group(Options::new());
+    let first = group.spawn(|| 1);
+    while first.result().is_none() {
+        std::thread::yield_now();
+    }
+    let second = group.then(&first, |value| value + 1);
+    group.close().join().unwrap();
+    assert_eq!(second.result(), Some(Ok(&2)));
+    runtime.shutdown();
+    let late = runtime.group(Options::new());
+    let never = late.spawn(|| 3);
+    assert_eq!((late.close().join(), never.result()), (Err(JoinError::ShutDown), None));
 }
 
 #[test]
@@ -169,7 +193,6 @@ fn a_scope_reports_a_panic_and_runs_the_others() {
     let result = scope(1, |scope| {
         scope.spawn(move || held.recv_timeout(DEADLINE).unwrap());
         scope.spawn(|| panic!("in the scope"));
-        // More than the queue holds: the calling thread runs the rest.
         for _ in 0..2_000 {
             scope.spawn(|| {
                 runs.fetch_add(1, Ordering::Relaxed);

@@ -32,6 +32,18 @@ fn closures_join_closures_on_any_number_of_workers() {
     }
 }
 
+// A worker that joins takes the job of the task out of its deque: none is left to be found empty later.
+#[test]
+fn a_join_leaves_no_empty_job() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let waiting = runtime.spawn(|| {
+        let (first, second) = (here().spawn(|| 1), here().spawn(|| 2));
+        let waiting = || here().counters().total().waiting;
+        (second.join().unwrap(), waiting(), first.join().unwrap(), waiting())
+    });
+    assert_eq!(waiting.join(), Ok((2, 1, 1, 0)));
+}
+
 // One worker, and the task that it joins stands behind one that joins the first: helping with just any task would hang.
 #[test]
 fn a_joiner_runs_what_it_joins_and_nothing_else() {
@@ -51,7 +63,11 @@ fn a_worker_does_not_block_for_what_may_need_it() {
     let runtime = Runtime::with_workers(1).unwrap();
     let refused = runtime.spawn(|| here().spawn_future(async { 1 }).join());
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
-    let refused = runtime.spawn(|| here().spawn_with(Options::new().with_children(), || 1).join());
+    let refused = runtime.spawn(|| {
+        let group = here().group(Options::new());
+        group.spawn(|| 1);
+        group.close().join()
+    });
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
     // What is over may be joined by anybody.
     let over = runtime.spawn_future(async { 2 });
@@ -116,8 +132,10 @@ fn a_wake_from_outside_is_not_lost() {
 fn what_nobody_can_wake_ends_as_stalled() {
     let runtime = Runtime::with_workers(1).unwrap();
     assert_eq!(runtime.spawn_future(std::future::pending::<()>()).join(), Err(JoinError::Stalled));
-    let head = Options::new().with_children();
-    assert_eq!(runtime.spawn_future_with(head, std::future::pending::<()>()).join(), Err(JoinError::Stalled));
+    // A group ends with its last task, however that ends.
+    let group = runtime.group(Options::new());
+    group.spawn(|| drop(here().spawn_future(std::future::pending::<()>())));
+    assert_eq!(group.close().join(), Ok(()));
     runtime.shutdown();
     assert_eq!(runtime.counters().total().stalled, 2);
 }

@@ -160,12 +160,13 @@ fn the_oldest_in_a_deque_does_not_starve() {
     }
     let runtime = Runtime::with_workers(1).unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let root = runtime.spawn_with(Options::new().with_children(), move || {
+    let group = runtime.group(Options::new());
+    group.spawn(move || {
         let oldest = Arc::clone(&done);
         drop(Spawner::current().unwrap().spawn(move || oldest.store(true, Ordering::Relaxed)));
         go_on(&done, 183 + 1);
     });
-    root.join().unwrap();
+    group.close().join().unwrap();
     assert_eq!(runtime.counters().total().panicked, 0);
 }
 

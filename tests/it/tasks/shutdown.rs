@@ -88,7 +88,7 @@ fn use_after_shutdown_is_an_error_value() {
     assert_eq!(early.join(), Ok(1));
     assert_eq!(runtime.spawn(|| 2).join(), Err(JoinError::ShutDown));
     assert_eq!(runtime.spawn_future(async { 3 }).join(), Err(JoinError::ShutDown));
-    assert_eq!(runtime.spawn_with(Options::new().with_children(), || 4).join(), Err(JoinError::ShutDown));
+    assert_eq!(runtime.spawn_with(Options::new().pool(0), || 4).join(), Err(JoinError::ShutDown));
     let refused = runtime.try_spawn_with(Options::new(), || 5);
     assert!(matches!(refused, Err(Rejected::ShutDown(task)) if task() == 5));
     assert_eq!(runtime.counters().total().submitted, 1);

@@ -43,10 +43,9 @@ fn a_fan_out_is_accounted_for_exactly() {
 fn a_task_spawns_more_than_queues_hold() {
     let runtime = Runtime::builder().pool("main", 2).queue_capacity(16).build().unwrap();
     let spawner = runtime.spawner().clone();
-    let root = runtime.spawn_with(Options::new().with_children(), move || {
-        (0..20_000).for_each(|_| drop(spawner.spawn(|| {})));
-    });
-    root.join().unwrap();
+    let group = runtime.group(Options::new());
+    group.spawn(move || (0..20_000).for_each(|_| drop(spawner.spawn(|| {}))));
+    group.close().join().unwrap();
     assert_eq!(total(&runtime.counters()).completed, 20_001);
 }
 
@@ -95,7 +94,7 @@ fn a_blocked_worker_does_not_stop_the_others() {
     assert!(runtime.counters().total().stolen > 0, "what lay in the deque of the stuck one was taken from it");
 }
 
-// A tree of tasks, as of a directory walk: each spawns its children and ends; the root's handle waits for all.
+// A tree of tasks, as of a directory walk: each spawns its children and ends; the group waits for all, inner groups too.
 #[test]
 fn a_tree_is_over_when_its_last_leaf_is() {
     fn walk(depth: usize, leaves: &Arc<AtomicUsize>) {
@@ -111,16 +110,22 @@ fn a_tree_is_over_when_its_last_leaf_is() {
     }
     let runtime = Runtime::with_workers(2).unwrap();
     let leaves = Arc::new(AtomicUsize::new(0));
-    let root = {
-        let leaves = Arc::clone(&leaves);
-        runtime.spawn_with(Options::new().with_children(), move || walk(5, &leaves))
-    };
-    let descendants = root.descendants().expect("it was spawned with children");
-    assert!(descendants.open <= descendants.spawned);
-    root.join().unwrap();
+    let (release, held) = channel::<()>();
+    let group = runtime.group(Options::new());
+    let inner = Arc::clone(&leaves);
+    group.spawn(move || {
+        held.recv_timeout(DEADLINE).unwrap();
+        let group = Spawner::current().unwrap().group(Options::new());
+        group.spawn(move || walk(5, &inner));
+    });
+    assert_eq!(group.open(), 1);
+    let group = group.close();
+    assert!(!group.is_over());
+    release.send(()).unwrap();
+    group.join().unwrap();
     assert_eq!(leaves.load(Ordering::Relaxed), 6_usize.pow(5));
     let nodes: usize = (0..=5).map(|depth| 6_usize.pow(depth)).sum();
-    assert_eq!(total(&runtime.counters()).completed, nodes as u64);
+    assert_eq!(total(&runtime.counters()).completed, nodes as u64 + 1);
 }
 
 #[test]

@@ -1,0 +1,219 @@
+//! The two kinds of tasks: a closure, which runs once on the stack of a worker, and a future, which may pause at
+//! checkpoints, hop between pools, and wait without keeping a worker.
+
+use super::context;
+use super::counters::Count;
+use super::error::JoinError;
+use super::handle::Joinable;
+use super::job::{Job, Membership, Place, Runnable};
+use super::lock;
+use super::options::Priority;
+use super::outcome::Outcome;
+use super::scheduler::Scheduler;
+use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, discard, guarded, poll};
+use crate::sched::PoolId;
+use crate::sched::turn::Ran;
+use crate::time::{Nanos, clock};
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+/// What a worker has to do, and as which task; taken by the worker that does it.
+type Work<W> = Mutex<Option<(W, Membership)>>;
+
+/// What a worker is told that has nothing more to do with a task.
+const OVER: Ran<Job> = Ran::Ended { ran: Nanos::ZERO };
+
+/// A closure and its result, in one allocation.
+pub(super) struct ClosureTask<F, T> {
+    work: Work<F>,
+    outcome: Outcome<T>,
+}
+
+impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
+    pub(super) fn new(runtime: u64, membership: Membership, closure: F) -> Arc<ClosureTask<F, T>> {
+        Arc::new(ClosureTask { work: Mutex::new(Some((closure, membership))), outcome: Outcome::new(runtime) })
+    }
+
+    /// The task was refused and stands in no queue: gives the closure back.
+    pub(super) fn retract(&self) -> F {
+        let (closure, _) = lock(&self.work).take().expect("what was refused stands in no queue");
+        closure
+    }
+
+    /// Runs the closure, unless another worker has begun it; `take_back` is called before.
+    fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
+        let Some((closure, membership)) = lock(&self.work).take() else { return };
+        take_back();
+        let (result, membership) = if membership.is_cancelled() {
+            discard(closure);
+            (Err(JoinError::Cancelled), membership)
+        } else {
+            place.within(membership, || guarded(closure).map_err(JoinError::from))
+        };
+        place.count(&result);
+        self.outcome.complete(result);
+        // The group ends after its last member.
+        drop(membership);
+    }
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Runnable for ClosureTask<F, T> {
+    fn run(self: Arc<Self>, place: &Place, _: Nanos) -> Ran<Job> {
+        self.run_once(place, || ());
+        // With the last reference goes a result whose handle was dropped.
+        discard(self);
+        OVER
+    }
+
+    fn set_pool(&self, _: PoolId) {}
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for ClosureTask<F, T> {
+    fn outcome(&self) -> &Outcome<T> {
+        &self.outcome
+    }
+
+    fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool {
+        self.run_once(place, || {
+            // The task that is joined is most often the newest of this worker: its job leaves the deque with it.
+            let newest = place.deque.pop();
+            let other = newest.filter(|job| !ptr::addr_eq(Arc::as_ptr(&job.task), Arc::as_ptr(&self)));
+            if let Some(job) = other {
+                place.deque.push(job);
+            }
+        });
+        true
+    }
+}
+
+/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nothing can wake it
+/// any more, and it ends as [`JoinError::Stalled`]. Its handle holds only the outcome.
+pub(super) struct FutureTask<F: Future<Output: Send> + Send + 'static> {
+    pub(super) outcome: Arc<Outcome<F::Output>>,
+    scheduler: Arc<Scheduler>,
+    priority: Priority,
+    pool: AtomicUsize,
+    state: JoinState,
+    work: Work<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
+    pub(super) fn new(
+        scheduler: Arc<Scheduler>,
+        membership: Membership,
+        pool: PoolId,
+        future: F,
+    ) -> Arc<FutureTask<F>> {
+        Arc::new(FutureTask {
+            outcome: Arc::new(Outcome::new(scheduler.number)),
+            scheduler,
+            priority: membership.priority,
+            pool: AtomicUsize::new(pool),
+            state: JoinState::queued(),
+            work: Mutex::new(Some((Box::pin(future), membership))),
+        })
+    }
+
+    /// The task was refused and stands in no queue.
+    pub(super) fn retract(&self) {
+        let work = lock(&self.work).take();
+        discard(work);
+    }
+
+    fn job(self: Arc<Self>) -> Job {
+        Job { priority: self.priority, task: self }
+    }
+
+    /// After a wake: lets a worker of its pool go on with the task.
+    fn put_back(self: Arc<Self>) {
+        // Ordering: relaxed, the pool only changes between two runs, and queues order those.
+        let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
+        let context = context::of(&scheduler);
+        scheduler.put_back(context.as_deref().map(|context| &context.place), self.job(), pool);
+    }
+
+    fn poll(
+        self: &Arc<Self>,
+        place: &Place,
+        future: Pin<&mut F>,
+        membership: Membership,
+        limits: Limits,
+        start: Nanos,
+    ) -> (Polled<F::Output>, Membership) {
+        let token = membership.token.clone();
+        let terms = Terms {
+            start,
+            limits,
+            waker: &Waker::from(Arc::clone(self)),
+            waiter: &mut None,
+            tokens: token.as_slice(),
+            wakes_anywhere: true,
+        };
+        let ((polled, _), membership) = place.within(membership, || poll(future, terms));
+        (polled, membership)
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
+    fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job> {
+        self.state.begin();
+        let Some((mut future, membership)) = lock(&self.work).take() else { return OVER };
+        let start = clock::now();
+        let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
+        let (polled, membership) = self.poll(place, future.as_mut(), membership, limits, start);
+        let result = match polled {
+            Polled::Ended(value) => Ok(value),
+            Polled::Panicked(panic) => Err(panic.into()),
+            // Nothing else aborts a task: it has no deadline, and runs its children itself.
+            Polled::Aborted(_) => Err(JoinError::Cancelled),
+            Polled::Paused { resume } => {
+                *lock(&self.work) = Some((future, membership));
+                self.state.requeue();
+                return Ran::Paused { job: self.job(), resume, ran: clock::now().minus(start) };
+            }
+            Polled::Waits { .. } => {
+                *lock(&self.work) = Some((future, membership));
+                if self.state.park() {
+                    discard(self);
+                } else {
+                    self.put_back();
+                }
+                return OVER;
+            }
+        };
+        discard(future);
+        place.count(&result);
+        self.outcome.complete(result);
+        drop(membership);
+        discard(self);
+        OVER
+    }
+
+    fn set_pool(&self, pool: PoolId) {
+        self.pool.store(pool, Ordering::Relaxed);
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Wake for FutureTask<F> {
+    fn wake(self: Arc<Self>) {
+        if self.state.wake() {
+            self.put_back();
+        }
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Drop for FutureTask<F> {
+    fn drop(&mut self) {
+        let work = self.work.get_mut().map_or(None, Option::take);
+        if let Some((future, membership)) = work {
+            discard(future);
+            self.outcome.complete(Err(JoinError::Stalled));
+            drop(membership);
+            self.scheduler.ended_elsewhere(*self.pool.get_mut(), Count::Stalled);
+        }
+    }
+}
