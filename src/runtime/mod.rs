@@ -19,7 +19,7 @@ mod world;
 
 pub use crate::sched::Wait;
 pub use deque::Deque;
-pub use thread::{AbortOnPanic, Started, Worker};
+pub use thread::{AbortOnPanic, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;

@@ -18,14 +18,6 @@ pub struct Worker<J> {
     poll: Poll,
 }
 
-/// A worker on its thread, not at work yet.
-pub struct Started<J> {
-    id: WorkerId,
-    policy: Arc<Policy>,
-    deque: Rc<Deque<J>>,
-    poll: Poll,
-}
-
 /// Ends the process if its thread panics: a panic of the runtime itself is the end, because other workers would wait
 /// for ever for what this one held. Panics of handlers and tasks are caught before they come here.
 #[derive(Debug)]
@@ -33,12 +25,12 @@ pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
-        let deque = Deque::new(policy.newest_first());
+        let deque = if policy.newest_first() { Deque::new_lifo() } else { Deque::new_fifo() };
         Worker { id, policy, deque, poll }
     }
 
     pub(super) fn thieves(&self) -> Thieves<J> {
-        self.deque.thieves()
+        Thieves(self.deque.stealer())
     }
 
     /// The worker's number.
@@ -51,28 +43,14 @@ impl<J: Send> Worker<J> {
     /// # Panics
     /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
-        self.on_thread().run(shared, engine);
+        Loop::new(self.id, self.policy, Rc::new(self.deque), self.poll, shared).run(engine);
     }
 
-    /// The worker on the calling thread, for an engine whose jobs put jobs into the worker's own deque.
-    pub fn on_thread(self) -> Started<J> {
-        let Worker { id, policy, deque, poll } = self;
-        Started { id, policy, deque: Rc::new(deque), poll }
-    }
-}
-
-impl<J: Send> Started<J> {
-    /// The worker's own deque.
-    pub fn deque(&self) -> &Rc<Deque<J>> {
-        &self.deque
-    }
-
-    /// Works on this thread until [`Shared::stop`], as [`Worker::run`] does.
-    ///
-    /// # Panics
-    /// As [`Worker::run`].
-    pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
-        Loop::new(self.id, self.policy, self.deque, self.poll, shared).run(engine);
+    /// As [`Worker::run`], with an engine whose jobs put jobs into the worker's own deque.
+    pub fn run_with<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: impl FnOnce(&Rc<Deque<J>>) -> E) {
+        let deque = Rc::new(self.deque);
+        let mut engine = engine(&deque);
+        Loop::new(self.id, self.policy, deque, self.poll, shared).run(&mut engine);
     }
 }
 

@@ -1,19 +1,15 @@
 //! The owner of the threads, and how it is built.
 
-use super::context::{self, Context};
-use super::engine::TaskEngine;
-use super::job::{Job, Place};
 use super::lock;
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
-use crate::runtime::{AbortOnPanic, Shared, Wait, Worker};
+use super::worker;
+use crate::runtime::{Shared, Wait};
+use crate::sched::Topology;
 use crate::sched::policy::rows;
-use crate::sched::{PoolId, Topology};
 use crate::time::Nanos;
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Deref;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::{fmt, io, thread};
 
@@ -90,7 +86,7 @@ impl Runtime {
     pub fn shutdown(&self) {
         let scheduler = &self.spawner.scheduler;
         scheduler.close();
-        if context::of(scheduler).is_some() {
+        if worker::of(scheduler).is_some() {
             return;
         }
         // A concurrent caller waits for the lock, and so for the threads.
@@ -149,7 +145,7 @@ impl Builder {
     }
 
     /// Number of tasks that may wait in the queues of all pools and priorities together, at least 1; the default is
-    /// 4,096. Each worker holds 32 more of each priority in its deque.
+    /// 4,096. What tasks spawn waits in the deques of their workers beside.
     pub fn queue_capacity(mut self, tasks: usize) -> Builder {
         self.queue_capacity = tasks;
         self
@@ -184,10 +180,10 @@ impl Builder {
         // Dropped on an error, the runtime ends the threads that have begun.
         let spawner = Spawner { scheduler: Arc::clone(&scheduler) };
         let runtime = Runtime { spawner, threads: Mutex::default() };
-        for worker in workers {
-            let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(worker.id()));
-            let builder = thread::Builder::new().name(format!("{}-{}", self.thread_name, worker.id()));
-            lock(&runtime.threads).push(builder.spawn(move || work(worker, pool, &scheduler))?);
+        for member in workers {
+            let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id()));
+            let builder = thread::Builder::new().name(format!("{}-{}", self.thread_name, member.id()));
+            lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, &scheduler))?);
         }
         Ok(runtime)
     }
@@ -207,15 +203,4 @@ impl Builder {
         }
         Ok(())
     }
-}
-
-/// The life of one worker's thread.
-fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>) {
-    let _guard = AbortOnPanic;
-    let (id, tally) = (worker.id(), Arc::clone(scheduler.tally(worker.id())));
-    let started = worker.on_thread();
-    let membership = RefCell::default();
-    let place = Place { worker: id, pool, deque: Rc::clone(started.deque()), tally, membership };
-    let mut engine = TaskEngine(Context { scheduler: Arc::clone(scheduler), place }.install());
-    started.run(&scheduler.shared, &mut engine);
 }

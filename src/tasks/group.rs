@@ -1,13 +1,13 @@
 //! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
 
-use super::context;
 use super::error::JoinError;
 use super::handle::JoinHandle;
-use super::latch::{Latch, Member};
 use super::lock;
 use super::options::Options;
+use super::outcome::{Latch, Member};
 use super::parallel::Chunks;
 use super::spawner::Spawner;
+use super::worker;
 use crate::runtime::continuation::panic_message;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -77,7 +77,7 @@ impl Spawner {
     /// A group without nodes. `options` are those of every node. A task that makes a group within another one keeps
     /// that one open too.
     pub fn group(&self, options: Options) -> Group<'static> {
-        let context = context::of(&self.scheduler);
+        let context = worker::of(&self.scheduler);
         let outer = context.and_then(|context| context.place.membership.borrow().group.clone());
         let (latch, member) = Latch::new(self.scheduler.number, outer);
         let (spawner, of) = (self.clone(), Arc::clone(&latch));

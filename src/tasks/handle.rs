@@ -1,9 +1,9 @@
 //! The handle of a task or a group, by which a thread or another task waits for its result.
 
-use super::context;
 use super::error::JoinError;
 use super::job::Place;
 use super::outcome::Outcome;
+use super::worker;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -64,9 +64,9 @@ impl<T> JoinHandle<T> {
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
         let task = self.task?;
-        let place = |context: &context::Context| context.scheduler.number == task.outcome().runtime;
+        let place = |context: &worker::Context| context.scheduler.number == task.outcome().runtime;
         if !task.outcome().is_ready()
-            && let Some(context) = context::current().filter(|context| place(context))
+            && let Some(context) = worker::current().filter(|context| place(context))
             && !Arc::clone(&task).run_for_joiner(&context.place)
         {
             return Err(JoinError::WouldBlock);

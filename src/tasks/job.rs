@@ -2,8 +2,8 @@
 
 use super::counters::{Count, Tally};
 use super::error::JoinError;
-use super::latch::Member;
 use super::options::Priority;
+use super::outcome::Member;
 use crate::runtime::Deque;
 use crate::runtime::continuation::CancellationToken;
 use crate::sched::turn::Ran;

@@ -110,14 +110,11 @@
 //! ends.
 
 mod builder;
-mod context;
 mod counters;
-mod engine;
 mod error;
 mod group;
 mod handle;
 mod job;
-mod latch;
 mod options;
 mod outcome;
 mod parallel;
@@ -125,6 +122,7 @@ mod scheduler;
 mod scope;
 mod spawner;
 mod task;
+mod worker;
 
 pub use crate::runtime::continuation::CancellationToken;
 pub use crate::sched::Wait;

@@ -1,6 +1,6 @@
 //! How a task shall run.
 
-use super::latch::Member;
+use super::outcome::Member;
 use crate::runtime::continuation::CancellationToken;
 use crate::sched::PoolId;
 use crate::sched::policy::PRIORITIES;

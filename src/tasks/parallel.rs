@@ -1,9 +1,9 @@
 //! Loops whose chunks run in parallel.
 
-use super::context;
 use super::error::JoinError;
 use super::outcome::Outcome;
 use super::spawner::Spawner;
+use super::worker;
 use crate::runtime::continuation::guarded;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -28,7 +28,7 @@ impl Spawner {
         if chunks == 0 {
             return Ok(());
         }
-        let context = context::of(&self.scheduler);
+        let context = worker::of(&self.scheduler);
         let pool = context.as_ref().map_or(0, |context| context.place.pool);
         let workers = self.scheduler.shared.policy().topology().members(pool).len();
         let turns = Arc::new(Turns {

@@ -6,8 +6,8 @@
 use super::builder::BuildError;
 use super::error::JoinError;
 use super::group::{Group, Released};
-use super::latch::Latch;
 use super::lock;
+use super::outcome::Latch;
 use crate::runtime::continuation::guarded;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};

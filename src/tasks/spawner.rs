@@ -1,6 +1,5 @@
 //! The ways to spawn.
 
-use super::context::{self, Context};
 use super::counters::Counters;
 use super::error::Rejected;
 use super::handle::JoinHandle;
@@ -8,6 +7,7 @@ use super::job::{Job, Membership, Runnable};
 use super::options::Options;
 use super::scheduler::Scheduler;
 use super::task::{ClosureTask, FutureTask};
+use super::worker::{self, Context};
 use crate::runtime::continuation::discard;
 use crate::sched::PoolId;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Spawner {
 impl Spawner {
     /// The spawner of the runtime whose task runs on this thread, if one does.
     pub fn current() -> Option<Spawner> {
-        context::current().map(|context| Spawner { scheduler: Arc::clone(&context.scheduler) })
+        worker::current().map(|context| Spawner { scheduler: Arc::clone(&context.scheduler) })
     }
 
     /// Spawns a closure.
@@ -107,7 +107,7 @@ impl Spawner {
         wait: bool,
         make: impl FnOnce(Membership, PoolId) -> Arc<R>,
     ) -> Result<Arc<R>, Rejected<Arc<R>>> {
-        let context = context::of(&self.scheduler);
+        let context = worker::of(&self.scheduler);
         let place = context.as_deref().map(|Context { place, .. }| place);
         let pool = options.pool.or(place.map(|place| place.pool)).unwrap_or(0);
         let inherited = place.map(|place| place.membership.borrow().clone()).unwrap_or_default();

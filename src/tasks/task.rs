@@ -1,7 +1,6 @@
 //! The two kinds of tasks: a closure, which runs once on the stack of a worker, and a future, which may pause at
 //! checkpoints, hop between pools, and wait without keeping a worker.
 
-use super::context;
 use super::counters::Count;
 use super::error::JoinError;
 use super::handle::Joinable;
@@ -10,6 +9,7 @@ use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
 use super::scheduler::Scheduler;
+use super::worker;
 use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, discard, guarded, poll};
 use crate::sched::PoolId;
 use crate::sched::turn::Ran;
@@ -132,7 +132,7 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
     fn put_back(self: Arc<Self>) {
         // Ordering: relaxed, the pool only changes between two runs, and queues order those.
         let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
-        let context = context::of(&scheduler);
+        let context = worker::of(&scheduler);
         scheduler.put_back(context.as_deref().map(|context| &context.place), self.job(), pool);
     }
 

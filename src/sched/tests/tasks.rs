@@ -1,0 +1,34 @@
+//! Where do tasks wait, and where do their workers look?
+
+use super::*;
+
+#[test]
+fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
+    let policy = &policies()[8];
+    let rest = Step::Idle { contended: false };
+    let [high, normal, background] = [0, 1, 2].map(Step::Queue);
+    assert_eq!(search(policy, 0, &[]), [high, Step::Own, normal, Step::Steal(1), background, rest]);
+    assert_eq!(search(policy, 2, &[]), [Step::Queue(3), Step::Own, Step::Queue(4), Step::Queue(5), rest]);
+    for class in 0..3_u8 {
+        let running = |pool| Running { class: Some(class), ..running(3, pool, 50) };
+        let priority = usize::from(class);
+        assert_eq!(policy.place(0, Event::Hopped(2, Some(class))), Place::Queue(6 + priority));
+        assert_eq!(policy.place(1, Event::Yielded(running(1))), Place::Queue(3 + priority));
+        assert_eq!(policy.goes_first(&running(1)), 3..4 + priority, "what is at least as urgent");
+        assert_eq!((policy.servers_of(3 + priority), policy.queues_of(1)), (1..2, 3..6));
+    }
+    assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
+    let mut local = Local::new(0, policy.topology());
+    let firsts: Vec<Step> = std::iter::repeat_with(|| {
+        local.begin();
+        policy.next(&mut local, NOW, &Fixed)
+    })
+    .take(3 * 61 * 10)
+    .collect();
+    for place in [normal, background, Step::Steal(0)] {
+        assert_eq!(firsts.iter().filter(|first| **first == place).count(), 10, "one search in 183 begins there");
+    }
+    assert_eq!(firsts.iter().filter(|first| **first == high).count(), 180 * 10);
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 49)), Verdict::Keep);
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::YieldIfWanted);
+}
