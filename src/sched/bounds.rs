@@ -5,7 +5,7 @@
 /// at hand small.
 pub const BATCH: usize = 32;
 
-/// Places of a deque's smallest buffer. As long as no priority level of a worker holds more, no deque ever reallocates.
+/// Places of a deque's smallest buffer. As long as no deque holds more, none reallocates.
 pub const DEQUE_PLACES: usize = 64;
 
 /// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay

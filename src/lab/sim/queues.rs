@@ -1,4 +1,4 @@
-//! The queues between workers, bounded together: like `runtime/queues.rs` for one priority level.
+//! The queues between workers, bounded together: like `runtime/queues.rs`.
 
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
