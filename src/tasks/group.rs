@@ -77,8 +77,7 @@ impl Spawner {
     /// A group without nodes. `options` are those of every node. A task that makes a group within another one keeps
     /// that one open too.
     pub fn group(&self, options: Options) -> Group<'static> {
-        let context = worker::of(&self.scheduler);
-        let outer = context.and_then(|context| context.place.membership.borrow().group.clone());
+        let outer = worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
         let (latch, member) = Latch::new(self.scheduler.number, outer);
         let (spawner, of) = (self.clone(), Arc::clone(&latch));
         let submit = move |node| {

@@ -1,8 +1,8 @@
 //! The handle of a task or a group, by which a thread or another task waits for its result.
 
 use super::error::JoinError;
-use super::job::Place;
 use super::outcome::Outcome;
+use super::scheduler::Place;
 use super::worker;
 use std::fmt;
 use std::future::Future;
@@ -64,10 +64,9 @@ impl<T> JoinHandle<T> {
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
         let task = self.task?;
-        let place = |context: &worker::Context| context.scheduler.number == task.outcome().runtime;
         if !task.outcome().is_ready()
-            && let Some(context) = worker::current().filter(|context| place(context))
-            && !Arc::clone(&task).run_for_joiner(&context.place)
+            && let Some(place) = worker::current().filter(|place| place.scheduler.number == task.outcome().runtime)
+            && !Arc::clone(&task).run_for_joiner(&place)
         {
             return Err(JoinError::WouldBlock);
         }

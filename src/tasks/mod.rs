@@ -114,7 +114,6 @@ mod counters;
 mod error;
 mod group;
 mod handle;
-mod job;
 mod options;
 mod outcome;
 mod parallel;

@@ -28,8 +28,8 @@ impl Spawner {
         if chunks == 0 {
             return Ok(());
         }
-        let context = worker::of(&self.scheduler);
-        let pool = context.as_ref().map_or(0, |context| context.place.pool);
+        let place = worker::of(&self.scheduler);
+        let pool = place.as_ref().map_or(0, |place| place.pool);
         let workers = self.scheduler.shared.policy().topology().members(pool).len();
         let turns = Arc::new(Turns {
             chunks: Chunks { range, chunk },
@@ -39,7 +39,7 @@ impl Spawner {
             panic: OnceLock::new(),
             done: Outcome::new(self.scheduler.number),
         });
-        let mut accepted = context.is_some();
+        let mut accepted = place.is_some();
         for _ in usize::from(accepted)..workers.min(chunks) {
             let turns = Arc::clone(&turns);
             accepted |= self.spawn(move || turns.take_part()).refusal().is_none();
@@ -47,7 +47,7 @@ impl Spawner {
         if !accepted {
             return Err(JoinError::ShutDown);
         }
-        if context.is_some() {
+        if place.is_some() {
             turns.take_part();
         }
         turns.done.wait().unwrap_or(Ok(()))

@@ -1,16 +1,82 @@
-//! The state that all workers of a runtime and all submitters share: the ways in, the counters, and the way out.
+//! Jobs, which stand in deques and queues, and the state that all workers of a runtime and all submitters share: the ways
+//! in, the counters, and the way out.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::Rejected;
-use super::job::{Job, Place};
-use crate::runtime::Shared;
+use super::options::Priority;
+use super::outcome::Member;
+use crate::runtime::continuation::CancellationToken;
+use crate::runtime::{Deque, Shared};
 use crate::sched::policy::PRIORITIES;
+use crate::sched::turn::Ran;
 use crate::sched::{PoolId, WorkerId};
+use crate::time::Nanos;
 use crossbeam_utils::{Backoff, CachePadded};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// A task on its way through deques and queues.
+pub(super) struct Job {
+    pub(super) task: Arc<dyn Runnable>,
+    pub(super) priority: Priority,
+}
+
+// Jobs are copied from place to place on the way.
+const _: () = assert!(size_of::<Job>() == 24);
+
+/// A task, as a worker sees it.
+pub(super) trait Runnable: Send + Sync {
+    /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
+    fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job>;
+
+    /// Notes that the task is going to be put into a queue of `pool`.
+    fn set_pool(&self, pool: PoolId);
+}
+
+/// Where a worker stands, and the task that it runs.
+pub(super) struct Place {
+    pub(super) scheduler: Arc<Scheduler>,
+    pub(super) worker: WorkerId,
+    pub(super) pool: PoolId,
+    pub(super) deque: Rc<Deque<Job>>,
+    pub(super) membership: RefCell<Membership>,
+}
+
+/// What the children of a task inherit.
+#[derive(Clone, Default)]
+pub(super) struct Membership {
+    pub(super) priority: Priority,
+    pub(super) token: Option<CancellationToken>,
+    pub(super) group: Option<Member>,
+}
+
+impl Place {
+    /// Calls `call` as the task of that membership, and gives the membership back.
+    pub(super) fn within<R>(&self, task: Membership, call: impl FnOnce() -> R) -> (R, Membership) {
+        let outer = self.membership.replace(task);
+        let result = call();
+        (result, self.membership.replace(outer))
+    }
+
+    pub(super) fn priority(&self) -> Priority {
+        self.membership.borrow().priority
+    }
+
+    /// Counts what happened here.
+    pub(super) fn count(&self, what: Count, count: u64) {
+        self.scheduler.workers[self.worker].add_alone(what, count);
+    }
+}
+
+impl Membership {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+}
 
 /// Tasks in the deque of a worker from which on its tasks may only spawn more where they insist. With what one steal
 /// brings, a deque stays within its smallest buffer.
@@ -26,7 +92,7 @@ pub(super) struct Scheduler {
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
-    workers: Box<[Arc<CachePadded<Tally>>]>,
+    workers: Box<[CachePadded<Tally>]>,
     /// For each pool, what was submitted and ended by other threads than its workers.
     elsewhere: Box<[CachePadded<Tally>]>,
     /// Whether only tasks may submit.
@@ -38,7 +104,7 @@ impl Scheduler {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Scheduler {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            workers: (0..shared.policy().topology().workers()).map(|_| Arc::default()).collect(),
+            workers: (0..shared.policy().topology().workers()).map(|_| CachePadded::default()).collect(),
             elsewhere: pools.iter().map(|_| CachePadded::default()).collect(),
             shared,
             pools,
@@ -49,9 +115,9 @@ impl Scheduler {
     /// Puts a new job into the deque of the calling worker or into a queue of `pool`. A thread that is no worker may
     /// `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
     pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, wait: bool) -> Result<(), Rejected<()>> {
-        let own = place.filter(|place| place.pool == pool).map(|place| &place.tally);
+        let own = place.filter(|place| place.pool == pool);
         match own {
-            Some(tally) => tally.add_alone(Count::Submitted, 1),
+            Some(place) => place.count(Count::Submitted, 1),
             // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a
             // shutdown: either this sees that the runtime is closed, or the shutdown sees the submission and waits for
             // its end.
@@ -69,7 +135,7 @@ impl Scheduler {
             Rejected::Full(())
         };
         match own {
-            Some(tally) => tally.add_alone(Count::Refused, 1),
+            Some(place) => place.count(Count::Refused, 1),
             None => self.elsewhere[pool].add(Count::Refused),
         }
         Err(refusal)
@@ -108,10 +174,6 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn tally(&self, worker: WorkerId) -> &Arc<CachePadded<Tally>> {
-        &self.workers[worker]
-    }
-
     /// Counts a task of `pool` that ended, perhaps on no worker.
     pub(super) fn ended_elsewhere(&self, pool: PoolId, end: Count) {
         self.elsewhere[pool].add(end);
@@ -142,7 +204,7 @@ impl Scheduler {
     /// those that have ended: one that has not would have been submitted by another of its kind, and the first of these
     /// from outside, before the close, where its submission was read.
     fn is_quiet(&self) -> bool {
-        let tallies = || self.workers.iter().map(|tally| &**tally).chain(self.elsewhere.iter());
+        let tallies = || self.workers.iter().chain(&self.elsewhere);
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();
         let opened: u64 = tallies().map(|tally| tally.get(Count::Submitted)).sum();
         closed == opened

@@ -3,11 +3,10 @@
 use super::counters::Counters;
 use super::error::Rejected;
 use super::handle::JoinHandle;
-use super::job::{Job, Membership, Runnable};
 use super::options::Options;
-use super::scheduler::Scheduler;
+use super::scheduler::{Job, Membership, Runnable, Scheduler};
 use super::task::{ClosureTask, FutureTask};
-use super::worker::{self, Context};
+use super::worker;
 use crate::runtime::continuation::discard;
 use crate::sched::PoolId;
 use std::fmt;
@@ -27,7 +26,7 @@ pub struct Spawner {
 impl Spawner {
     /// The spawner of the runtime whose task runs on this thread, if one does.
     pub fn current() -> Option<Spawner> {
-        worker::current().map(|context| Spawner { scheduler: Arc::clone(&context.scheduler) })
+        worker::current().map(|place| Spawner { scheduler: Arc::clone(&place.scheduler) })
     }
 
     /// Spawns a closure.
@@ -107,8 +106,8 @@ impl Spawner {
         wait: bool,
         make: impl FnOnce(Membership, PoolId) -> Arc<R>,
     ) -> Result<Arc<R>, Rejected<Arc<R>>> {
-        let context = worker::of(&self.scheduler);
-        let place = context.as_deref().map(|Context { place, .. }| place);
+        let place = worker::of(&self.scheduler);
+        let place = place.as_deref();
         let pool = options.pool.or(place.map(|place| place.pool)).unwrap_or(0);
         let inherited = place.map(|place| place.membership.borrow().clone()).unwrap_or_default();
         let priority = options.priority.unwrap_or(inherited.priority);

@@ -4,11 +4,10 @@
 use super::counters::Count;
 use super::error::JoinError;
 use super::handle::Joinable;
-use super::job::{Job, Membership, Place, Runnable};
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
-use super::scheduler::Scheduler;
+use super::scheduler::{Job, Membership, Place, Runnable, Scheduler};
 use super::worker;
 use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, discard, guarded, poll};
 use crate::sched::PoolId;
@@ -54,7 +53,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
         } else {
             place.within(membership, || guarded(closure).map_err(JoinError::from))
         };
-        place.count(&result);
+        place.count(Count::of(&result), 1);
         self.outcome.complete(result);
         // The group ends after its last member.
         drop(membership);
@@ -132,29 +131,7 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
     fn put_back(self: Arc<Self>) {
         // Ordering: relaxed, the pool only changes between two runs, and queues order those.
         let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
-        let context = worker::of(&scheduler);
-        scheduler.put_back(context.as_deref().map(|context| &context.place), self.job(), pool);
-    }
-
-    fn poll(
-        self: &Arc<Self>,
-        place: &Place,
-        future: Pin<&mut F>,
-        membership: Membership,
-        limits: Limits,
-        start: Nanos,
-    ) -> (Polled<F::Output>, Membership) {
-        let token = membership.token.clone();
-        let terms = Terms {
-            start,
-            limits,
-            waker: &Waker::from(Arc::clone(self)),
-            waiter: &mut None,
-            tokens: token.as_slice(),
-            wakes_anywhere: true,
-        };
-        let ((polled, _), membership) = place.within(membership, || poll(future, terms));
-        (polled, membership)
+        scheduler.put_back(worker::of(&scheduler).as_deref(), self.job(), pool);
     }
 }
 
@@ -164,7 +141,12 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
         let Some((mut future, membership)) = lock(&self.work).take() else { return OVER };
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
-        let (polled, membership) = self.poll(place, future.as_mut(), membership, limits, start);
+        let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
+        let (waiter, tokens) = (&mut None, token.as_slice());
+        let terms = Terms { start, limits, waker: &waker, waiter, tokens, wakes_anywhere: true };
+        let ((polled, _), membership) = place.within(membership, || poll(future.as_mut(), terms));
+        // It would keep a task from ending that nothing else can wake.
+        drop(waker);
         let result = match polled {
             Polled::Ended(value) => Ok(value),
             Polled::Panicked(panic) => Err(panic.into()),
@@ -186,7 +168,7 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
             }
         };
         discard(future);
-        place.count(&result);
+        place.count(Count::of(&result), 1);
         self.outcome.complete(result);
         drop(membership);
         discard(self);

@@ -2,8 +2,7 @@
 //! into deques and queues.
 
 use super::counters::Count;
-use super::job::{Job, Place};
-use super::scheduler::Scheduler;
+use super::scheduler::{Job, Place, Scheduler};
 use crate::runtime::continuation::CancellationToken;
 use crate::runtime::{AbortOnPanic, Worker};
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
@@ -15,33 +14,17 @@ use std::sync::Arc;
 
 thread_local! {
     /// Set once, when a worker's loop begins.
-    static CONTEXT: OnceCell<Rc<Context>> = const { OnceCell::new() };
-}
-
-/// One worker, on its own thread.
-pub(super) struct Context {
-    pub(super) scheduler: Arc<Scheduler>,
-    pub(super) place: Place,
+    static PLACE: OnceCell<Rc<Place>> = const { OnceCell::new() };
 }
 
 /// The worker that the calling thread is, if it is one; `None` also while the thread ends.
-pub(super) fn current() -> Option<Rc<Context>> {
-    CONTEXT.try_with(|context| context.get().cloned()).ok().flatten()
+pub(super) fn current() -> Option<Rc<Place>> {
+    PLACE.try_with(|place| place.get().cloned()).ok().flatten()
 }
 
 /// The worker that the calling thread is, if it is one of `scheduler`.
-pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Context>> {
-    current().filter(|context| Arc::ptr_eq(&context.scheduler, scheduler))
-}
-
-impl Context {
-    /// Makes the calling thread this worker.
-    pub(super) fn install(self) -> Rc<Context> {
-        let context = Rc::new(self);
-        let first = CONTEXT.with(|slot| slot.set(Rc::clone(&context)).is_ok());
-        assert!(first, "a thread is one worker, once");
-        context
-    }
+pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Place>> {
+    current().filter(|place| Arc::ptr_eq(&place.scheduler, scheduler))
 }
 
 /// The life of the thread of `worker`.
@@ -49,9 +32,11 @@ pub(super) fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>
     let _guard = AbortOnPanic;
     let id = worker.id();
     worker.run_with(&scheduler.shared, |deque| {
-        let (deque, tally) = (Rc::clone(deque), Arc::clone(scheduler.tally(id)));
-        let place = Place { worker: id, pool, deque, tally, membership: RefCell::default() };
-        TaskEngine(Context { scheduler: Arc::clone(scheduler), place }.install())
+        let (scheduler, deque) = (Arc::clone(scheduler), Rc::clone(deque));
+        let place = Rc::new(Place { scheduler, worker: id, pool, deque, membership: RefCell::default() });
+        let first = PLACE.with(|slot| slot.set(Rc::clone(&place)).is_ok());
+        assert!(first, "a thread is one worker, once");
+        TaskEngine(place)
     });
 }
 
@@ -59,12 +44,12 @@ impl CancellationToken {
     /// The token of the task that runs on this thread, if it has one: the token that the task was spawned with, or else
     /// the token of the task that spawned it.
     pub fn current() -> Option<CancellationToken> {
-        current().and_then(|context| context.place.membership.borrow().token.clone())
+        current().and_then(|place| place.membership.borrow().token.clone())
     }
 }
 
 /// One worker's engine.
-struct TaskEngine(Rc<Context>);
+struct TaskEngine(Rc<Place>);
 
 impl Engine for TaskEngine {
     type Job = Job;
@@ -74,7 +59,7 @@ impl Engine for TaskEngine {
     }
 
     fn run(&mut self, job: Job, at_most: Nanos) -> Ran<Job> {
-        job.task.run(&self.0.place, at_most)
+        job.task.run(&self.0, at_most)
     }
 
     /// No policy of tasks asks for more than the priority.
@@ -85,20 +70,19 @@ impl Engine for TaskEngine {
     fn discard(&mut self, job: Job, why: Discarded) {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
         // The queue of the pool that the task hops to is full: it goes on here. A task is never lost.
-        job.task.set_pool(self.0.place.pool);
-        self.0.place.deque.push(job);
+        job.task.set_pool(self.0.pool);
+        self.0.deque.push(job);
     }
 
     fn requeued(&mut self, job: &mut Job, why: Requeued) {
-        job.task.set_pool(if let Requeued::Hopped(target) = why { target } else { self.0.place.pool });
+        job.task.set_pool(if let Requeued::Hopped(target) = why { target } else { self.0.pool });
     }
 
     fn boundary(&mut self, boundary: Boundary) {
-        let Context { scheduler, place } = &*self.0;
         match boundary {
-            Boundary::Turn => scheduler.end_if_done(),
-            Boundary::Tried { step: Step::Steal(victim), outcome: Outcome::Found, jobs } if victim != place.worker => {
-                place.tally.add_alone(Count::Stolen, jobs as u64);
+            Boundary::Turn => self.0.scheduler.end_if_done(),
+            Boundary::Tried { step: Step::Steal(victim), outcome: Outcome::Found, jobs } if victim != self.0.worker => {
+                self.0.count(Count::Stolen, jobs as u64);
             }
             _ => {}
         }
