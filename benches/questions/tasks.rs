@@ -1,12 +1,12 @@
 //! What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?
 //!
 //! All count down one latch, but for `awake`, where each task is joined before the next is spawned, and for the graph, which
-//! is a `TaskGraph` here.
+//! is a `Group` here.
 
 use super::contenders::{Contender, Kind, Latch};
 use super::harness::{Arm, Size, ns, operations};
 use super::page::{Answer, Grid};
-use forebay::tasks::{Runtime, Spawner, TaskGraph};
+use forebay::tasks::{Options, Runtime, Spawner};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,12 +160,12 @@ fn graph(contender: &Contender, nodes: usize) {
 }
 
 fn graph_of_ours(runtime: &Runtime, nodes: usize) {
-    let mut graph = TaskGraph::new();
-    let all: Vec<_> = (0..nodes).map(|_| graph.task(|| operations(NODE))).collect();
-    let join = graph.join(&all, |results| {
+    let graph = runtime.group(Options::new());
+    let all: Vec<_> = (0..nodes).map(|_| graph.spawn(|| operations(NODE))).collect();
+    let join = graph.all(&all, |results| {
         black_box(operations(NODE));
         results.len()
     });
-    graph.spawn_on(runtime).join().expect("no node panics");
-    assert_eq!(join.result(), Ok(&nodes));
+    graph.close().join().expect("no node panics");
+    assert_eq!(join.result(), Some(Ok(&nodes)));
 }

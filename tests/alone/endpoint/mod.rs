@@ -197,8 +197,8 @@ fn queues_are_those_of_the_policy() {
         ("steal", &["uninterrupted", "deques", "flows", "waits"]),
         ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
         ("pools", &["front", "heavy", "deques", "flows", "waits"]),
-        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques", "flows", "waits"]),
-        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques", "flows", "waits"]),
+        ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+        ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
     ] {
         let (handler, _) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "2")], handler);
