@@ -1,0 +1,53 @@
+//! How long a request runs, and whom it gives way to.
+
+use crate::sched::Patience;
+use crate::sched::ladder::Ladders;
+use crate::time::Nanos;
+
+/// How long a request runs before the policy is asked, and what becomes of it then.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Limit {
+    /// A request runs to its end.
+    None,
+    /// By the CPU time that a request has taken since it began. At each limit it steps aside, and goes on behind what
+    /// came to that level before. Above level 0 it also steps aside for a request of a lower level.
+    Attained {
+        /// The levels.
+        ladders: Ladders,
+        /// Whether a request that was interrupted or woken is above level 0, however little it has taken.
+        resumed_is_heavy: bool,
+        /// How workers learn of fresh requests.
+        gives_way: GiveWay,
+    },
+    /// By the CPU time since the request was last taken from a queue.
+    Stay {
+        /// That time.
+        slice: Nanos,
+        /// What becomes of the request.
+        then: Then,
+    },
+}
+
+/// What becomes of a request that has run for its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It moves on to the next pool. In the last one it takes turns.
+    Hop,
+    /// It goes to the back of the queue of its pool, if another waits there.
+    Turn,
+    /// It steps aside for a request that is at least as urgent.
+    GiveWay,
+}
+
+/// How workers in heavy requests learn of fresh ones, and who steps aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GiveWay {
+    /// Workers that watch closely, those of the lowest numbers.
+    pub closely: usize,
+    /// Time between two looks of any other worker.
+    pub rarely: Nanos,
+    /// Whether a worker that receives more than it can serve asks others to step aside.
+    pub flags_others: bool,
+    /// When fresh requests are left to workers in light ones; `None` = never.
+    pub patience: Option<Patience>,
+}
