@@ -152,7 +152,9 @@ impl Spawning {
         let room = |count: usize| (count < self.most).then_some(count + 1);
         if self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_err() {
             self.count(SpawnEnd::Refused);
-            return Err(SpawnError::Full(()));
+            // A server that stops has no room again: the caller need not try once more.
+            let stops = self.closed.load(Ordering::SeqCst);
+            return Err(if stops { SpawnError::Stopping(()) } else { SpawnError::Full(()) });
         }
         // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop: either this
         // sees that nothing is accepted, or the stop sees the work and waits for its end.
