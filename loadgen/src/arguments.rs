@@ -112,7 +112,7 @@ pub(crate) struct CompareArguments {
     /// Whether servers may read the class of a request from its header
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) classify: Classify,
-    /// What the levels of levels and auto make least, slowdown or latency, as for forebay serve
+    /// What levels and auto optimise, slowdown or latency, as for forebay serve
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(crate) optimise: Objective,
     /// Also show the settings, the account of each run, what is not shown, and the log of each server

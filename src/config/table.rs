@@ -49,10 +49,10 @@ settings! {
         allowed: Made(names::<Io>),
         help: Detailed("How datagrams come from the kernel.", || sentences(&[
             "batches: many in one call.",
-            "gro: what a peer sends in a burst comes as one GRO batch, which saves a fifth of the CPU time where peers \
-             do and costs a twentieth where they do not.",
-            "portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without the \
-             time that requests waited in the socket.",
+            "gro: a burst of one peer comes as one GRO batch. It saves a fifth of the CPU time where peers send bursts, and \
+             costs a twentieth elsewhere.",
+            "portable: one by one, for sandboxes that know no other call. Not on 0.0.0.0 and [::], and without the time \
+             that requests waited in the socket.",
         ])),
         parse: value::choice, show: value::name,
     }
@@ -146,16 +146,16 @@ settings! {
         help: Fixed("CPU time that a request may use before the rest of it may move to another worker."),
         parse: |text| value::duration(text, MICROSECOND..=SECOND), show: ToString::to_string,
     }
-    /// What the levels of `levels` and `auto` make least.
+    /// What `levels` and `auto` optimise.
     optimise: Objective {
         key: "optimise", group: Policy, value_name: "WHAT", shape: Text, change: Live,
         default: Text("slowdown"),
         allowed: Made(names::<Objective>),
-        help: Detailed("What the levels of auto and levels make least.", || sentences(&[
-            "slowdown: p99.9 of latency over service time, and the mean latency; the longer a request has taken, the later it \
+        help: Detailed("What auto and levels optimise.", || sentences(&[
+            "slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it \
              goes.",
-            "latency: p99.9 of the latency of all requests; first come, first served, but what takes little of the time goes \
-             first, and the longest of 2,000 last.",
+            "latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest \
+             0.05 % last.",
         ])),
         parse: value::choice, show: value::name,
     }
@@ -210,8 +210,7 @@ settings! {
         allowed: Fixed("auto, off, or a duration of 1us to 1h"),
         help: Detailed("How long a request may wait, in socket and queues, before it is shed.", || sentences(&[
             "A duration: what has waited for that long is shed, always.",
-            "auto: 20 service times, as measured, and at least 10ms; only while nothing leaves a queue sooner than after \
-             half of that, for 40 service times and at least 100ms.",
+            "auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).",
             "off: it waits for ever.",
         ])),
         parse: str::parse, show: ToString::to_string,

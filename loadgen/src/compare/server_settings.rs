@@ -57,7 +57,7 @@ pub(crate) struct ServerSettings {
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
     pub(crate) classify: Classify,
-    /// Value of `--optimise`: what levels make least.
+    /// Value of `--optimise`: what levels optimise.
     pub(crate) objective: Objective,
 }
 
