@@ -44,12 +44,12 @@ const FACTS: [Fact; 4] = [
         files: 1,
         edits: &[
             Edit {
-                file: "src/metrics/counters.rs",
+                file: "src/metrics/counters/mod.rs",
                 before: "        /// Attempts to find work at another worker.",
                 row: "        /// Extras.\n        extras: Extras = \"forebay_extras\", \"Extras\";",
             },
             Edit {
-                file: "src/metrics/counters.rs",
+                file: "src/metrics/counters/mod.rs",
                 before: "        /// Calls to receive that failed.",
                 row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
             },

@@ -7,7 +7,7 @@ use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::*;
 use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
-use forebay::sched::{MaxWait, Policy, PolicyName, Topology};
+use forebay::sched::{MaxWait, Policy, PolicyName};
 use forebay::time::Nanos;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
