@@ -13,6 +13,7 @@ mod tuning;
 
 pub use limit::{GiveWay, Limit, Then};
 pub use search::{Local, SearchPlace};
+#[cfg(feature = "cli")]
 pub(crate) use table::name_here;
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
 pub use topology::Topology;
