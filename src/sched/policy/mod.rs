@@ -73,7 +73,7 @@ pub struct Policy {
 pub struct Order {
     /// The order of nearly all searches.
     pub usual: &'static [SearchPlace],
-    /// The order of a rare search ([`Local::is_rare`]), so that nothing waits for ever behind what is usually looked at
+    /// The order of one search in 61, so that nothing waits for ever behind what is usually looked at
     /// first. It names the same places, and may name more.
     pub rare: &'static [SearchPlace],
 }
