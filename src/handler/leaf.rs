@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 
 /// A point at which the handler may be moved or ended. Costs a nanosecond or two unless the worker is wanted back: one in
 /// up to 16 checkpoints reads the clock.
-pub fn checkpoint() -> Checkpoint {
-    Checkpoint { paused: false }
+pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
+    Pause(Some(continuation::checkpoint_pauses))
 }
 
 /// What follows runs on `pool` (counted from 0 in the order of `--pools`; 0 receives). Under a policy without that
 /// pool, or already there, it is a [`checkpoint`] that always asks the policy.
-pub fn hop(pool: usize) -> Hop {
-    Hop { pool, paused: false }
+pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
+    Pause(Some(move || continuation::hop_pauses(pool)))
 }
 
 /// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so that
@@ -47,59 +47,19 @@ pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
     tokio::time::timeout(duration.into(), work).await.ok()
 }
 
-/// Pauses for the reason that the function leaves, once.
-struct Pause(Option<fn() -> bool>);
+/// Pauses once, if the function leaves a reason.
+struct Pause<F>(Option<F>);
 
-impl Future for Pause {
+impl<F: Fn() -> bool + Unpin> Future for Pause<F> {
     type Output = ();
 
+    // A second poll comes after the worker has seen the reason.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         match self.0.take() {
             Some(pauses) if pauses() => Poll::Pending,
             _ => Poll::Ready(()),
         }
     }
-}
-
-/// The future of [`checkpoint`].
-#[derive(Debug)]
-#[must_use = "a checkpoint does nothing unless awaited"]
-pub struct Checkpoint {
-    paused: bool,
-}
-
-/// The future of [`hop`].
-#[derive(Debug)]
-#[must_use = "a hop does nothing unless awaited"]
-pub struct Hop {
-    pool: usize,
-    paused: bool,
-}
-
-impl Future for Checkpoint {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        pause_once(&mut self.paused, continuation::checkpoint_pauses)
-    }
-}
-
-impl Future for Hop {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let pool = self.pool;
-        pause_once(&mut self.paused, || continuation::hop_pauses(pool))
-    }
-}
-
-/// Pending at most once: a second poll comes after the worker has seen the reason.
-fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
-    if !*paused && pauses() {
-        *paused = true;
-        return Poll::Pending;
-    }
-    Poll::Ready(())
 }
 
 #[cfg(test)]

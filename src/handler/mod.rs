@@ -39,9 +39,7 @@
 #[cfg_attr(doc, doc(hidden))]
 pub mod builtin;
 
-mod admission;
 mod closure;
-mod extents;
 mod fork;
 mod forward;
 mod leaf;
@@ -49,13 +47,12 @@ mod reply;
 mod request;
 
 pub use crate::runtime::continuation::CancellationToken;
-pub use admission::{Admitted, Arrival, Because, Rejected};
 pub use closure::{HandlerFn, handler_fn};
-pub(crate) use extents::Extents;
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
+pub(crate) use reply::Extents;
 pub use reply::{Overflow, Reply, TooManyDatagrams};
-pub use request::Request;
+pub use request::{Admitted, Arrival, Because, Rejected, Request};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

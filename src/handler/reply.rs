@@ -1,7 +1,7 @@
 //! The reply to a request, while its handler writes it.
 
-use super::extents::{DATAGRAMS_MAX, Extents};
 use std::io;
+use std::ops::Range;
 
 /// The reply area: a writer with as much room as the request is long, unless the handler
 /// [allows more](super::Admitted::reply_limit) and the sender may be sent more: requests with a forged source address must
@@ -201,104 +201,84 @@ impl io::Write for Reply<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write as _;
+/// The largest number of datagrams in a reply: a bound on what one request costs, and on the headers that a source is
+/// sent that may be forged.
+const DATAGRAMS_MAX: usize = 8;
 
-    // Can a reply be written in place, and cut?
-    #[test]
-    fn a_reply_is_written_in_place_and_cut() {
-        let mut buffer = [0; 5];
-        let mut reply = Reply::new(&mut buffer);
-        reply.put(b"ab").expect("two bytes");
-        reply.spare_mut()[..2].copy_from_slice(b"cd");
-        assert_eq!(reply.bytes(), b"ab");
-        reply.advance(2);
-        assert_eq!((reply.bytes(), reply.room()), (&b"abcd"[..], 1));
-        reply.truncate(3);
-        reply.truncate(4);
-        assert_eq!(reply.bytes(), b"abc");
+/// The extents of a reply's datagrams. Two bytes for each position, since every packet has one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extents {
+    /// Bytes of all datagrams together.
+    bytes: u16,
+    /// Where the datagrams after the first begin, of which `further` count; they rise, and none is 0.
+    begins: [u16; DATAGRAMS_MAX - 1],
+    /// Number of datagrams that have begun after the first.
+    further: u8,
+}
+
+impl Extents {
+    /// The largest number of bytes.
+    const BYTES_MAX: usize = u16::MAX as usize;
+
+    /// Bytes of all datagrams together.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        usize::from(self.bytes)
     }
 
-    #[test]
-    #[should_panic(expected = "3 bytes do not fit into the 2 that are left of the reply")]
-    fn a_reply_does_not_advance_beyond_its_room() {
-        Reply::new(&mut [0; 2]).advance(3);
+    /// Sets the bytes of all datagrams together, [`Extents::BYTES_MAX`] at most and no fewer than before: the last datagram
+    /// grows.
+    #[inline]
+    pub(crate) fn set_bytes(&mut self, bytes: usize) {
+        debug_assert!((self.bytes()..=Self::BYTES_MAX).contains(&bytes), "{bytes} bytes after {}", self.bytes);
+        self.bytes = bytes as u16;
     }
 
-    // Is a reply that had no room marked, by either way to write, and does only emptying it take the mark away?
-    #[test]
-    fn what_does_not_fit_marks_the_reply() {
-        let mut buffer = [0; 5];
-        let mut reply = Reply::new(&mut buffer);
-        assert_eq!(reply.put(b"abc"), Ok(()));
-        assert_eq!(reply.put(b"def"), Err(Overflow { bytes: 3, room: 2 }));
-        assert_eq!((reply.len(), reply.room(), reply.has_overflowed()), (3, 2, true));
-        assert_eq!(reply.put(b"de"), Ok(()), "what fits is written");
-        assert!(reply.has_overflowed(), "and changes nothing of what did not");
-        reply.clear();
-        assert_eq!((reply.len(), reply.has_overflowed()), (0, false));
-        let error = write!(reply, "{}-{}", 12, 345).expect_err("six bytes");
-        assert_eq!((error.kind(), reply.has_overflowed()), (io::ErrorKind::WriteZero, true));
-        reply.clear();
-        write!(reply, "{}-{}", 12, 34).expect("five bytes");
-        assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
-    }
-    // Do the datagrams of a reply share its room, is none empty, and is cut away what begins behind a cut?
-    #[test]
-    fn datagrams_share_the_room() {
-        let mut buffer = [0; 6];
-        let mut reply = Reply::new(&mut buffer);
-        assert_eq!(reply.datagrams().count(), 0);
-        for text in ["a", "", "bc", "def"] {
-            assert_eq!(reply.begin_datagram(), Ok(()));
-            reply.put(text.as_bytes()).expect("six bytes in all");
+    /// Begins a datagram, unless the last one is empty. Returns false if there are [`DATAGRAMS_MAX`].
+    fn begin(&mut self) -> bool {
+        if self.last_is_empty() {
+            return true;
         }
-        assert_eq!((reply.len(), reply.room(), reply.bytes()), (6, 0, &b"abcdef"[..]));
-        assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"def"]));
-        assert_eq!(reply.put(b"g"), Err(Overflow { bytes: 1, room: 0 }));
-        reply.truncate(3);
-        reply.put(b"x").expect("three bytes were cut");
-        assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"x"]), "the last one begins where it was cut");
-        reply.truncate(2);
-        reply.put(b"y").expect("they were cut");
-        assert!(reply.datagrams().eq([&b"a"[..], b"by"]));
-        reply.clear();
-        reply.put(b"z").expect("all is empty");
-        assert!(reply.datagrams().eq([b"z"]));
+        let Some(begin) = self.begins.get_mut(usize::from(self.further)) else { return false };
+        *begin = self.bytes;
+        self.further += 1;
+        true
     }
 
-    // Does the ninth datagram not begin, and mark the reply until that is emptied?
-    #[test]
-    fn a_reply_has_at_most_eight_datagrams() {
-        let mut buffer = [0; 20];
-        let mut reply = Reply::new(&mut buffer);
-        for number in 0..8 {
-            assert_eq!(reply.begin_datagram(), Ok(()), "{number}");
-            reply.put(&[number]).expect("twenty bytes");
-        }
-        assert!(!reply.has_overflowed());
-        let error = reply.begin_datagram().expect_err("there are eight");
-        assert_eq!(error.to_string(), "a reply has at most 8 datagrams");
-        assert_eq!(
-            (reply.datagrams().count(), reply.has_overflowed(), reply.has_too_many_datagrams()),
-            (8, true, true)
-        );
-        reply.clear();
-        assert_eq!(
-            (reply.begin_datagram(), reply.has_overflowed(), reply.has_too_many_datagrams()),
-            (Ok(()), false, false)
-        );
+    /// Keeps the first `bytes`, and no datagram that begins behind them.
+    fn truncate(&mut self, bytes: usize) {
+        self.bytes = self.bytes.min(u16::try_from(bytes).unwrap_or(u16::MAX));
+        let begun = self.begun();
+        self.further = begun.iter().filter(|begin| **begin <= self.bytes).count() as u8;
     }
 
-    // No datagram is longer than a length of UDP can say, and no reply longer than a datagram.
-    #[test]
-    fn a_reply_is_no_longer_than_a_datagram() {
-        let mut buffer = vec![0; 70_000];
-        let mut reply = Reply::new(&mut buffer);
-        assert_eq!((reply.room(), reply.spare_mut().len()), (65_535, 65_535));
-        reply.advance(65_535);
-        assert_eq!((reply.len(), reply.put(b"x")), (65_535, Err(Overflow { bytes: 1, room: 0 })));
+    /// Number of datagrams that are not empty.
+    #[inline]
+    pub(crate) fn datagrams(&self) -> usize {
+        1 + usize::from(self.further) - usize::from(self.last_is_empty())
+    }
+
+    /// The place of each datagram that is not empty, in order.
+    #[inline]
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.datagrams()).map(|number| {
+            let begin = if number == 0 { 0 } else { self.begins[number - 1] };
+            let end = self.begun().get(number).copied().unwrap_or(self.bytes);
+            usize::from(begin)..usize::from(end)
+        })
+    }
+
+    /// Whether the datagram that began last is empty; no other one is.
+    #[inline]
+    fn last_is_empty(&self) -> bool {
+        self.begun().last().copied().unwrap_or(0) == self.bytes
+    }
+
+    #[inline]
+    fn begun(&self) -> &[u16] {
+        &self.begins[..usize::from(self.further)]
     }
 }
+
+#[cfg(test)]
+mod tests;

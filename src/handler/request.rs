@@ -1,10 +1,196 @@
-//! A request, as its handler sees it.
+//! A datagram as its handler sees it: when it has arrived, what the handler says of it then, and as a request.
 
-use super::Arrival;
-use super::admission::time_of_day;
-use crate::time::Nanos;
+use crate::fate::{Fate, Malformed, Refused};
+use crate::time::{Nanos, clock};
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A datagram that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    bytes: &'a [u8],
+    peer: SocketAddr,
+    local: SocketAddr,
+    arrived_at: Nanos,
+}
+
+impl<'a> Arrival<'a> {
+    /// A datagram; for tests of handlers, too.
+    pub fn new(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Nanos) -> Arrival<'a> {
+        Arrival { bytes, peer, local, arrived_at }
+    }
+
+    /// The datagram, at most `--datagram-max` bytes long.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The source address of the datagram.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The address that the datagram was sent to; the reply leaves from it.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of [`clock::now`].
+    pub fn arrived_at(&self) -> Nanos {
+        self.arrived_at
+    }
+
+    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as NTP.
+    pub fn time_of_arrival(&self) -> SystemTime {
+        time_of_day(self.arrived_at)
+    }
+}
+
+/// The time of day at `at`, a time on the clock of [`clock::now`] that has passed.
+fn time_of_day(at: Nanos) -> SystemTime {
+    UNIX_EPOCH + clock::realtime().minus(clock::now().minus(at)).into()
+}
+
+/// A request to be served, as [`Handler::admit`](super::Handler::admit) describes it.
+///
+/// ```
+/// use forebay::handler::Admitted;
+/// use forebay::time::Nanos;
+///
+/// let admitted = Admitted::new(7_u16).class(1).deadline(Nanos::from_millis(50)).reply_limit(1_232);
+/// # let _ = admitted;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Admitted<T = ()> {
+    pub(crate) ticket: T,
+    pub(crate) class: u8,
+    pub(crate) flow: Option<u64>,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) cost: Option<Nanos>,
+    pub(crate) reply_limit: Option<usize>,
+    pub(crate) validated: bool,
+}
+
+impl<T> Admitted<T> {
+    /// A request of class 0, without a deadline, whose reply is at most as long as itself.
+    pub fn new(ticket: T) -> Admitted<T> {
+        Admitted { ticket, class: 0, flow: None, deadline: None, cost: None, reply_limit: None, validated: false }
+    }
+
+    /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It labels metrics; a
+    /// policy sees it only under `--classify header`.
+    pub fn class(self, class: u8) -> Admitted<T> {
+        Admitted { class, ..self }
+    }
+
+    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a hash of either. Of the
+    /// requests of one flow one is served at a time, in the order in which they were admitted, under every policy, also
+    /// while that one waits, gives way to others, or waits for its children; the next one begins after its end, however it
+    /// ends. Requests without a flow, and those of different flows, are served independently of one another.
+    ///
+    /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its deadline and `--max-wait` count
+    /// meanwhile. There is room for 8 requests of one flow, and for 32 of all flows for each worker; what has no room ends as
+    /// `shed_queue_full`.
+    ///
+    /// ```
+    /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};
+    ///
+    /// /// The first eight bytes of a request are the ID of its connection.
+    /// struct Sessions;
+    ///
+    /// impl Handler for Sessions {
+    ///     type Ticket = ();
+    ///
+    ///     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+    ///         let Some((id, _)) = arrival.bytes().split_first_chunk() else { return Err(Rejected::Ignored) };
+    ///         Ok(Admitted::new(()).flow(u64::from_be_bytes(*id)))
+    ///     }
+    ///
+    ///     async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+    ///         // No other request of this connection is in here.
+    ///     }
+    /// }
+    /// ```
+    pub fn flow(self, key: u64) -> Admitted<T> {
+        Admitted { flow: Some(key), ..self }
+    }
+
+    /// How long after the arrival of the request the answer is still worth something.
+    pub fn deadline(self, after: Nanos) -> Admitted<T> {
+        Admitted { deadline: Some(after), ..self }
+    }
+
+    /// CPU time that the request is expected to take: with a deadline, a request that could not end in time does not
+    /// begin. Half of the deadline is for waiting: a request that has waited for less begins all the same. Without a
+    /// cost, the measured service times are the expectation.
+    pub fn cost(self, expected: Nanos) -> Admitted<T> {
+        Admitted { cost: Some(expected), ..self }
+    }
+
+    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max` is the bound. What
+    /// goes to an address that is not [validated](Admitted::validated) is bounded besides, by `--amplification`: such a
+    /// reply may have [less room](super::Reply::room), but never less than the request has bytes.
+    pub fn reply_limit(self, bytes: usize) -> Admitted<T> {
+        Admitted { reply_limit: Some(bytes), ..self }
+    }
+
+    /// Whether the request proves that its source address is not forged, as a cookie does that only the owner of the
+    /// address can have received.
+    pub fn validated(self, validated: bool) -> Admitted<T> {
+        Admitted { validated, ..self }
+    }
+}
+
+/// Why a datagram is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejected<T = ()> {
+    /// Not a request of this protocol: counted by reason, never answered.
+    Malformed(Malformed),
+    /// A request, but not one to serve: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// [`Status::Refused`](crate::fate::Status::Refused).
+    Refused(Admitted<T>, Refused),
+    /// A request whose sender is over its rate: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// [`Status::ShedRate`](crate::fate::Status::ShedRate).
+    OverRate(Admitted<T>),
+    /// A request that is neither served nor answered.
+    Ignored,
+    /// Any of these for a reason of the handler's own; [`Rejected::because`] makes it.
+    Because(Because<T>),
+}
+
+impl<T> Rejected<T> {
+    /// The same rejection, counted under a reason of the handler's own in place of the server's: `reason` is the place of its
+    /// name in [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). Where no name has that place, the rejection counts
+    /// without a reason, or as `other`.
+    ///
+    /// ```
+    /// use forebay::fate::Malformed;
+    /// use forebay::handler::Rejected;
+    ///
+    /// let rejected: Rejected = Rejected::Malformed(Malformed::Other).because(0);
+    /// # let _ = rejected;
+    /// ```
+    pub fn because(self, reason: u8) -> Rejected<T> {
+        let (fate, admitted) = match self {
+            Rejected::Malformed(_) => (Fate::Malformed, None),
+            Rejected::Refused(admitted, _) => (Fate::Refused, Some(admitted)),
+            Rejected::OverRate(admitted) => (Fate::ShedRate, Some(admitted)),
+            Rejected::Ignored => (Fate::Ignored, None),
+            Rejected::Because(because) => (because.fate, because.admitted),
+        };
+        Rejected::Because(Because { fate, admitted, reason })
+    }
+}
+
+/// A rejection for a reason of the handler's own: see [`Rejected::because`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Because<T = ()> {
+    pub(crate) fate: Fate,
+    pub(crate) admitted: Option<Admitted<T>>,
+    pub(crate) reason: u8,
+}
 
 /// A request that was admitted.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! `--handler fork`: burns as `spin` does, heavy requests on several workers at once.
 
-use super::{Burner, Order, Work};
+use super::{Burner, Order, Spin, Work};
 use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 /// joins them; each has a checkpoint after every microsecond of unscaled cost.
 #[derive(Debug)]
 pub struct Forking {
-    burn: Burn,
+    spin: Spin,
     grain: Nanos,
     parts: usize,
 }
@@ -17,17 +17,10 @@ pub struct Forking {
 /// Parts of a request, at most: a worker-local queue takes no more new children at once.
 const PARTS_MAX: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
-struct Burn {
-    burner: Burner,
-    step: Nanos,
-}
-
 impl Forking {
     /// Burns with `burner` on up to `workers` workers; times are multiplied by `time_scale`, but for the `grain`.
     pub fn new(burner: Burner, time_scale: u64, grain: Nanos, workers: usize) -> Forking {
-        let step = Nanos::from_micros(1).times(time_scale);
-        Forking { burn: Burn { burner, step }, grain, parts: workers.clamp(1, PARTS_MAX) }
+        Forking { spin: Spin::new(burner, time_scale), grain, parts: workers.clamp(1, PARTS_MAX) }
     }
 
     /// Number of parts into which a request of this cost is divided.
@@ -38,29 +31,17 @@ impl Forking {
 
 impl Work for Forking {
     async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
-        let (parts, burn) = (self.parts(order.cost), self.burn);
+        let (parts, spin) = (self.parts(order.cost), self.spin);
         let each = Nanos::new(order.cost.get() / parts);
-        let forks: ArrayVec<Fork<()>, PARTS_MAX> = (1..parts).map(|_| fork(burn.run(each))).collect();
+        let forks: ArrayVec<Fork<()>, PARTS_MAX> = (1..parts).map(|_| fork(spin.burn(each))).collect();
         // Other workers hear of the parts at this checkpoint, before the first step.
         if parts > 1 {
             checkpoint().await;
         }
-        burn.run(order.cost.minus(each.times(parts - 1))).await;
+        spin.burn(order.cost.minus(each.times(parts - 1))).await;
         for part in forks {
             part.await;
         }
-    }
-}
-
-impl Burn {
-    async fn run(self, cost: Nanos) {
-        let mut left = cost;
-        while left > self.step {
-            self.burner.burn(self.step);
-            left = left.minus(self.step);
-            checkpoint().await;
-        }
-        self.burner.burn_last(left);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::handler::{Reply, checkpoint};
 use crate::time::Nanos;
 
 /// Burns the requested cost, with a checkpoint after each step of it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Spin {
     burner: Burner,
     step: Nanos,
@@ -16,16 +16,20 @@ impl Spin {
     pub fn new(burner: Burner, time_scale: u64) -> Spin {
         Spin { burner, step: Nanos::from_micros(1).times(time_scale) }
     }
-}
 
-impl Work for Spin {
-    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
-        let mut left = order.cost;
+    pub(super) async fn burn(self, cost: Nanos) {
+        let mut left = cost;
         while left > self.step {
             self.burner.burn(self.step);
             left = left.minus(self.step);
             checkpoint().await;
         }
         self.burner.burn_last(left);
+    }
+}
+
+impl Work for Spin {
+    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
+        self.burn(order.cost).await;
     }
 }

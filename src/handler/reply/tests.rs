@@ -1,0 +1,138 @@
+//! Replies as handlers write them, and where their datagrams are.
+
+use super::*;
+use proptest::prelude::*;
+use std::io::Write as _;
+
+// Can a reply be written in place, and cut?
+#[test]
+fn a_reply_is_written_in_place_and_cut() {
+    let mut buffer = [0; 5];
+    let mut reply = Reply::new(&mut buffer);
+    reply.put(b"ab").expect("two bytes");
+    reply.spare_mut()[..2].copy_from_slice(b"cd");
+    assert_eq!(reply.bytes(), b"ab");
+    reply.advance(2);
+    assert_eq!((reply.bytes(), reply.room()), (&b"abcd"[..], 1));
+    reply.truncate(3);
+    reply.truncate(4);
+    assert_eq!(reply.bytes(), b"abc");
+}
+
+#[test]
+#[should_panic(expected = "3 bytes do not fit into the 2 that are left of the reply")]
+fn a_reply_does_not_advance_beyond_its_room() {
+    Reply::new(&mut [0; 2]).advance(3);
+}
+
+// Is a reply that had no room marked, by either way to write, and does only emptying it take the mark away?
+#[test]
+fn what_does_not_fit_marks_the_reply() {
+    let mut buffer = [0; 5];
+    let mut reply = Reply::new(&mut buffer);
+    assert_eq!(reply.put(b"abc"), Ok(()));
+    assert_eq!(reply.put(b"def"), Err(Overflow { bytes: 3, room: 2 }));
+    assert_eq!((reply.len(), reply.room(), reply.has_overflowed()), (3, 2, true));
+    assert_eq!(reply.put(b"de"), Ok(()), "what fits is written");
+    assert!(reply.has_overflowed(), "and changes nothing of what did not");
+    reply.clear();
+    assert_eq!((reply.len(), reply.has_overflowed()), (0, false));
+    let error = write!(reply, "{}-{}", 12, 345).expect_err("six bytes");
+    assert_eq!((error.kind(), reply.has_overflowed()), (io::ErrorKind::WriteZero, true));
+    reply.clear();
+    write!(reply, "{}-{}", 12, 34).expect("five bytes");
+    assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
+}
+// Do the datagrams of a reply share its room, is none empty, and is cut away what begins behind a cut?
+#[test]
+fn datagrams_share_the_room() {
+    let mut buffer = [0; 6];
+    let mut reply = Reply::new(&mut buffer);
+    assert_eq!(reply.datagrams().count(), 0);
+    for text in ["a", "", "bc", "def"] {
+        assert_eq!(reply.begin_datagram(), Ok(()));
+        reply.put(text.as_bytes()).expect("six bytes in all");
+    }
+    assert_eq!((reply.len(), reply.room(), reply.bytes()), (6, 0, &b"abcdef"[..]));
+    assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"def"]));
+    assert_eq!(reply.put(b"g"), Err(Overflow { bytes: 1, room: 0 }));
+    reply.truncate(3);
+    reply.put(b"x").expect("three bytes were cut");
+    assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"x"]), "the last one begins where it was cut");
+    reply.truncate(2);
+    reply.put(b"y").expect("they were cut");
+    assert!(reply.datagrams().eq([&b"a"[..], b"by"]));
+    reply.clear();
+    reply.put(b"z").expect("all is empty");
+    assert!(reply.datagrams().eq([b"z"]));
+}
+
+// Does the ninth datagram not begin, and mark the reply until that is emptied?
+#[test]
+fn a_reply_has_at_most_eight_datagrams() {
+    let mut buffer = [0; 20];
+    let mut reply = Reply::new(&mut buffer);
+    for number in 0..8 {
+        assert_eq!(reply.begin_datagram(), Ok(()), "{number}");
+        reply.put(&[number]).expect("twenty bytes");
+    }
+    assert!(!reply.has_overflowed());
+    let error = reply.begin_datagram().expect_err("there are eight");
+    assert_eq!(error.to_string(), "a reply has at most 8 datagrams");
+    assert_eq!((reply.datagrams().count(), reply.has_overflowed(), reply.has_too_many_datagrams()), (8, true, true));
+    reply.clear();
+    assert_eq!(
+        (reply.begin_datagram(), reply.has_overflowed(), reply.has_too_many_datagrams()),
+        (Ok(()), false, false)
+    );
+}
+
+// No datagram is longer than a length of UDP can say, and no reply longer than a datagram.
+#[test]
+fn a_reply_is_no_longer_than_a_datagram() {
+    let mut buffer = vec![0; 70_000];
+    let mut reply = Reply::new(&mut buffer);
+    assert_eq!((reply.room(), reply.spare_mut().len()), (65_535, 65_535));
+    reply.advance(65_535);
+    assert_eq!((reply.len(), reply.put(b"x")), (65_535, Err(Overflow { bytes: 1, room: 0 })));
+}
+
+proptest! {
+    // Are the datagrams those of a list of lists that is written, begun and cut in the same way?
+    #[test]
+    fn extents_are_those_of_a_list(steps in prop::collection::vec((0..4_u8, 0..40_usize), 0..40)) {
+        let (mut extents, mut model) = (Extents::default(), vec![0_usize]);
+        for (kind, bytes) in steps {
+            let length: usize = model.iter().sum();
+            match kind {
+                0 => {
+                    let begun = model.last() == Some(&0) || model.len() < DATAGRAMS_MAX;
+                    prop_assert_eq!(extents.begin(), begun);
+                    if begun && model.last() != Some(&0) {
+                        model.push(0);
+                    }
+                }
+                1 => {
+                    extents.truncate(bytes);
+                    while model.len() > 1 && model[..model.len() - 1].iter().sum::<usize>() > bytes {
+                        model.pop();
+                    }
+                    let before: usize = model[..model.len() - 1].iter().sum();
+                    let last = model.last_mut().expect("there is one");
+                    *last = (*last).min(bytes - before);
+                }
+                _ => {
+                    extents.set_bytes(length + bytes);
+                    *model.last_mut().expect("there is one") += bytes;
+                }
+            }
+            let (mut begin, mut ranges) = (0, Vec::new());
+            for length in model.iter().filter(|length| **length > 0) {
+                ranges.push(begin..begin + length);
+                begin += length;
+            }
+            prop_assert_eq!(extents.ranges().collect::<Vec<_>>(), ranges);
+            prop_assert_eq!((extents.datagrams(), extents.bytes()), (extents.ranges().count(), begin));
+        }
+    }
+}
