@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
-pub(crate) use filter::{AddressFilter, AddressRules};
+pub(crate) use filter::{AddressFilter, AddressRules, HostAddresses};
 pub(crate) use link::{KernelLink, Link};
-pub(crate) use forebay::net::{BATCH, SEND_BATCH_MAX, HostAddresses, Io, Message};
+pub(crate) use forebay::net::{BATCH, SEND_BATCH_MAX, Io, Message};
 use crate::fate::{ReceiveError, Unsent};
 use std::cell::Cell;
 use std::io;

@@ -9,7 +9,6 @@
 //! a busy worker takes its sockets out of the queue that it would sleep on (`runtime`, README.md 2). While other
 //! workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a watcher.
 
-mod addresses;
 mod drops;
 mod filter;
 mod link;
@@ -18,9 +17,8 @@ mod send;
 mod socket;
 mod ways;
 
-pub use addresses::HostAddresses;
 pub use drops::Drops;
-pub use filter::{AddressFilter, AddressRules};
+pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes, Sender};

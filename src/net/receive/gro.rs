@@ -4,8 +4,7 @@
 //! GRO batch takes one call: the wrapper around `recvmmsg` keeps of each header only the space for control data that
 //! the last message needed, and a GRO batch needs more of it than a single datagram.
 
-use super::Datagram;
-use super::cmsg::Control;
+use super::{Control, Datagram};
 use crate::net::{BATCH, Socket};
 use crate::time::clock;
 use arrayvec::ArrayVec;

@@ -1,20 +1,22 @@
 //! Receiving a batch of datagrams, with the kernel's information about each.
 
-mod batches;
-mod cmsg;
 mod gro;
 mod one_by_one;
 
 use super::{BATCH, Io, Socket};
 use crate::fate::ReceiveError;
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use batches::Batches;
 use gro::Gro;
+use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::libc::in6_pktinfo;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg};
+use nix::sys::time::TimeSpec;
 use one_by_one::OneByOne;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsRawFd;
 
 /// Receives from `socket`, which is empty and stays so, with the backend `io`.
 ///
@@ -117,4 +119,101 @@ impl Receiver {
     pub fn datagrams(&self) -> &[Datagram] {
         &self.datagrams
     }
+}
+
+/// Receives many datagrams in one system call, straight into packets.
+struct Batches {
+    headers: MultiHeaders<SockaddrStorage>,
+}
+
+impl Batches {
+    fn new() -> Batches {
+        Batches { headers: MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo))) }
+    }
+
+    fn receive<'b>(
+        &mut self,
+        socket: &Socket,
+        buffers: impl Iterator<Item = &'b mut [u8]>,
+        datagrams: &mut ArrayVec<Datagram, BATCH>,
+    ) -> io::Result<()> {
+        let (mut buffers, mut count) = (buffers.take(BATCH), 0);
+        // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
+        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| match buffers.next() {
+            Some(buffer) => {
+                count += 1;
+                [IoSliceMut::new(buffer)]
+            }
+            None => [IoSliceMut::new(&mut [])],
+        });
+        let slices = slices[..count].iter_mut();
+        let received = match recvmmsg(socket.as_raw_fd(), &mut self.headers, slices, MsgFlags::MSG_DONTWAIT, None) {
+            Ok(received) => received,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        let now = clock::realtime();
+        datagrams.extend(received.map(|message| Control::read(&message, now).datagram));
+        Ok(())
+    }
+}
+
+/// The kernel's information beside the bytes of a message.
+pub(super) struct Control {
+    pub(super) datagram: Datagram,
+    /// The segment size of a GRO batch; `None` for a single datagram.
+    pub(super) segment: Option<usize>,
+}
+
+impl Control {
+    /// Reads the control data of `message`, which was received just now.
+    pub(super) fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
+        let datagram = Datagram {
+            length: message.bytes,
+            truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
+            peer: message.address.as_ref().and_then(socket_addr),
+            local: None,
+            to_group: false,
+            kernel_wait: Nanos::ZERO,
+            ahead: false,
+        };
+        let mut read = Control { datagram, segment: None };
+        // Truncated control data would mean that too little space was reserved; none of it is used then.
+        for control in message.cmsgs().into_iter().flatten() {
+            match control {
+                ControlMessageOwned::ScmTimestampns(stamp) => {
+                    read.datagram.kernel_wait = now.minus(nanos(stamp));
+                    read.datagram.ahead = nanos(stamp) > now;
+                }
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
+                    read.datagram.local = Some(destination.into());
+                    // The address to answer from: the destination itself, if it is one of this host's own.
+                    let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
+                    read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    read.datagram.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                }
+                ControlMessageOwned::UdpGroSegments(length) => {
+                    read.segment = usize::try_from(length).ok().filter(|length| *length > 0);
+                }
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
+fn socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(v4) = address.as_sockaddr_in() {
+        return Some(SocketAddr::from((v4.ip(), v4.port())));
+    }
+    address
+        .as_sockaddr_in6()
+        .map(|v6| SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), v6.flowinfo(), v6.scope_id())))
+}
+
+fn nanos(time: TimeSpec) -> Nanos {
+    Nanos::from(std::time::Duration::from(time))
 }

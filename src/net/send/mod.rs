@@ -1,6 +1,5 @@
 //! Sending a batch of messages, with a result for each.
 
-mod backend;
 mod gso;
 mod one_by_one;
 
@@ -8,12 +7,16 @@ use super::{Io, SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
-use backend::{Backend, Batched};
-use gso::GsoPlan;
+use gso::{Call, GsoPlan};
+use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use one_by_one::OneByOne;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck or the
 /// replies wait for neighbours that do not exist, and further batches do not wait until the buffer has drained.
@@ -175,150 +178,126 @@ fn reason(errno: Errno) -> Unsent {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::gso::Call;
-    use super::*;
-    use crate::net::Group;
-    use std::collections::VecDeque;
-    use std::net::Ipv4Addr;
+/// A backend for sending, or a scripted one in tests.
+trait Backend {
+    /// Sends the batches of `call`, which begin at number `at`, and returns how many the kernel took, at least one.
+    ///
+    /// # Errors
+    /// The reason why it did not take the first.
+    fn send(
+        &mut self,
+        socket: &Socket,
+        messages: &[Message<'_>],
+        plan: &GsoPlan,
+        at: usize,
+        call: Call,
+    ) -> Result<usize, Errno>;
 
-    /// A kernel with scripted answers, which takes everything in the end.
-    #[derive(Default)]
-    struct Scripted {
-        answers: VecDeque<Result<usize, Errno>>,
-        /// The messages taken, in order; `calls` has the number of batches of each call.
-        taken: Vec<usize>,
-        calls: Vec<usize>,
-        waits: Vec<Nanos>,
-        /// For each wait, whether the buffer has drained at its end; true after the last entry.
-        drained: VecDeque<bool>,
-    }
+    /// Makes the call without sending anything.
+    ///
+    /// # Errors
+    /// Why the system does not permit it.
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
 
-    impl Backend for Scripted {
-        fn send(
-            &mut self,
-            _: &Socket,
-            _: &[Message<'_>],
-            plan: &GsoPlan,
-            at: usize,
-            call: Call,
-        ) -> Result<usize, Errno> {
-            let count = self.answers.pop_front().unwrap_or(Ok(call.count))?.min(call.count);
-            self.calls.push(count);
-            plan.batches()[at..at + count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
-            Ok(count)
-        }
-
-        fn probe(&mut self, _: &Socket) -> Result<(), Errno> {
-            Ok(())
-        }
-
-        fn wait(&mut self, _: &Socket, patience: Nanos) -> bool {
-            self.waits.push(patience);
-            self.drained.pop_front().unwrap_or(true)
-        }
-    }
-
-    /// Sends a message to each of `peers` while the kernel gives `answers`.
-    fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Scripted>, Vec<Result<(), Unsent>>) {
-        let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
-        let message =
-            |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
-        let messages: Vec<_> = peers.iter().map(message).collect();
-        let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
-        let mut dispatch = Dispatch::new(backend, true);
-        let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
-        (dispatch, outcomes)
-    }
-
-    const SENT: Result<(), Unsent> = Ok(());
-
-    #[test]
-    fn the_batch_goes_on_after_each_kind_of_failure() {
-        for (errno, reason) in [
-            (Errno::ENOBUFS, Unsent::QueueFull),
-            (Errno::EPERM, Unsent::Denied),
-            (Errno::EACCES, Unsent::Denied),
-            (Errno::ENETDOWN, Unsent::Unreachable),
-            (Errno::EINVAL, Unsent::Other),
-        ] {
-            let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
-            assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
-            assert_eq!((sender.backend.taken, sender.backend.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
-        }
-    }
-
-    #[test]
-    fn an_error_of_an_earlier_message_costs_no_other_one() {
-        for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
-            let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
-            assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
-        }
-    }
-
-    #[test]
-    fn an_error_that_stays_is_the_messages_own() {
-        let refused = Err(Errno::ECONNREFUSED);
-        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
-        assert_eq!((outcomes, sender.backend.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
-        let too_long = Err(Errno::EMSGSIZE);
-        let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
-        assert_eq!((outcomes, sender.backend.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
-    }
-
-    #[test]
-    fn a_full_buffer_is_waited_for_once_in_a_batch() {
-        let full = Err(Errno::EAGAIN);
-        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
-        assert_eq!((outcomes, sender.backend.waits), (vec![SENT; 3], vec![PATIENCE]));
-        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
-        assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
-        assert_eq!((sender.backend.waits, sender.backend.taken), (vec![PATIENCE], vec![0]));
-    }
-
-    // After a wait that timed out, is the buffer waited for again only once it has drained?
-    #[test]
-    fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
-        let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
-        let mut dispatch = Dispatch::new(Scripted::default(), true);
-        let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
-        let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
-        let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
-            dispatch.backend.answers = answers.iter().copied().collect();
-            dispatch.backend.drained = drained.iter().copied().collect();
-            let outcome = dispatch.send(&group.sockets()[0], &[message])[0];
-            (outcome, std::mem::take(&mut dispatch.backend.waits))
-        };
-        let lost = Err(Unsent::BufferFull);
-        assert_eq!(send(&full, &[false]), (lost, vec![PATIENCE]));
-        for _ in 0..3 {
-            assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]), "one look, and no wait");
-        }
-        assert_eq!(send(&[Ok(1)], &[false]), (SENT, vec![Nanos::ZERO]), "room for one is not a drained buffer");
-        assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]));
-        assert_eq!(send(&full, &[true, true]), (lost, vec![Nanos::ZERO, PATIENCE]));
-        assert_eq!(send(&[Ok(1)], &[]), (SENT, vec![]));
-    }
-
-    #[test]
-    fn a_gso_batch_that_is_not_taken_goes_message_by_message() {
-        let too_long = Err(Errno::EMSGSIZE);
-        // Refused, also at the retry; then the second of its three messages fails.
-        let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
-        assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
-        assert_eq!((sender.backend.taken, sender.gso), (vec![0, 3, 2], true));
-    }
-
-    #[test]
-    fn where_gso_batches_cannot_be_cut_none_is_made_again() {
-        let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
-        assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
-    }
-
-    #[test]
-    fn an_interrupted_call_is_made_again() {
-        let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
-        assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 2], vec![0, 1]));
+    /// Waits until the socket's send buffer has drained to a half, for `patience` at most. Returns true if it has.
+    fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
+        let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        // An error here is reported by the next attempt to send.
+        let _ = poll(&mut polled, timeout);
+        polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
     }
 }
+
+/// Sends many batches in one call.
+///
+/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
+/// so there are headers for each kind of it, and one call sends batches from one address, cut at one length.
+struct Batched {
+    /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
+    headers: [[Headers; 2]; 3],
+    peers: Vec<Option<SockaddrStorage>>,
+}
+
+type Headers = MultiHeaders<SockaddrStorage>;
+
+impl Batched {
+    fn new() -> Batched {
+        let headers = |control| Headers::preallocate(SEND_BATCH_MAX, control);
+        let headers = [
+            [headers(None), headers(Some(cmsg_space!(u16)))],
+            [headers(Some(cmsg_space!(in_pktinfo))), headers(Some(cmsg_space!(in_pktinfo, u16)))],
+            [headers(Some(cmsg_space!(in6_pktinfo))), headers(Some(cmsg_space!(in6_pktinfo, u16)))],
+        ];
+        Batched { headers, peers: Vec::with_capacity(SEND_BATCH_MAX) }
+    }
+}
+
+impl Backend for Batched {
+    fn send(
+        &mut self,
+        socket: &Socket,
+        messages: &[Message<'_>],
+        plan: &GsoPlan,
+        at: usize,
+        call: Call,
+    ) -> Result<usize, Errno> {
+        let batches = &plan.batches()[at..at + call.count];
+        // Filled in place: moving an `ArrayVec` copies its whole capacity.
+        let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
+        self.peers.clear();
+        for batch in batches {
+            let numbers = plan.messages(batch);
+            slices.extend(numbers.iter().map(|number| IoSlice::new(messages[*number].bytes)));
+            self.peers.extend(numbers.first().map(|first| Some(SockaddrStorage::from(messages[*first].peer))));
+        }
+        let mut cuts = ArrayVec::<&[IoSlice<'_>], SEND_BATCH_MAX>::new();
+        let mut rest = slices.as_slice();
+        for batch in batches {
+            let (cut, others) = rest.split_at(batch.places().len());
+            cuts.push(cut);
+            rest = others;
+        }
+        let (from_v4, from_v6, segment);
+        let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
+        match call.local {
+            None => {}
+            Some(IpAddr::V4(local)) => {
+                from_v4 = packet_info_v4(local);
+                control.push(ControlMessage::Ipv4PacketInfo(&from_v4));
+            }
+            Some(IpAddr::V6(local)) => {
+                from_v6 = packet_info_v6(local);
+                control.push(ControlMessage::Ipv6PacketInfo(&from_v6));
+            }
+        }
+        if let Some(length) = call.segment {
+            segment = u16::try_from(length).map_err(|_| Errno::EMSGSIZE)?;
+            control.push(ControlMessage::UdpGsoSegments(&segment));
+        }
+        let from = call.local.map_or(0, |local| if local.is_ipv4() { 1 } else { 2 });
+        let headers = &mut self.headers[from][usize::from(call.segment.is_some())];
+        let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        Ok(sendmmsg(socket, headers, cuts.iter(), &self.peers, &control, flags)?.count())
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
+        let nothing: [&[IoSlice<'_>]; 0] = [];
+        sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
+    }
+}
+
+fn packet_info_v4(local: Ipv4Addr) -> in_pktinfo {
+    in_pktinfo {
+        ipi_ifindex: 0,
+        ipi_spec_dst: in_addr { s_addr: u32::from(local).to_be() },
+        ipi_addr: in_addr { s_addr: 0 },
+    }
+}
+
+fn packet_info_v6(local: Ipv6Addr) -> in6_pktinfo {
+    in6_pktinfo { ipi6_addr: in6_addr { s6_addr: local.octets() }, ipi6_ifindex: 0 }
+}
+
+#[cfg(test)]
+mod tests;

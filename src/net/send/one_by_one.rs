@@ -1,8 +1,7 @@
 //! Sending messages one by one, by a call that every system has.
 
-use super::Message;
-use super::backend::Backend;
 use super::gso::{Call, GsoPlan};
+use super::{Backend, Message};
 use crate::net::Socket;
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,0 +1,135 @@
+use super::*;
+use crate::net::Group;
+use std::collections::VecDeque;
+
+/// A kernel with scripted answers, which takes everything in the end.
+#[derive(Default)]
+struct Scripted {
+    answers: VecDeque<Result<usize, Errno>>,
+    /// The messages taken, in order; `calls` has the number of batches of each call.
+    taken: Vec<usize>,
+    calls: Vec<usize>,
+    waits: Vec<Nanos>,
+    /// For each wait, whether the buffer has drained at its end; true after the last entry.
+    drained: VecDeque<bool>,
+}
+
+impl Backend for Scripted {
+    fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &GsoPlan, at: usize, call: Call) -> Result<usize, Errno> {
+        let count = self.answers.pop_front().unwrap_or(Ok(call.count))?.min(call.count);
+        self.calls.push(count);
+        plan.batches()[at..at + count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
+        Ok(count)
+    }
+
+    fn probe(&mut self, _: &Socket) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn wait(&mut self, _: &Socket, patience: Nanos) -> bool {
+        self.waits.push(patience);
+        self.drained.pop_front().unwrap_or(true)
+    }
+}
+
+/// Sends a message to each of `peers` while the kernel gives `answers`.
+fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Scripted>, Vec<Result<(), Unsent>>) {
+    let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
+    let message =
+        |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
+    let messages: Vec<_> = peers.iter().map(message).collect();
+    let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
+    let mut dispatch = Dispatch::new(backend, true);
+    let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
+    (dispatch, outcomes)
+}
+
+const SENT: Result<(), Unsent> = Ok(());
+
+#[test]
+fn the_batch_goes_on_after_each_kind_of_failure() {
+    for (errno, reason) in [
+        (Errno::ENOBUFS, Unsent::QueueFull),
+        (Errno::EPERM, Unsent::Denied),
+        (Errno::EACCES, Unsent::Denied),
+        (Errno::ENETDOWN, Unsent::Unreachable),
+        (Errno::EINVAL, Unsent::Other),
+    ] {
+        let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
+        assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
+        assert_eq!((sender.backend.taken, sender.backend.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
+    }
+}
+
+#[test]
+fn an_error_of_an_earlier_message_costs_no_other_one() {
+    for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
+        assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
+    }
+}
+
+#[test]
+fn an_error_that_stays_is_the_messages_own() {
+    let refused = Err(Errno::ECONNREFUSED);
+    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
+    assert_eq!((outcomes, sender.backend.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
+    let too_long = Err(Errno::EMSGSIZE);
+    let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
+    assert_eq!((outcomes, sender.backend.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
+}
+
+#[test]
+fn a_full_buffer_is_waited_for_once_in_a_batch() {
+    let full = Err(Errno::EAGAIN);
+    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
+    assert_eq!((outcomes, sender.backend.waits), (vec![SENT; 3], vec![PATIENCE]));
+    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
+    assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
+    assert_eq!((sender.backend.waits, sender.backend.taken), (vec![PATIENCE], vec![0]));
+}
+
+// After a wait that timed out, is the buffer waited for again only once it has drained?
+#[test]
+fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
+    let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
+    let mut dispatch = Dispatch::new(Scripted::default(), true);
+    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
+    let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
+    let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
+        dispatch.backend.answers = answers.iter().copied().collect();
+        dispatch.backend.drained = drained.iter().copied().collect();
+        let outcome = dispatch.send(&group.sockets()[0], &[message])[0];
+        (outcome, std::mem::take(&mut dispatch.backend.waits))
+    };
+    let lost = Err(Unsent::BufferFull);
+    assert_eq!(send(&full, &[false]), (lost, vec![PATIENCE]));
+    for _ in 0..3 {
+        assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]), "one look, and no wait");
+    }
+    assert_eq!(send(&[Ok(1)], &[false]), (SENT, vec![Nanos::ZERO]), "room for one is not a drained buffer");
+    assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]));
+    assert_eq!(send(&full, &[true, true]), (lost, vec![Nanos::ZERO, PATIENCE]));
+    assert_eq!(send(&[Ok(1)], &[]), (SENT, vec![]));
+}
+
+#[test]
+fn a_gso_batch_that_is_not_taken_goes_message_by_message() {
+    let too_long = Err(Errno::EMSGSIZE);
+    // Refused, also at the retry; then the second of its three messages fails.
+    let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
+    assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
+    assert_eq!((sender.backend.taken, sender.gso), (vec![0, 3, 2], true));
+}
+
+#[test]
+fn where_gso_batches_cannot_be_cut_none_is_made_again() {
+    let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
+    assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
+}
+
+#[test]
+fn an_interrupted_call_is_made_again() {
+    let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
+    assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 2], vec![0, 1]));
+}
