@@ -49,15 +49,12 @@ use runtime::{Shared, Wait};
 use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use sched::overload::{QueueBounds, WaitBounds};
 use sched::{PolicyName, Tuning};
-use server::path::admit::limits::Limits;
-use server::path::common::Common;
-use server::path::execute::Engine;
+use server::path::common::{Common, Limits, Transport};
+use server::path::engine::Engine;
 use server::path::flows::Flows;
 use server::path::packet::{Packet, PacketBody, Serving};
 use server::path::reply::credit::Credit;
-use server::path::slot::{Job, Slot};
-use server::path::transport::Transport;
-use server::path::wait_slots::WaitSlots;
+use server::path::slot::{Job, Make, Slot, WaitSlots};
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -88,10 +85,10 @@ fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: us
     let mut numbers = 0..;
     let packets = ObjectPool::new(PACKETS, || PacketBody::new(numbers.next().unwrap(), 2_048));
     let serving = Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1), PACKETS);
-    dispatched(&serving, policy, &packets, request, batch, count, |packet| serving.drive(packet))
+    dispatched(&serving, policy, &packets, request, batch, count, |packet: Packet<'_, _>| serving.drive(packet))
 }
 
-fn dispatched<'s, H, M, F>(
+fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     serving: &Serving<'s, '_, H>,
     policy: PolicyName,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -99,16 +96,11 @@ fn dispatched<'s, H, M, F>(
     batch: usize,
     count: usize,
     make: M,
-) -> Duration
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
+) -> Duration {
     let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
     let outside = Arc::new(Outside::new(PACKETS + 1));
     let slots = ObjectPool::new(PACKETS + 1, || {
-        Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap(), &outside))
+        Slot::<M::Future>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap(), &outside))
     });
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
@@ -131,7 +123,6 @@ where
         outside: &outside,
         runtime_id,
         classified: false,
-        emulated: false,
         silent: false,
         transport: &transport,
         limits: &limits,
@@ -140,7 +131,7 @@ where
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy();
     let (shared, workers) =
-        Shared::<Job<'s, '_, F, H::Ticket>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
+        Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();

@@ -3,20 +3,21 @@
 //! A core keeps the moment up to which it is busy. Whatever it does moves that moment on and sleeps until then, to an
 //! absolute time, so the kernel's oversleeping never adds up.
 //!
-//! Beside the work itself a core pays for its steps, as a real one would: [`price`] is the table, already scaled, and
-//! the server's engine calls [`charge`] with what a step costs. A charge is paid before the next thing that others can
-//! see: jobs that were received are found by thieves when their receive is paid ([`pay`]), a continuation stands in its
-//! queue when stepping aside is paid, and a reply leaves when its send is paid, to the microsecond ([`pay_on_time`]):
-//! none leaves earlier than its core's time. Replies that are sent together leave together, when all of them are paid.
+//! Beside the work itself a core pays for its steps, as a real one would. [`price`] is the table, already scaled.
+//! `server/emulated.rs` calls [`charge`] with what a step costs. A charge is paid before the next thing that others
+//! can see. Thieves find received jobs when their receive is paid ([`pay`]). A continuation is in its queue when the
+//! yield is paid. A reply leaves when its send is paid, to the microsecond ([`pay_on_time`]), so none leaves earlier
+//! than its core's time. Replies that are sent together leave together, when all of them are paid.
 //!
 //! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
-//! spins: the thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and find
-//! nothing, as those that hand over measurements do, pay nothing. Two differences to a real core's wake-up: what a woken
-//! worker finds is out of its socket before it has paid, and other workers cannot take it meanwhile; and every core counts as
-//! spinning after it has come to rest, where of real workers at most half spin at once (`benches/ancestors.md`).
+//! spins. The thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and
+//! find nothing, as those that hand over measurements do, pay nothing. A real core's wake-up differs in two things.
+//! What a woken worker finds here is out of its socket before it has paid, and other workers cannot take it meanwhile.
+//! And every core counts as spinning after it has come to rest, where of real workers at most half spin at once
+//! (`benches/ancestors.md`).
 //!
-//! A server with `burn = "sleep"` has such cores. They are known in three places: `server/threads.rs` sets the prices,
-//! `server/path/charge.rs` charges the engine's steps and the link's calls, and `handler/builtin/burn.rs` sleeps the work.
+//! A server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the link
+//! of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work.
 //!
 //! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 
@@ -70,16 +71,17 @@ pub fn delay(amount: Nanos) {
     }
 }
 
-/// Notes whether this thread's core has searched everywhere and looks on, until it has something to do or is woken: one that
-/// spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never spins.
+/// Notes whether this thread's core has searched everywhere and looks on, until it has something to do or is woken. A
+/// core that spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never
+/// spins.
 pub fn look_on(looks_on: bool) {
     LOOKS_ON.set(looks_on && SPINS_FOR.get() > Nanos::ZERO);
 }
 
 /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
 ///
-/// A job that waited when the core came free starts at that moment, not now: the time that the thread needed to notice
-/// is the host's, not the core's.
+/// A job that waited when the core came free starts at that moment. The thread may notice it later: that time is the
+/// host's, not the core's.
 pub fn start(ready_at: Nanos) -> Nanos {
     let (busy_until, rests_since) = (BUSY_UNTIL.get(), RESTS_SINCE.take());
     if rests_since.is_some() || ready_at > busy_until {
@@ -115,9 +117,8 @@ pub fn take_charged() -> Nanos {
     CHARGED.take()
 }
 
-/// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets it,
-/// also if that has been ready for long, as a request has that waited in the socket of a busy worker until others were
-/// allowed to take it.
+/// Notes that this thread's core has nothing to do. Its next job starts when the thread gets the job, even if that was
+/// ready long before. A request may have waited in the socket of a busy worker until others were allowed to take it.
 pub fn rest() {
     let until = pay_all();
     RESTS_SINCE.set(RESTS_SINCE.get().or_else(|| Some(until.max(clock::now()))));
@@ -132,6 +133,12 @@ pub fn take_over(busy_until: Nanos) {
 /// Until when this thread's core is busy, without what was charged since it last paid.
 pub fn busy_until() -> Nanos {
     BUSY_UNTIL.get()
+}
+
+/// The time of this thread's core, as its worker reads it: that of the clock while the core has nothing to do.
+pub fn now() -> Nanos {
+    let busy_until = BUSY_UNTIL.get();
+    if RESTS_SINCE.get().is_some() { busy_until.max(clock::now()) } else { busy_until }
 }
 
 /// Keeps the core busy for `amount` and the checkpoint that goes with it.

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 /// Makes `work` a child of the running request, which another worker may run; `.await` on what this returns joins it
 /// and gives its result.
 ///
-/// Other workers hear of new children when the handler next comes to an `.await` of this module. A child that has not
-/// begun by the time it is awaited is run by the handler there and then; so children for which no worker is free, or
-/// for which the queues have no room, cost little more than a call. While a handler waits for a child that another
-/// worker runs, its own worker does something else.
+/// Other workers hear of new children when the handler next comes to an `.await` of this module. A handler that awaits
+/// a child which has not begun runs it there and then. So a child for which no worker is free, or no queue has room,
+/// costs little more than a call. While a handler waits for a child that another worker runs, its own worker does
+/// something else.
 ///
 /// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own
 /// children. It passes checkpoints, hops, forks, and shares the deadline of its request. When one panics, the request

@@ -18,9 +18,10 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
     Pause(Some(move || continuation::hop_pauses(pool)))
 }
 
-/// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so that
-/// finished replies leave first, and so that some workers stay out of such stretches: all but one, or but the reserved
-/// ones, may be in one at a time. With all permits taken the request waits. Pools and `isolated` need no permits.
+/// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so
+/// that finished replies leave first. Some workers stay out of such stretches: at most all but one, or all but the
+/// reserved ones, are in one at a time. With all permits taken the request waits. Pools and `isolated` need no
+/// permits.
 ///
 /// Inside a worker it returns to it before and after `work`. Outside it runs `work` at once.
 pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {

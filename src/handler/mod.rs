@@ -1,9 +1,9 @@
 //! Handlers: what a server runs for each request.
 //!
-//! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation: at a
-//! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
-//! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what
-//! a [`CancellationToken`] cancels. [`handler_fn`] makes a handler of a closure.
+//! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation, and the compiler has proved
+//! that it may move between threads. At a [`checkpoint`] the policy may take the worker back. At a [`hop`] the handler
+//! asks to go on in another pool. It may [`fork`] children that others run, and end what a [`CancellationToken`]
+//! cancels. [`handler_fn`] makes a handler of a closure.
 //!
 //! ```
 //! use forebay::fate::Malformed;
@@ -60,16 +60,16 @@ use std::future::Future;
 
 /// A service: from request bytes to reply bytes.
 ///
-/// Only [`Handler::handle`] must be written; the other methods have defaults that accept everything, answer nothing
-/// but what `handle` answers, and put every request into class 0. One handler serves all workers at once. A reference to a
-/// handler is a handler, and so is an [`Arc`](std::sync::Arc): a wrapper forwards what it does not change.
+/// Only [`Handler::handle`] must be written. The defaults of the other methods accept everything, put every request
+/// into class 0, and answer nothing but what `handle` answers. One handler serves all workers at once. A reference to
+/// a handler is a handler, and so is an [`Arc`](std::sync::Arc): a wrapper forwards what it does not change.
 ///
 /// **A reply must never be a valid request of the same protocol**, and neither may what [`Handler::refuse`] writes.
-/// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
-/// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
-/// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a
-/// mark that requests lack (a bit in the header, as in DNS; a kind, as in the bench protocol; a question mark that only
-/// requests have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
+/// Source addresses can be forged. One datagram that seems to come from another server makes two servers answer each
+/// other's answers for ever. The server rejects what seems to come from its own address, from several hosts, or from a
+/// port of `--reject-source-ports`. It cannot know a second server. So give requests a mark that replies lack: a bit
+/// in the header, as in DNS, or a kind, as in the bench protocol. Let `admit` or `handle` ignore whatever lacks that
+/// mark.
 pub trait Handler: Sync {
     /// What [`Handler::admit`] notes of a request, and the request keeps to its end: a number to echo, what the parser
     /// has found. `()` if there is nothing to note.
@@ -98,8 +98,9 @@ pub trait Handler: Sync {
     /// [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
     /// The future may wait for anything that wakes it, from whatever thread: a channel, a [`sleep`], what it has
-    /// [forked](fork). It keeps no worker while it waits, only its packet, so that a server holds a bounded number of waiting
-    /// requests: give the wait a [`timeout`], or the request a deadline. What nothing can wake any more ends as `stalled`.
+    /// [forked](fork). It keeps no worker while it waits, only its packet. A server holds a bounded number of waiting
+    /// requests, so give the wait a [`timeout`], or the request a deadline. What nothing can wake any more ends as
+    /// `stalled`.
     ///
     /// The future may be dropped at any [`checkpoint`], and while it waits (deadline passed, server stopped, a child
     /// failed).
@@ -108,9 +109,9 @@ pub trait Handler: Sync {
     /// A panic is caught; the request ends as `failed` and the worker goes on.
     fn handle(&self, request: Request<'_, Self::Ticket>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
-    /// Writes the answer to a request that was not served; an empty one is not sent. There is as much room as the request
-    /// is long, or as the handler has allowed for a validated sender; after a panic or an overflow here nothing is sent.
-    /// With `--shed-answers silence` it is not called for what was shed.
+    /// Writes the answer to a request that was not served; an empty one is not sent. There is as much room as the
+    /// request is long, or as the handler has allowed for a validated sender. After a panic or an overflow here
+    /// nothing is sent. With `--shed-answers silence` it is not called for what was shed.
     fn refuse(&self, request: Request<'_, Self::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
         let _ = (request, unserved, reply);
     }

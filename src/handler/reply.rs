@@ -3,9 +3,9 @@
 use std::io;
 use std::ops::Range;
 
-/// The reply area: a writer with as much room as the request is long, unless the handler
-/// [allows more](super::Admitted::reply_limit) and the sender may be sent more: requests with a forged source address must
-/// not amplify traffic to its owner.
+/// The reply area: a writer with as much room as the request is long. There is more where the handler [allows
+/// it](super::Admitted::reply_limit) and the sender may be sent more. Requests with a forged source address must not
+/// amplify traffic to its owner.
 ///
 /// A write that does not fit writes nothing and marks the reply as overflowed, also where its error is ignored. An
 /// overflowed reply is never sent, not even in part: the request ends as `failed` with the reason `overflow`.
@@ -96,9 +96,9 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Begins another datagram: what was written before is sent as it is, and what is written from here on as a datagram of
-    /// its own, behind it. Where nothing has been written since the last one began, that one goes on: so it may be called
-    /// before each datagram, also the first, and no datagram is empty.
+    /// Begins another datagram: what is written from here on is sent as a datagram of its own. Where nothing has been
+    /// written since the last one began, that one goes on. So it may be called before each datagram, also the first,
+    /// and no datagram is empty.
     ///
     /// ```
     /// use forebay::{Handler, Reply, Request};
@@ -201,8 +201,8 @@ impl io::Write for Reply<'_> {
     }
 }
 
-/// The largest number of datagrams in a reply: a bound on what one request costs, and on the headers that a source is
-/// sent that may be forged.
+/// The largest number of datagrams in a reply. It bounds what one request costs, and the headers that go to a source
+/// that may be forged.
 const DATAGRAMS_MAX: usize = 8;
 
 /// The extents of a reply's datagrams. Two bytes for each position, since every packet has one of these.

@@ -84,10 +84,10 @@ impl<T> Admitted<T> {
         Admitted { class, ..self }
     }
 
-    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a hash of either. Of the
-    /// requests of one flow one is served at a time, in the order in which they were admitted, under every policy, also
-    /// while that one waits, gives way to others, or waits for its children; the next one begins after its end, however it
-    /// ends. Requests without a flow, and those of different flows, are served independently of one another.
+    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a hash of either. Under
+    /// every policy one request of a flow is served at a time, in the order of their admission. The next one begins
+    /// after its end, however it ends. A request that waits, or gives way to others, has not ended. Requests without a
+    /// flow, and those of different flows, are served independently of one another.
     ///
     /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its deadline and `--max-wait` count
     /// meanwhile. There is room for 8 requests of one flow, and for 32 of all flows for each worker; what has no room ends as
@@ -128,9 +128,9 @@ impl<T> Admitted<T> {
         Admitted { cost: Some(expected), ..self }
     }
 
-    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max` is the bound. What
-    /// goes to an address that is not [validated](Admitted::validated) is bounded besides, by `--amplification`: such a
-    /// reply may have [less room](super::Reply::room), but never less than the request has bytes.
+    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max` is the bound.
+    /// `--amplification` bounds what goes to an address that is not [validated](Admitted::validated). Such a reply may
+    /// have [less room](super::Reply::room), but never less than the request has bytes.
     pub fn reply_limit(self, bytes: usize) -> Admitted<T> {
         Admitted { reply_limit: Some(bytes), ..self }
     }

@@ -1,8 +1,8 @@
 //! Datagrams that are rejected by their addresses alone, before a handler sees them.
 //!
-//! A source address can be forged. An answer to an address that is not a single other host would come back to this
-//! server as a request, or go to hosts that never asked; and a datagram to a broadcast or multicast address would be
-//! one request in each socket of a wildcard bind.
+//! A source address can be forged. Where that is not a single other host, an answer would come back as a request, or
+//! go to hosts that never asked. A datagram to a broadcast or multicast address would be one request in each socket of
+//! a wildcard bind.
 
 use super::Datagram;
 use crate::fate::Malformed;
@@ -22,8 +22,8 @@ pub struct AddressFilter {
 }
 
 impl AddressFilter {
-    /// The rules of a server that is bound to all of `listen` on a host with the addresses `host`, and rejects datagrams
-    /// from any of `reject_source_ports`.
+    /// The rules of a server that is bound to all of `listen`, on a host with the addresses `host`. Datagrams from any
+    /// of `reject_source_ports` are rejected.
     pub fn new(listen: &[SocketAddr], reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
         let (listen, reject_source_ports) = (listen.into(), reject_source_ports.into());
         AddressFilter { listen, reject_source_ports, host: ArcSwap::from_pointee(host) }

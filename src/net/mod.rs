@@ -2,12 +2,13 @@
 //!
 //! Replies leave through a socket that their worker receives from, the one on the address that the request came to.
 //! While that socket is in a readiness queue, the kernel calls the queue for each reply that has left, which is 5 % of
-//! a send. A second socket for replies would be in no queue, but on the same address it is a member of the reuseport
-//! group and receives its share of flows, unless a program selects others; that program sees members by index, an index
-//! changes its owner whenever a member leaves, and an index out of range falls back to all of them. So while sockets
-//! close, datagrams would reach a socket that no worker receives from, and be lost in no counter that we read. Instead
-//! a busy worker takes its sockets out of the queue that it would sleep on (`runtime`, README.md 2). While other
-//! workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a watcher.
+//! a send. A second socket for replies would be in no queue. But on the same address it is a member of the reuseport
+//! group and receives its share of flows, unless a program selects others. That program sees members by index. An
+//! index changes its owner whenever a member leaves, and an index out of range falls back to all of them. So while
+//! sockets close, datagrams would reach a socket that no worker receives from. No counter that we read would show that
+//! loss. Instead a busy worker takes its sockets out of the queue that it would sleep on (`runtime`, README.md 2).
+//! While other workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a
+//! watcher.
 
 mod drops;
 mod filter;
@@ -33,8 +34,8 @@ pub enum Io {
     Batches,
     /// Receives the burst of one peer as one GRO batch, cut apart here. Sends like [`Io::Batches`].
     Gro,
-    /// One by one, by calls that every system has: without the time they waited in the socket, and not on a socket that
-    /// is bound to all addresses, since these calls do not report a datagram's destination.
+    /// One by one, by calls that every system has. They do not report how long a datagram waited in the socket. Nor do
+    /// they report its destination, so a socket that is bound to all addresses cannot use them.
     Portable,
 }
 
@@ -56,6 +57,6 @@ impl Io {
 /// hand small.
 pub const BATCH: usize = 32;
 
-/// The largest batch of replies. More in one call saves nothing, but the more replies wait, the more of them go to one
-/// peer, and those leave as one GSO batch: with 64 peers, 32 replies are 25 GSO batches, 128 are 55.
+/// The largest batch of replies. More in one call saves nothing by itself. But the more replies wait, the more of them
+/// go to one peer, and those leave as one GSO batch. With 64 peers, 32 replies are 25 GSO batches, and 128 are 55.
 pub const SEND_BATCH_MAX: usize = 128;

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 
-/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds each; the kernel's
+/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds each. The kernel's
 /// default holds 277 small ones, and then no reply leaves at all. It helps only together with
 /// `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound the replies waiting for each
 /// neighbour.
@@ -347,8 +347,9 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
 }
 
 /// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can be forged and pile
-/// up. A datagram longer than the device takes fails at the send. Path MTU discovery is off: under `DO` one forged ICMP
-/// message ("fragmentation needed") makes the kernel refuse all replies to a client above 552 bytes for ten minutes.
+/// up. A datagram longer than the device takes fails at the send. Path MTU discovery is off. Under `DO`, after one
+/// forged ICMP message ("fragmentation needed"), the kernel refuses all replies to a client above 552 bytes for ten
+/// minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {

@@ -1,8 +1,8 @@
-//! The I/O backends that this system permits: a sandbox may forbid `recvmmsg` or `sendmmsg`, an old kernel may lack
-//! them, and a server that does not check would receive or send nothing while it reports to be ready.
+//! The I/O backends that this system permits. A sandbox may forbid `recvmmsg` or `sendmmsg`, and an old kernel may
+//! lack them. A server that did not check would receive or send nothing while it reports to be ready.
 //!
 //! Each backend is probed before a socket is bound, on a socket of its own that no datagram can reach. An attempt to
-//! receive from it finds nothing, and an attempt to send nothing succeeds; any other result is the reason to try the
+//! receive from it finds nothing, and an attempt to send nothing succeeds. Any other result is the reason to try the
 //! next backend.
 
 use super::socket::Socket;

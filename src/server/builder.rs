@@ -42,9 +42,9 @@ impl Builder {
         self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
     }
 
-    /// Sockets that are bound already, on each address one for each worker with `SO_REUSEPORT`, in place of new ones:
-    /// sets `listen`, to their addresses as they come first, and `workers`, too. What waits in them when the server
-    /// stops is left to other holders of them.
+    /// Sockets that are bound already, in place of new ones: on each address one for each worker, with `SO_REUSEPORT`.
+    /// Sets `listen` to their addresses, in the order in which these come first, and `workers` to their number. What
+    /// waits in them when the server stops is left to other holders of them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
         // Sockets without an address are refused when they are bound to the settings.
         let found = by_address(&sockets, |socket| socket.local_addr()).unwrap_or_default();

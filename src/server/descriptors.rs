@@ -4,8 +4,8 @@ use super::ServeError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// Descriptors per worker besides its sockets, one for each address: its readiness queue, that queue's second handle, its
-/// wake-up, and the ring in which the kernel gives notices.
+/// Descriptors per worker besides its sockets. These are its readiness queue, that queue's second handle, its wake-up,
+/// and the ring in which the kernel gives notices.
 const PER_WORKER: u64 = 4;
 
 /// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files

@@ -29,6 +29,7 @@ mod admin;
 mod bench;
 mod builder;
 mod descriptors;
+mod emulated;
 mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
@@ -61,27 +62,30 @@ pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
-use crate::metrics::{Snapshot, SpawnEnd};
+use crate::metrics::{Snapshot, SpawnEnd, WorkerMetrics};
 use crate::net::{AddressFilter, HostAddresses, Ways};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::server::path::packet::{PacketBody, Serving};
-use crate::server::path::reply::credit::Credit;
 use crate::time::clock;
 use admin::Questions;
 use admin::own_metrics::OwnMetrics;
+use admin::run_queue::RunQueue;
+use admin::waiting::Waiting;
 use inherited::Inherited;
 use life::handover::Predecessor;
 use life::reload::Reloads;
 use life::stop::Demand;
 use life::supervisor::Supervisor;
 use listening::Listening;
+use path::common::Transport;
+use path::packet::{Packet, PacketBody, Serving};
+use path::reply::credit::Credit;
 use sizes::Sizes;
 use spawner::Spawning;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::{fmt, io};
 
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +120,6 @@ pub struct Report {
 /// A server that listens and does not serve yet.
 ///
 /// Requests that arrive before [`Server::run`] wait in the sockets.
-#[derive(Debug)]
 pub struct Server {
     bound: Bound,
     start: Start,
@@ -126,7 +129,6 @@ pub struct Server {
 
 /// What a server keeps to its end.
 // Dropped in this order: the sockets before the spawned work that no worker takes any more.
-#[derive(Debug)]
 struct Bound {
     listening: Listening,
     config: Config,
@@ -139,10 +141,16 @@ struct Bound {
     supervisor: Supervisor,
     own_metrics: OwnMetrics,
     spawning: spawner::Owner,
+    sizes: Sizes,
+    /// How long requests may wait. Written by the admin thread once a second.
+    waiting: Waiting,
+    run_queue: RunQueue,
+    /// The workers' record of failed receives and sends.
+    transport: Transport,
+    metrics: WorkerMetrics,
 }
 
 /// What a server uses up when it starts.
-#[derive(Debug)]
 struct Start {
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
@@ -151,15 +159,14 @@ struct Start {
 }
 
 impl Server {
-    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker; with `handover` in `config`,
+    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker. With `handover` in `config`, it
     /// takes the sockets of the server that listens there, if there is one. Raises this process's limit of open files
     /// to its hard limit.
     ///
-    /// # Errors
-    /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
-    /// [`ServeError::Memory`] the memory,
-    /// [`ServeError::NoWay`] the system calls that would be needed; [`ServeError::NoNotices`] that this kernel lacks what
-    /// `--notices ring` needs; [`ServeError::HandOver`] why the running server serves on.
+    /// # Errors [`ServeError::Bind`] names the setting, [`ServeError::Descriptors`] the number of open files needed,
+    /// [`ServeError::Memory`] the memory. [`ServeError::NoWay`] names the system calls that would be needed, and
+    /// [`ServeError::NoNotices`] what `--notices ring` lacks. [`ServeError::HandOver`] says why the running server
+    /// serves on.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::default())
     }
@@ -205,6 +212,7 @@ impl Server {
         let (stop, demands) = StopHandle::new();
         let (questions, metrics) = Questions::new();
         let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
+        let addresses = listening.group.addresses().len();
         let bound = Bound {
             listening,
             config: config.clone(),
@@ -217,6 +225,11 @@ impl Server {
             supervisor: Supervisor::default(),
             own_metrics: OwnMetrics::default(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
+            sizes: Sizes::of(config.workers),
+            waiting: Waiting::new(config),
+            run_queue: RunQueue::new(config.workers),
+            transport: Transport::new(config.workers, addresses),
+            metrics: WorkerMetrics::new(config.workers),
         };
         let start = Start { demands, signals: None, reloads: None, questions };
         Ok(Server { bound, start, announced: false, metrics })
@@ -260,10 +273,10 @@ impl Server {
         self.bound.stop.policy_handle(&self.bound.config)
     }
 
-    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a program of
-    /// `forebay::main` read its configuration again; in others it does nothing, and neither do SIGUSR1 and SIGUSR2: each would
-    /// kill the process without a drain. Where a handler never reaches a checkpoint, a second SIGTERM or SIGINT ends the process
-    /// with exit code 3, after the summary.
+    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
+    /// program of `forebay::main` read its configuration again. In other programs it does nothing, and neither do
+    /// SIGUSR1 and SIGUSR2. Uncaught, each would kill the process without a drain. Where a handler never reaches a
+    /// checkpoint, a second SIGTERM or SIGINT ends the process with exit code 3, after the summary.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -272,9 +285,9 @@ impl Server {
         Ok(self)
     }
 
-    /// Ends the process with exit code 3, after printing the summary, if the drain timeout has passed and a handler
-    /// still does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread cannot
-    /// be taken away from it, or for the second signal of [`Server::stop_on_signals`].
+    /// Ends the process with exit code 3, after printing the summary. It does so if the drain timeout has passed and a
+    /// handler does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread
+    /// cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
         self.bound.exit_when_stuck = true;
         self
@@ -296,8 +309,8 @@ impl Server {
     }
 
     /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs a hook
-    /// that logs them (through `tracing`, or to standard error if there is no subscriber) from a thread of its own, ten
-    /// per second at most, and passes all other panics on to the previous hook. A hook that writes from the worker's
+    /// that logs them from a thread of its own, ten per second at most. It logs through `tracing`, or to standard
+    /// error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
     /// thread stops the service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
         self.bound.log_panics = false;
@@ -325,14 +338,27 @@ impl Server {
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         names::check::<H>()?;
-        let count = Sizes::of(self.bound.config.workers).packets;
+        let count = self.bound.sizes.packets;
         let mut numbers = 0..count;
         let packets = ObjectPool::new(count, || {
             PacketBody::new(numbers.next().expect("one for each packet"), self.bound.config.datagram_max)
         });
         let credit = Credit::new(self.bound.config.amplification);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
-        life::run::run(self.bound, self.start, &requests, &packets, |packet| requests.drive(packet), serving)
+        life::run::run(
+            self.bound,
+            self.start,
+            &requests,
+            &packets,
+            |packet: Packet<'_, _>| requests.drive(packet),
+            serving,
+        )
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("udp_addresses", &self.udp_addresses()).finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@ use crate::sched::WorkerId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Pins the calling thread to the CPU of `worker`: the CPUs that the process may use, in order, one for each worker,
-/// starting again at the first when there are more workers.
+/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, in order.
+/// Where there are more workers, they start again at the first.
 pub(super) fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
     let allowed = sched_getaffinity(this_thread)?;

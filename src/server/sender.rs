@@ -6,8 +6,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// Sends datagrams from an address of a server, from any thread, also within a handler: a notification, a message before or
-/// long after the end of a request. A reply of several datagrams needs none
+/// Sends datagrams from an address of a server, from any thread, also within a handler. One may be a notification, or
+/// a message long after the end of a request. A reply of several datagrams needs none
 /// ([`Reply::begin_datagram`](crate::handler::Reply::begin_datagram)).
 ///
 /// What it sends has no fate and is not counted: only the kernel's send buffer bounds it. **It is not bounded by

@@ -17,9 +17,9 @@ use std::fmt;
 
 /// Packets held ready to receive the next batch into.
 const SPARE: usize = BATCH;
-/// Jobs in a worker's deque, whose smallest buffer has 64 places: a received batch, or the loot of one steal, or the
-/// children of a request and the jobs that they woke. With GRO, a batch is less than 32 datagrams plus one GRO batch,
-/// and a GRO batch has at most 128.
+/// Jobs in a worker's deque, whose smallest buffer has 64 places. It holds a received batch, the loot of one steal, or
+/// the children of a request with the jobs that they woke. With GRO, a batch is less than 32 datagrams plus one GRO
+/// batch, and a GRO batch has at most 128.
 const DEQUE: usize = BATCH - 1 + 128;
 /// Replies waiting to be sent.
 const OUTBOX: usize = SEND_BATCH_MAX;
@@ -47,7 +47,7 @@ pub(super) struct Sizes {
     pub(super) packets: usize,
     /// The largest number of jobs in all queues together.
     pub(super) queued: usize,
-    /// Places for half-done requests, each with a wait slot: one for each packet, as each may be in a half-done
+    /// Places for half-done requests, each with a wait slot. There is one for each packet, which may be in a half-done
     /// request, and one spare for each worker.
     pub(super) slots: usize,
     /// The largest number of requests that wait for what happens outside of the workers.
@@ -74,11 +74,11 @@ impl Sizes {
 #[non_exhaustive]
 pub struct Memory {
     workers: usize,
-    /// Bytes made at start for each worker: packets, places for half-done requests, its share of the flows, and what it
-    /// receives and sends with at each address.
+    /// Bytes made at start for each worker: packets, places for half-done requests, its share of the flows, and memory
+    /// to receive and send.
     pub worker_bytes: usize,
-    /// Bytes allocated for each worker when the first request of a class is answered: two sets of histograms, one being
-    /// read while the other is filled. A class that never occurs takes none.
+    /// Bytes allocated for each worker when the first request of a class is answered. They are two sets of histograms:
+    /// one is read while the other is filled. A class that never occurs takes none.
     pub class_bytes: usize,
 }
 
@@ -86,7 +86,7 @@ pub struct Memory {
 const PIECE: usize = 16;
 /// Bytes of the future that runs a built-in handler, including the handler's own future.
 const FUTURE: usize = 512;
-/// The rest of a worker's memory, as measured: its stack, engine, deques and share of the queues, and what it receives with
+/// The rest of a worker's memory, as measured: its stack, engine, deques, share of the queues, and memory to receive
 /// from the first address.
 const THREAD: usize = 320 << 10;
 

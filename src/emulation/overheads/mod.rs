@@ -72,10 +72,11 @@ impl Overheads {
     /// in `benches/simulate.md`, assume.
     pub const LAB: Overheads = Overheads { steal: ns(100), hop: ns(100), yield_: ns(100), ..Overheads::NONE };
 
-    /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets: sendmmsg 2.3 us and recvmmsg 0.38 us for
-    /// each datagram in batches, an empty receive 0.18 us, a wake-up 20 us; a look at the
-    /// watch set 0.15 us, a notice and asking for the next one 0.9 us, a checkpoint that finds nothing 2 ns. Hand-overs are a core-to-core round trip (43 to 350 ns there) and a queue.
-    /// A push or a pop takes one thread alone 12 ns, and two at once 30 ns each, one after the other.
+    /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets. For each datagram of a batch, sendmmsg
+    /// takes 2.3 us and recvmmsg 0.38 us. An empty receive takes 0.18 us, and a wake-up 20 us. A look at the watch set
+    /// takes 0.15 us, a notice with the request for the next one 0.9 us. A checkpoint that finds nothing takes 2 ns.
+    /// Hand-overs are a core-to-core round trip (43 to 350 ns there) and a queue. A push or a pop takes one thread
+    /// alone 12 ns, and two at once 30 ns each, one after the other.
     pub const STOCK: Overheads = Overheads {
         steal: ns(200),
         hop: ns(200),
@@ -91,10 +92,10 @@ impl Overheads {
         contend: ns(18),
     };
 
-    /// Emulated cores (`--burn sleep`), before the time scale. A core that is busy takes its next job at the very
-    /// moment at which it is through with the last, whatever its thread has to do in between; so all that is left is
-    /// what it takes to wake an idle worker's thread and let it receive: 35 to 80 us on the machine of
-    /// [`Overheads::STOCK`], the longer the busier its two processors are.
+    /// Emulated cores (`--burn sleep`), before the time scale. A busy core takes its next job at the moment at which
+    /// the last one ends, whatever its thread does in between. What remains is the time to wake an idle worker's
+    /// thread and let it receive. That is 35 to 80 us on the machine of [`Overheads::STOCK`], longer when its two
+    /// processors are busy.
     pub const EMULATED: Overheads = Overheads { wake: ns(50_000), ..Overheads::NONE };
 
     const NAMED: [(&'static str, Overheads); 3] =

@@ -41,8 +41,8 @@ impl Burner {
         }
     }
 
-    /// Burns the last `amount` of a request: an emulated core is then awake in time to the microsecond, as a real one
-    /// would be, unless it has a reply to pay for before anything leaves.
+    /// Burns the last `amount` of a request. An emulated core then wakes in time to the microsecond, as a real one
+    /// would. Where it still pays for a reply, that payment ends in time instead.
     pub fn burn_last(self, amount: Nanos) {
         match self {
             Burner::Cpu { .. } => self.burn(amount),
@@ -67,9 +67,9 @@ mod tests {
     use std::time::Duration;
 
     // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add
-    // nothing, of burns and of plain rounds in turn. The median of the ratios of neighbours: another thread on the core
-    // makes single figures too large, a hypervisor that takes the core away, and counts that time otherwise, makes some
-    // too small, and either may last for many of them.
+    // nothing, of burns and of plain rounds in turn. The median of the ratios of neighbours counts. Another thread on
+    // the core makes single figures too large. A hypervisor that takes the core away makes some too small. Either may
+    // last for many of them.
     #[test]
     fn all_that_is_asked_for_is_burnt() {
         let rounds_of = |burner| match burner {

@@ -5,8 +5,8 @@ use crate::handler::{Reply, checkpoint};
 use sha1::{Digest as _, Sha1};
 
 /// A chain of SHA-1: the first round digests the payload, each further one the digest before it, with a checkpoint
-/// after each. The number of rounds is the requested cost in microseconds, rounded up, at least 1: a round is one
-/// "chunk" of the experiment, which costs 0.5 to 1 us there (fast hardware takes less). The reply is the last digest,
+/// after each. The number of rounds is the requested cost in microseconds, rounded up, at least 1. A round is one
+/// "chunk" of the experiment, which costs 0.5 to 1 us there. Fast hardware takes less. The reply is the last digest,
 /// or as much of it as the request is long.
 #[derive(Debug)]
 pub struct Digest;

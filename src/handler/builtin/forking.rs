@@ -5,8 +5,8 @@ use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
-/// Divides a request whose cost allows for it into parts of at least one grain each, at most one for each worker, and
-/// joins them; each has a checkpoint after every microsecond of unscaled cost.
+/// Divides a request into parts of at least one grain each, at most one for each worker, and joins them. Each part has
+/// a checkpoint after every microsecond of unscaled cost.
 #[derive(Debug)]
 pub struct Forking {
     spin: Spin,

@@ -20,10 +20,10 @@ thread_local! {
     static PLACE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Searches the payload for ends of lines, then runs three tasks of 20 reads each, every read at the place that the one
-/// before it has found, with a checkpoint before each task. What the requested cost leaves beyond 2 us is burnt in tasks of up
-/// to 20 ms, each in the second pool where there is one, with a checkpoint after each microsecond. The reply is the number of
-/// lines, 8 bytes in network order, or as much of them as the request has room for.
+/// Searches the payload for ends of lines, then runs three tasks of 20 reads each, with a checkpoint before each task.
+/// Every read is at the place that the read before it has found. The requested cost beyond 2 us is burnt in tasks of
+/// up to 20 ms, with a checkpoint after each microsecond. They run in the second pool, where there is one. The reply
+/// is the number of lines, 8 bytes in network order, or as much of them as the request has room for.
 #[derive(Debug)]
 pub struct PacketChain {
     long: Spin,

@@ -1,13 +1,13 @@
 //! Datagrams that the kernel dropped at a socket: an exact count, or unknown.
 //!
-//! There are two sources of the same counter, read in this order: the table that the kernel shows in `/proc` (some 100
-//! us, which is nothing once per second), and where there is no `/proc` the socket diagnosis. Without either, the drops
-//! are unknown, which no reader may take for 0.
+//! There are two sources of the same counter. The first is the table that the kernel shows in `/proc`, which takes
+//! some 100 us, once per second. Where there is no `/proc` the socket diagnosis is read. Without either, the drops are
+//! unknown, which no reader may take for 0.
 //!
-//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so that it lags:
-//! of 161,822 drops it missed 412, and all of a burst that nothing follows. And it costs more than it tells: the
-//! wrapper around `recvmmsg` keeps of each header only the space for control data that the last message needed, so that
-//! the first message after a drop would lose its receive stamp and, on a wildcard bind, the address that the reply must
+//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so it lags. Of
+//! 161,822 drops it missed 412, and all of a burst that nothing follows. It also costs more than it tells. The wrapper
+//! around `recvmmsg` keeps of each header only the space for control data that the last message needed. So the first
+//! message after a drop would lose its receive stamp. On a wildcard bind it would lose the address that the reply must
 //! come from. (`SO_MEMINFO` is the counter itself too; there is no safe wrapper for it.)
 
 mod diag;

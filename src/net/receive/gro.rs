@@ -1,8 +1,8 @@
 //! Receiving GRO batches: datagrams of one sender that the kernel returns as one (`UDP_GRO`), cut apart here.
 //!
 //! A GRO batch is received whole into a buffer for the longest one, and copied into packets datagram by datagram. Each
-//! GRO batch takes one call: the wrapper around `recvmmsg` keeps of each header only the space for control data that
-//! the last message needed, and a GRO batch needs more of it than a single datagram.
+//! GRO batch takes one call. The wrapper around `recvmmsg` keeps of each header only the space for control data that
+//! the last message needed. A GRO batch needs more of it than a single datagram.
 
 use super::{Control, Datagram};
 use crate::net::{BATCH, Socket};

@@ -59,8 +59,8 @@ pub struct Datagram {
     pub ahead: bool,
 }
 
-/// The memory for receiving batches; one per thread and address: the kernel leaves in it how long the last sender's address
-/// and control data were, and what is longer the next time would be cut off.
+/// The memory for receiving batches, one per thread and address. The kernel leaves in it how long the last sender's
+/// address and control data were. What is longer the next time would be cut off.
 pub struct Receiver {
     way: Way,
     datagrams: ArrayVec<Datagram, BATCH>,

@@ -43,18 +43,12 @@ impl GsoPlan {
         GsoPlan { order, batches, keys: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 
-    /// Plans every message by itself.
-    pub(super) fn singles(&mut self, messages: &[Message<'_>]) {
-        self.clear();
-        self.order.extend(0..messages.len());
-        let single =
-            |(first, message): (usize, &Message<'_>)| GsoBatch { first, count: 1, ..GsoBatch::starting_with(message) };
-        self.batches.extend(messages.iter().enumerate().map(single));
-    }
-
-    /// Plans messages to one peer as GSO batches, even when others stand between them.
-    pub(super) fn segment(&mut self, messages: &[Message<'_>]) {
-        self.clear();
+    /// Plans messages to one peer as GSO batches, even when others stand between them; without `gso` each by itself.
+    pub(super) fn plan(&mut self, messages: &[Message<'_>], gso: bool) {
+        self.order.clear();
+        self.batches.clear();
+        self.keys.clear();
+        let end = if gso { messages.len() } else { 0 };
         self.keys.extend(messages.iter().map(|message| key(message.peer)));
         let mut taken = [false; SEND_BATCH_MAX];
         for (start, message) in messages.iter().enumerate() {
@@ -64,7 +58,7 @@ impl GsoPlan {
             let first = self.order.len();
             self.order.push(start);
             let (mut batch, mut bytes) = (GsoBatch::starting_with(message), message.bytes.len());
-            for next in start + 1..messages.len() {
+            for next in start + 1..end {
                 if self.keys[next] != self.keys[start] || taken[next] || messages[next].peer != message.peer {
                     continue;
                 }
@@ -84,12 +78,6 @@ impl GsoPlan {
             batch = GsoBatch { first, count: self.order.len() - first, ..batch };
             self.batches.push(batch);
         }
-    }
-
-    fn clear(&mut self) {
-        self.order.clear();
-        self.batches.clear();
-        self.keys.clear();
     }
 
     /// The batches, in the order of sending.
@@ -189,7 +177,7 @@ mod tests {
 
     fn segmented(messages: &[Message<'_>]) -> GsoPlan {
         let mut plan = GsoPlan::new();
-        plan.segment(messages);
+        plan.plan(messages, true);
         plan
     }
 

@@ -18,8 +18,8 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck or the
-/// replies wait for neighbours that do not exist, and further batches do not wait until the buffer has drained.
+/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck, or the
+/// replies wait for neighbours that do not exist. Until the buffer has drained, further batches do not wait.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
@@ -68,8 +68,8 @@ impl Sender {
     /// others. Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake
     /// them.
     ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer; not at all if the buffer has not
-    /// drained since a wait that timed out. A sender is for one socket alone.
+    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait that timed out, it
+    /// does not wait until the buffer has drained. A sender is for one socket alone.
     ///
     /// # Panics
     /// With more than [`SEND_BATCH_MAX`] messages.
@@ -116,11 +116,7 @@ impl<P: Backend> Dispatch<P> {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         let plan = &mut self.plan;
-        if self.gso {
-            plan.segment(messages);
-        } else {
-            plan.singles(messages);
-        }
+        plan.plan(messages, self.gso);
         if self.stuck {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
@@ -129,7 +125,7 @@ impl<P: Backend> Dispatch<P> {
         // call.
         while at < plan.batches().len() {
             let call = plan.call(at);
-            // The kernel stops at the first batch that it does not take, and reports the error only if that batch is
+            // The kernel stops at the first batch that it does not take. It reports the error only if that batch is
             // the first of a call.
             match self.backend.send(socket, messages, plan, at, call) {
                 Ok(taken) => {
@@ -159,8 +155,8 @@ impl<P: Backend> Dispatch<P> {
     }
 }
 
-/// True if the error may be the network's answer to an earlier message instead of this call: the kernel keeps that
-/// error with the socket and reports it once, in place of sending.
+/// True if the error may be the network's answer to an earlier message. The kernel keeps that error with the socket
+/// and reports it once, in place of sending.
 fn may_be_stale(errno: Errno) -> bool {
     use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
     matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
@@ -211,8 +207,9 @@ trait Backend {
 
 /// Sends many batches in one call.
 ///
-/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
-/// so there are headers for each kind of it, and one call sends batches from one address, cut at one length.
+/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly
+/// full. So there are headers for each kind of control data. One call sends batches from one address, cut at one
+/// length.
 struct Batched {
     /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
     headers: [[Headers; 2]; 3],

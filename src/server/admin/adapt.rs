@@ -1,16 +1,19 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
-use crate::config::{Burn, Classify, Config};
+use crate::config::{Burn, Classify, Config, Pool};
 use crate::metrics::{self, Recent};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
+use crate::sched::{Made, Measured, Policy, PolicyName, Sizes, Tuning};
 use crate::server::yields;
 use crate::time::{Nanos, Steady};
 
 /// The policy in force, and the state for changing it.
-pub(super) struct Adaptation {
-    entry: &'static Entry,
+pub(in crate::server) struct Adaptation {
+    /// The name that was configured, which may be `auto`.
+    pub(super) name: PolicyName,
+    /// The pools as configured, for their names.
+    pub(super) pools: Vec<Pool>,
     tuning: Tuning,
     burn: Burn,
     /// The policy that the workers follow.
@@ -24,7 +27,7 @@ const IN_A_ROW: u32 = 2;
 
 impl Adaptation {
     /// The initial policy of `config`.
-    pub(super) fn new(config: &Config) -> Adaptation {
+    pub(in crate::server) fn new(config: &Config) -> Adaptation {
         Adaptation::with_yields(config, yields::least_time)
     }
 
@@ -44,11 +47,11 @@ impl Adaptation {
         };
         let auto = (config.policy.name() == "auto").then(|| Auto::new(&tuning));
         let made = Steady::new(entry.make(&tuning));
-        Adaptation { entry, tuning, burn: config.burn, made, auto }
+        Adaptation { name: config.policy, pools: config.pools.clone(), tuning, burn: config.burn, made, auto }
     }
 
     /// The policy for the workers to follow.
-    pub(super) fn policy(&self) -> Policy {
+    pub(in crate::server) fn policy(&self) -> Policy {
         self.made.get().policy()
     }
 
@@ -71,7 +74,7 @@ impl Adaptation {
         }
         let made = match &self.auto {
             Some(auto) => auto.current().make(&self.tuning),
-            None => self.entry.make(&self.tuning),
+            None => self.name.entry().make(&self.tuning),
         };
         if made.is_like(self.made.get()) {
             self.made.get_mut().reason.clone_from(&made.reason);
@@ -82,7 +85,7 @@ impl Adaptation {
     /// The decision in force, for the admin endpoint; `None` under a policy that does not adapt.
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
         let Made { name, budget, reserved, reason, .. } = self.made.get();
-        self.entry.adapts.then(|| metrics::Decision {
+        self.name.entry().adapts.then(|| metrics::Decision {
             policy: name.name().to_owned(),
             budget: *budget,
             reserved: *reserved,
@@ -127,8 +130,8 @@ fn measured(recent: &Recent, burn: Burn, classified: bool) -> Measured {
     measured
 }
 
-/// The cost of a yield in the unit in which service times are measured: what an emulated core is charged, or what a real
-/// one takes.
+/// The cost of a yield, in the unit of measured service times: what an emulated core is charged, or what a real one
+/// takes.
 fn yield_cost(config: &Config, least_time: fn() -> Nanos) -> Nanos {
     match config.burn {
         Burn::Cpu => least_time(),

@@ -1,6 +1,6 @@
 //! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
-use super::following::Following;
+use super::adapt::Adaptation;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished};
@@ -9,10 +9,9 @@ use crate::runtime::Shared;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
-use crate::server::life::parts::Parts;
 use crate::server::life::reload::Reloads;
-use crate::server::path::transport::Said;
-use crate::server::path::wait_slots::WaitSlots;
+use crate::server::path::common::Said;
+use crate::server::path::slot::WaitSlots;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -26,15 +25,14 @@ const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
 pub(in crate::server) struct Control<'a, J> {
     pub(in crate::server) bound: &'a Bound,
-    pub(in crate::server) parts: &'a Parts,
     pub(in crate::server) shared: &'a Shared<J>,
     pub(in crate::server) requests: Requests<'a, J>,
     /// The configuration as of now: that of the start in all that takes a restart.
     pub(in crate::server) live: ArcSwap<Config>,
     /// What the configuration came from, and what became of the last attempt to read it again.
     reloads: Reloads,
-    /// False once the host's addresses could not be read, which is logged once.
-    addresses_known: AtomicBool,
+    /// Logs once that the host's addresses cannot be read.
+    addresses_unread: Once,
     /// False from the first stop demand on.
     pub(in crate::server) ready: AtomicBool,
     /// True while a successor has the sockets: what the kernel drops is its to count.
@@ -50,7 +48,7 @@ pub(in crate::server) struct Control<'a, J> {
     /// The failures already logged. Used by the admin thread once a second.
     said: Mutex<Said>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
-    following: Mutex<Following>,
+    following: Mutex<Adaptation>,
 }
 
 /// What the control threads know of requests.
@@ -60,29 +58,27 @@ pub(in crate::server) struct Requests<'a, J> {
     pub(in crate::server) unfinished: &'a Unfinished,
     pub(in crate::server) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
-    pub(in crate::server) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
+    pub(in crate::server) wake_overdue: Box<dyn Fn(Nanos) + Sync + 'a>,
     /// Number of requests that are set aside because their flow is busy.
-    pub(in crate::server) set_aside: &'a (dyn Fn() -> usize + Sync),
+    pub(in crate::server) set_aside: Box<dyn Fn() -> usize + Sync + 'a>,
 }
 
 impl<'a, J> Control<'a, J> {
     pub(in crate::server) fn new(
         bound: &'a Bound,
-        parts: &'a Parts,
         shared: &'a Shared<J>,
         requests: Requests<'a, J>,
-        following: Following,
+        following: Adaptation,
         reloads: Reloads,
     ) -> Control<'a, J> {
         let config = &bound.config;
         Control {
             bound,
-            parts,
             shared,
             requests,
             live: ArcSwap::from_pointee(config.clone()),
             reloads,
-            addresses_known: AtomicBool::new(true),
+            addresses_unread: Once::new(),
             ready: AtomicBool::new(true),
             handed_over: AtomicBool::new(false),
             lame_duck: AtomicBool::new(false),
@@ -98,15 +94,18 @@ impl<'a, J> Control<'a, J> {
 impl<J> Control<'_, J> {
     /// Reads this host's current addresses.
     fn refresh_addresses(&self) {
-        // Ordering: relaxed, used by the admin thread only.
-        if let Err(error) = self.bound.filter.refresh()
-            && self.addresses_known.swap(false, Ordering::Relaxed)
-        {
-            tracing::warn!(
-                %error,
-                "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this host \
-                 gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
-            );
+        match self.bound.filter.refresh() {
+            Ok(false) => {}
+            Ok(true) => self.bound.listening.group.gone().for_each(|address| {
+                tracing::warn!(%address, "this host has lost an address that requests are sent to");
+            }),
+            Err(error) => self.addresses_unread.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this \
+                     host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
+                );
+            }),
         }
     }
 
@@ -116,15 +115,15 @@ impl<J> Control<'_, J> {
     where
         J: Send,
     {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.parts.metrics.counts().counted);
-        self.parts
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.bound.metrics.counts().counted);
+        self.bound
             .transport
             .deaf(clock::now())
             .filter(|worker| *worker < self.bound.config.workers)
             .for_each(|worker| self.shared.wake(worker));
     }
 
-    fn following(&self) -> MutexGuard<'_, Following> {
+    fn following(&self) -> MutexGuard<'_, Adaptation> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,7 +136,7 @@ impl<J: Send> Control<'_, J> {
             (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(policy.topology(), &self.following(), &queues, &deques);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look(&self.parts.metrics, &pools, clock::now())
+        watch.look(&self.bound.metrics, &pools, clock::now())
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
@@ -146,7 +145,7 @@ impl<J: Send> Control<'_, J> {
         let asked =
             Config { policy, slice, optimise, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
         let mut following = self.following();
-        *following = Following::new(&asked);
+        *following = Adaptation::new(&asked);
         self.live.store(Arc::new(asked));
         tracing::info!(policy = policy.name(), "another policy was asked for");
         // Under the lock, so that the policy announced last is the policy in force.
@@ -169,7 +168,7 @@ impl<J: Send> Control<'_, J> {
     fn take(&self, live: &Config, new: &Config) {
         let follows =
             |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
-        self.parts.waiting.set(new.max_wait_scaled());
+        self.bound.waiting.set(new.max_wait_scaled());
         if follows(live) != follows(new) {
             self.follow(new);
         }
@@ -199,7 +198,7 @@ impl<J: Send> Probe for Control<'_, J> {
             .gone()
             .map(|address| format!("gone: this host has no longer the address of {address}"));
         let reasons: Vec<String> =
-            stuck.into_iter().chain(self.parts.transport.trouble(clock::now())).chain(gone).collect();
+            stuck.into_iter().chain(self.bound.transport.trouble(clock::now())).chain(gone).collect();
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
@@ -238,10 +237,10 @@ impl<J: Send> Probe for Control<'_, J> {
             },
             kernel_dropped: self.dropped_by_socket(),
             unstamped: self.bound.ways.receive == Io::Portable,
-            run_queue_waits: self.parts.run_queue.waits(),
+            run_queue_waits: self.bound.run_queue.waits(),
             queue_depths,
-            decision: following.adaptation.decision(),
-            max_wait: self.parts.waiting.max_wait(),
+            decision: following.decision(),
+            max_wait: self.bound.waiting.max_wait(),
             oldest: self.requests.unfinished.oldest(clock::now()),
             class_names: self.requests.class_names,
             reason_names: self.requests.reason_names,
@@ -265,11 +264,11 @@ impl<J: Send> Probe for Control<'_, J> {
         self.look_after_transport();
         self.stuck();
         let mut following = self.following();
-        self.parts.waiting.follow(recent, following.policy().first_slice());
-        if !following.adaptation.follow(recent) {
+        self.bound.waiting.follow(recent, following.policy().first_slice());
+        if !following.follow(recent) {
             return;
         }
-        if let Some(decision) = following.adaptation.decision() {
+        if let Some(decision) = following.decision() {
             tracing::info!(
                 policy = decision.policy,
                 budget_us = decision.budget.map(Nanos::as_micros_f64),

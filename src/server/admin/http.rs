@@ -1,6 +1,6 @@
 //! The HTTP side: routes, and the bounds of a connection.
 
-use super::{About, Answer, Limits, Question};
+use super::{Desk, Limits, Question};
 use crate::metrics::Format;
 use crate::time::Nanos;
 use hyper::body::Incoming;
@@ -61,44 +61,47 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
     let path = request.uri().path();
-    let about = match path {
-        "/metrics" | "/latency" => About::Measurements,
-        "/config" => About::Config,
-        "/healthz" => About::Health,
-        "/readyz" => About::Readiness,
-        _ => {
-            return Ok(text(
-                StatusCode::NOT_FOUND,
-                "try /metrics, /latency, /config, /healthz or /readyz\n".to_owned(),
-            ));
-        }
-    };
+    if !["/metrics", "/latency", "/config", "/healthz", "/readyz"].contains(&path) {
+        let hint = "try /metrics, /latency, /config, /healthz or /readyz\n";
+        return Ok(text(StatusCode::NOT_FOUND, hint.to_owned()));
+    }
     // hyper leaves the body out of a reply to HEAD.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(method_not_allowed());
+        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
+        return Ok(refused);
     }
-    Ok(match ask(&asker, about).await {
-        None => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
-        Some(Answer::State(Err(reason))) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
-        Some(Answer::State(Ok(()))) => {
-            text(StatusCode::OK, if path == "/readyz" { "ready\n" } else { "ok\n" }.to_owned())
-        }
-        Some(Answer::Config(body)) => reply(StatusCode::OK, JSON, body),
-        Some(Answer::Measurements(snapshot)) if path == "/latency" => reply(StatusCode::OK, JSON, snapshot.to_json()),
-        Some(Answer::Measurements(snapshot)) => {
+    let answer = match path {
+        "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
+        "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
+        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| reply(StatusCode::OK, JSON, body)),
+        _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| {
+            if path == "/latency" {
+                return reply(StatusCode::OK, JSON, snapshot.to_json());
+            }
             let format = Format::accepted(request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()));
             reply(StatusCode::OK, format.content_type(), snapshot.to_prometheus(format))
-        }
-    })
+        }),
+    };
+    Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
-/// The answer; `None` after the control loop has stopped.
-async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Option<Answer> {
+/// The answer of `question`; `None` after the control loop has stopped.
+async fn ask<T: Send + 'static>(
+    asker: &mpsc::Sender<Question>,
+    question: impl FnOnce(&mut Desk<'_, '_>) -> T + Send + 'static,
+) -> Option<T> {
     let (answer, answered) = oneshot::channel();
     // A closed connection needs no answer.
-    let answer = Box::new(|said| drop(answer.send(said)));
-    asker.send(Question { about, answer }).await.ok()?;
+    asker.send(Box::new(|desk| drop(answer.send(question(desk))))).await.ok()?;
     answered.await.ok()
+}
+
+fn of_state(state: Result<(), String>, well: &str) -> Response<String> {
+    match state {
+        Ok(()) => text(StatusCode::OK, well.to_owned()),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+    }
 }
 
 fn text(status: StatusCode, body: String) -> Response<String> {
@@ -109,12 +112,5 @@ fn reply(status: StatusCode, content_type: &'static str, body: String) -> Respon
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    reply
-}
-
-fn method_not_allowed() -> Response<String> {
-    let mut reply = Response::new(String::new());
-    *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
     reply
 }

@@ -1,6 +1,6 @@
 //! Measurements for the program that the server is part of.
 
-use super::{About, Answer, Question};
+use super::Question;
 use crate::metrics::Snapshot;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,18 +27,13 @@ impl Metrics {
     /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
     /// and when it has returned, with the totals in its report.
     ///
-    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second: not for a handler, whose
-    /// worker it would hold, nor for an asynchronous task other than by `spawn_blocking`.
+    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second. So a handler must not
+    /// call it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let (said, answered) = sync_channel(1);
-        let answer = Box::new(move |answer| drop(said.try_send(answer)));
-        let asker = self.asker.lock().unwrap_or_else(PoisonError::into_inner);
-        // A question from before the start that nobody has answered may still stand there.
-        asker.try_send(Question { about: About::Measurements, answer }).ok()?;
-        match answered.recv_timeout(PATIENCE).ok()? {
-            Answer::Measurements(snapshot) => Some(snapshot),
-            #[cfg(feature = "admin")]
-            _ => None,
-        }
+        let question: Question = Box::new(move |desk| drop(said.try_send(desk.snapshot())));
+        // A question from before the start that nothing has answered may still stand there.
+        self.asker.lock().unwrap_or_else(PoisonError::into_inner).try_send(question).ok()?;
+        answered.recv_timeout(PATIENCE).ok()
     }
 }

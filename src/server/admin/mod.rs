@@ -1,14 +1,13 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
 //! (`GET /metrics /latency /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
-//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers run on
-//! it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so
-//! questions come over a channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have
-//! arrived and answers them.
+//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
+//! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
+//! nothing. So questions come over a channel. The loop in [`run`], which owns the borrows, collects once for all
+//! questions that have arrived.
 
-mod adapt;
+pub(super) mod adapt;
 pub(super) mod control;
-pub(super) mod following;
 #[cfg(feature = "admin")]
 mod http;
 mod in_process;
@@ -26,7 +25,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 /// The name for the thread that calls [`run`].
@@ -61,34 +60,9 @@ pub(super) trait Probe {
     fn wake(&self, worker: usize);
 }
 
-/// Ends [`run`] when dropped, soon after; open connections are cut off.
-#[derive(Debug)]
-pub(super) struct Stopper {
-    _dropped_to_stop: oneshot::Sender<()>,
-    release: Option<oneshot::Sender<()>>,
-}
-
-impl Stopper {
-    /// Lets go of the listener, which another process has too, and accepts no more connections. Open ones are answered.
-    pub(super) fn release(&mut self) {
-        // An endpoint that has ended has let go.
-        let _ = self.release.take().map(|release| release.send(()));
-    }
-}
-
-/// The receiving end of a [`Stopper`], for [`run`].
-#[derive(Debug)]
-pub(super) struct Stop {
-    stopped: oneshot::Receiver<()>,
-    released: oneshot::Receiver<()>,
-}
-
-/// Makes a stopper and its receiving end for [`run`].
-pub(super) fn stop_pair() -> (Stopper, Stop) {
-    let (_dropped_to_stop, stopped) = oneshot::channel();
-    let (release, released) = oneshot::channel();
-    (Stopper { _dropped_to_stop, release: Some(release) }, Stop { stopped, released })
-}
+/// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true, [`run`] lets go of the
+/// listener, which another process has too, and accepts no more connections. Open ones are answered.
+pub(super) type Stopper = watch::Sender<bool>;
 
 /// The runtime on which [`run`] serves. While it does, the timers run of every thread that has entered it.
 ///
@@ -100,7 +74,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 
 /// Bounds on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+pub(super) struct Limits {
     /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
     /// stalled one.
     connections: usize,
@@ -113,7 +87,7 @@ struct Limits {
 }
 
 impl Limits {
-    const DEFAULT: Limits = Limits {
+    pub(super) const DEFAULT: Limits = Limits {
         connections: 32,
         #[cfg(feature = "admin")]
         header: Nanos::from_secs(5),
@@ -139,8 +113,8 @@ impl Questions {
     }
 }
 
-/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there is one, until `stop`.
-/// Runs on the calling thread.
+/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there is one, until the
+/// [`Stopper`] of `stop` is dropped. Runs on the calling thread.
 ///
 /// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all pending questions. A
 /// client that stalls is cut off and delays no other.
@@ -154,28 +128,16 @@ pub(super) fn run(
     runtime: &Runtime,
     listener: Option<TcpListener>,
     collector: &mut Collector<'_>,
-    probe: &impl Probe,
+    probe: &dyn Probe,
     questions: Questions,
-    stop: Stop,
-) -> io::Result<()> {
-    run_limited(runtime, listener, collector, probe, questions, stop, Limits::DEFAULT)
-}
-
-fn run_limited(
-    runtime: &Runtime,
-    listener: Option<TcpListener>,
-    collector: &mut Collector<'_>,
-    probe: &impl Probe,
-    questions: Questions,
-    stop: Stop,
+    stop: watch::Receiver<bool>,
     limits: Limits,
 ) -> io::Result<()> {
     let Questions { asker, asked } = questions;
-    let Stop { stopped, released } = stop;
     runtime.block_on(async {
-        let accepting = tokio::spawn(accept(listener, asker, limits, released));
+        let accepting = tokio::spawn(accept(listener, asker, limits, stop.clone()));
         tokio::select! {
-            () = control(collector, probe, asked, stopped) => Ok(()),
+            () = control(collector, probe, asked, stop) => Ok(()),
             // The accept loop ends only by an error or a panic.
             ended = accepting => ended.unwrap_or_else(|panic| Err(io::Error::other(panic))),
         }
@@ -188,7 +150,7 @@ async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
     limits: Limits,
-    released: oneshot::Receiver<()>,
+    mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     #[cfg(feature = "admin")]
     if let Some(listener) = listener {
@@ -196,96 +158,64 @@ async fn accept(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::select! {
             () = http::serve(listener, asker, limits) => {}
-            Ok(()) = released => {}
+            Ok(_) = stop.wait_for(|released| *released) => {}
         }
     }
     pending().await
 }
 
-/// A question, and what to do with the answer.
-struct Question {
-    about: About,
-    answer: Box<dyn FnOnce(Answer) + Send>,
+/// What is called on the thread of [`run`].
+type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
+
+/// What answers the questions that came together.
+struct Desk<'a, 'm> {
+    collector: &'a mut Collector<'m>,
+    probe: &'a dyn Probe,
+    /// What is measured now, once a question was about that.
+    snapshot: Option<Arc<Snapshot>>,
 }
 
-impl std::fmt::Debug for Question {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Question").field(&self.about).finish()
+impl Desk<'_, '_> {
+    fn collect(&mut self) {
+        // Also because scrapes may be rarer than a wrap of the kernel's counters.
+        self.collector.set_kernel_dropped(self.probe.kernel_dropped());
+        self.collector.collect(|worker| self.probe.wake(worker));
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
-    #[cfg(feature = "admin")]
-    Readiness,
-    #[cfg(feature = "admin")]
-    Health,
-    #[cfg(feature = "admin")]
-    Config,
-    Measurements,
-}
-
-/// As the question is about.
-#[derive(Debug)]
-enum Answer {
-    #[cfg(feature = "admin")]
-    State(Result<(), String>),
-    #[cfg(feature = "admin")]
-    Config(String),
-    Measurements(Arc<Snapshot>),
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        if self.snapshot.is_none() {
+            self.collect();
+            self.snapshot = Some(Arc::new(self.collector.snapshot(self.probe.gauges())));
+        }
+        self.snapshot.clone().expect("it was taken")
+    }
 }
 
 async fn control(
     collector: &mut Collector<'_>,
-    probe: &impl Probe,
+    probe: &dyn Probe,
     mut questions: mpsc::Receiver<Question>,
-    mut stop: oneshot::Receiver<()>,
+    mut stop: watch::Receiver<bool>,
 ) {
     let mut tick = tokio::time::interval(COLLECT_EVERY.into());
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let mut desk = Desk { collector, probe, snapshot: None };
         tokio::select! {
             biased;
-            _ = &mut stop => return,
+            Err(_) = stop.wait_for(|_| false) => return,
             Some(question) = questions.recv() => {
-                let mut asked = vec![question];
+                question(&mut desk);
                 while let Ok(question) = questions.try_recv() {
-                    asked.push(question);
+                    question(&mut desk);
                 }
-                answer(collector, probe, asked);
             }
             _ = tick.tick() => {
-                // Also because scrapes may be rarer than a wrap of the kernel's counters.
-                collector.set_kernel_dropped(probe.kernel_dropped());
-                collector.collect(|worker| probe.wake(worker));
-                probe.adapt(&collector.recent());
+                desk.collect();
+                probe.adapt(&desk.collector.recent());
             }
         }
     }
-}
-
-fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question>) {
-    let mut snapshot = None;
-    for Question { about, answer } in asked {
-        answer(match about {
-            #[cfg(feature = "admin")]
-            About::Readiness => Answer::State(probe.ready()),
-            #[cfg(feature = "admin")]
-            About::Health => Answer::State(probe.healthy()),
-            #[cfg(feature = "admin")]
-            About::Config => Answer::Config(probe.config()),
-            About::Measurements => {
-                let snapshot = snapshot.get_or_insert_with(|| Arc::new(scrape(collector, probe)));
-                Answer::Measurements(Arc::clone(snapshot))
-            }
-        });
-    }
-}
-
-fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
-    collector.set_kernel_dropped(probe.kernel_dropped());
-    collector.collect(|worker| probe.wake(worker));
-    collector.snapshot(probe.gauges())
 }
 
 #[cfg(all(test, feature = "admin"))]

@@ -2,7 +2,6 @@
 
 use crate::metrics::{OwnKind, OwnValue};
 use crate::server::{ServeError, Server};
-use std::fmt;
 
 /// Metrics of the handler's own, in the order in which they were added.
 #[derive(Default)]
@@ -22,9 +21,9 @@ impl Server {
     /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
     /// each scrape, on the thread of the admin endpoint: it must not wait.
     ///
-    /// # Errors
-    /// [`ServeError::Metric`] unless the name has letters, digits and `_` alone, begins with a letter, is new, and is none of
-    /// the server's own (`forebay_`, `process_`), or when there are 256 already.
+    /// # Errors [`ServeError::Metric`] unless the name is new, begins with a letter, and has letters, digits and `_`
+    /// alone. Names that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more
+    /// than 256.
     pub fn counter(
         self,
         name: &str,
@@ -80,11 +79,5 @@ impl OwnMetrics {
             value: (own.read)(),
         };
         self.0.iter().map(value).collect()
-    }
-}
-
-impl fmt::Debug for OwnMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|own| &own.name)).finish()
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The threads of all workers.
+#[derive(Debug)]
 pub(in crate::server) struct RunQueue {
     /// The kernel's number of each worker's thread; 0 before it runs.
     threads: Box<[AtomicI32]>,

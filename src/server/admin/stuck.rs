@@ -3,10 +3,10 @@
 //! Where no worker helps another (`isolated`), each is a pool of its own.
 //!
 //! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
-//! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter: the
-//! start of a slice is in the worker metrics, and turns are seen by comparing one look with the next.
+//! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter.
+//! The start of a slice is in the worker metrics, and a look sees turns by comparison with the look before.
 
-use super::following::Following;
+use super::adapt::Adaptation;
 use crate::metrics::WorkerMetrics;
 use crate::sched::{Sizes, Topology};
 use crate::time::Nanos;
@@ -33,9 +33,9 @@ pub(super) struct Stuck {
 }
 
 impl Pool {
-    /// The pools of `topology`, by the lengths of queues and deques. Where nobody helps another, each worker is a pool for what
-    /// comes to its socket.
-    pub(super) fn all(topology: &Topology, following: &Following, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
+    /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another, each is a pool for
+    /// what comes to its socket.
+    pub(super) fn all(topology: &Topology, following: &Adaptation, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
         let entry = following.name.entry();
         if !entry.shares_sockets {
             let of = |worker| Pool {

@@ -62,11 +62,11 @@ impl Probe for Server {
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (server, (stopper, stop)) = (Server::default(), stop_pair());
+    let (server, (stopper, stop)) = (Server::default(), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
             let (questions, mut collector) = (Questions::new().0, Collector::new(metrics));
-            run_limited(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
+            run(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
         });
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
@@ -218,24 +218,25 @@ fn is_cut_off(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// Does an endpoint that lets go of its listener answer what it has accepted, and leave what comes then to the other process
-/// that has it?
+/// Does an endpoint that lets go of its listener answer what it has accepted? Does it leave what comes then to the
+/// other process?
 #[test]
 fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let other = listener.try_clone().expect("a descriptor");
-    let (server, metrics, (mut stopper, stop)) = (Server::default(), WorkerMetrics::new(1), stop_pair());
+    let (server, metrics, (stopper, stop)) = (Server::default(), WorkerMetrics::new(1), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            run(&runtime().unwrap(), Some(listener), &mut Collector::new(&metrics), &server, Questions::new().0, stop)
+            let (runtime, questions) = (runtime().unwrap(), Questions::new().0);
+            run(&runtime, Some(listener), &mut Collector::new(&metrics), &server, questions, stop, Limits::DEFAULT)
         });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");
         open.write_all(b"GET /healthz HTTP/1.1\r\n").expect("a connection");
         // Accepted by then, as connections are in their order.
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
-        stopper.release();
+        stopper.send(true).expect("it runs");
         let deadline = std::time::Duration::from_millis(20);
         // Until it has let go it may still accept, and answers then.
         let left = std::iter::repeat_with(|| {

@@ -6,7 +6,7 @@ use crate::metrics::Recent;
 use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{Limits as _, QueueBounds, expected_by_class};
-use crate::server::path::admit::limits::Limits;
+use crate::server::path::common::Limits;
 use crate::time::Nanos;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,8 +18,8 @@ const BOOKED_BYTES: u64 = 832 / 2;
 /// The least receive buffer: the kernel's default, which holds a burst of 512 small datagrams once it is doubled.
 const RECEIVE_BUFFER_MIN: usize = 212_992;
 
-/// The receive buffer of a socket from which nothing would be served that waits at its end: it holds what a worker can
-/// take out within the bound, if it did nothing else. `None` where the bound is not known from the start.
+/// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds what a worker that
+/// does nothing else takes out within the bound. `None` where the bound is not known from the start.
 pub(in crate::server) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
     let MaxWait::For(bound) = max_wait else { return None };
     let datagrams = bound.get() / KERNEL.get();

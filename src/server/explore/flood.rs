@@ -47,6 +47,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         socket_capacity: 200,
         unsent_every: 0,
         odd_every: 0,
+        trains: false,
         events,
         waits: QueueBounds { fresh: bounds, interrupted: bounds },
         drain: US.times(1_000),

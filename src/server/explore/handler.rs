@@ -32,8 +32,8 @@ impl Act {
     }
 }
 
-/// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none), flow (0 = none); then an act
-/// for each microsecond.
+/// The first of a request's header bytes. These are magic, class, deadline in units of 4 us (0 = none), flow (0 =
+/// none). Then follows an act for each microsecond.
 pub(super) const MAGIC: u8 = 0xf0;
 /// The magic byte of a well-formed request that the handler does not serve.
 pub(super) const REFUSED: u8 = 0xf1;

@@ -37,6 +37,7 @@ fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
         unsent_every: 0,
         // A stamp that cannot be true counts as the longest wait that can.
         odd_every: old.into(),
+        trains: false,
         events: [first, second].map(|bytes| (US(20_000), Event::Datagram(0, bytes))).into(),
         waits: QueueBounds::NONE,
         drain: US(1_000),

@@ -32,6 +32,8 @@ pub(super) struct Network {
     /// Datagrams dropped at full sockets or behind the gate.
     pub(super) dropped: u64,
     pub(super) gate_shut: bool,
+    /// Whether all that waits in a socket leaves it as one train.
+    pub(super) trains: bool,
 }
 
 /// One worker's access to the network.
@@ -39,6 +41,8 @@ pub(super) struct Network {
 pub(super) struct MemoryLink {
     network: Rc<RefCell<Network>>,
     datagrams: ArrayVec<Datagram, BATCH>,
+    /// What is left of a train.
+    rest: VecDeque<Vec<u8>>,
 }
 
 impl Network {
@@ -55,6 +59,7 @@ impl Network {
             odd: [0; 2],
             dropped: 0,
             gate_shut: false,
+            trains: false,
         };
         Rc::new(RefCell::new(network))
     }
@@ -79,7 +84,7 @@ impl Network {
 
 impl MemoryLink {
     pub(super) fn new(network: &Rc<RefCell<Network>>) -> MemoryLink {
-        MemoryLink { network: Rc::clone(network), datagrams: ArrayVec::new() }
+        MemoryLink { network: Rc::clone(network), datagrams: ArrayVec::new(), rest: VecDeque::new() }
     }
 }
 
@@ -92,7 +97,13 @@ impl Link for MemoryLink {
         network.receives += 1;
         let is_odd = network.odd_every > 0 && network.receives.is_multiple_of(network.odd_every);
         let ahead = is_odd && network.receives.is_multiple_of(2);
-        let socket = &mut network.sockets[*owner];
+        let mut socket = &mut network.sockets[*owner];
+        if network.trains {
+            if self.rest.is_empty() {
+                self.rest.append(socket);
+            }
+            socket = &mut self.rest;
+        }
         for buffer in buffers.take(BATCH) {
             let Some(bytes) = socket.pop_front() else { break };
             buffer[..bytes.len()].copy_from_slice(&bytes);
@@ -121,10 +132,12 @@ impl Link for MemoryLink {
     }
 
     fn left(&self) -> usize {
-        0
+        self.rest.len()
     }
 
-    fn discard(&mut self) {}
+    fn discard(&mut self) {
+        self.rest.clear();
+    }
 
     fn send(&mut self, _: &WorkerId, messages: &[Message<'_>]) -> Outcomes {
         let network = &mut *self.network.borrow_mut();

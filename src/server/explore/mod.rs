@@ -1,7 +1,7 @@
 //! Does a whole server account for every datagram, and is nothing ever stuck, whatever happens to it? Method: the
-//! server's own path (admission, slots, handlers that fork, hop, panic and stall, replies) and the workers' own turn,
-//! in virtual time and with sockets in memory. Policies, requests, switches and a stop are drawn from a seed; after
-//! every event the accounts are checked. A failure names its seed, and the same seed gives the same run.
+//! server's own path and the workers' own turn, in virtual time and with sockets in memory. Handlers fork, hop, panic
+//! and stall. Policies, requests, switches and a stop are drawn from a seed. After every event the accounts are
+//! checked. A failure names its seed, and the same seed gives the same run.
 //!
 //! Each check has a twin: a server that is broken in one thing must be caught, or this test could not fail.
 
@@ -13,6 +13,7 @@ mod order;
 mod run;
 mod scenario;
 mod server;
+mod trains;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;

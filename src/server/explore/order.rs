@@ -1,4 +1,4 @@
-//! Whether an explored server serves the requests of each flow one at a time, in the order of their admission: the
+//! Whether an explored server serves the requests of each flow one at a time, in the order of their admission. The
 //! handler tells when it admits one, begins it and leaves it.
 
 use std::collections::HashMap;

@@ -32,6 +32,8 @@ pub(super) struct Scenario {
     pub(super) unsent_every: u32,
     /// With N, the stamps of every Nth receive cannot be true; 0 = none.
     pub(super) odd_every: u32,
+    /// Whether all that waits in a socket leaves it as one train.
+    pub(super) trains: bool,
     /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
@@ -41,6 +43,7 @@ pub(super) struct Scenario {
 }
 
 /// An event during a run.
+#[derive(Clone)]
 pub(super) enum Event {
     /// A datagram arrives at the socket of this worker.
     Datagram(WorkerId, Vec<u8>),
@@ -75,6 +78,7 @@ impl Scenario {
             socket_capacity: random.random_range(4..60),
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
             odd_every: 0,
+            trains: false,
             events: Vec::new(),
             waits: QueueBounds::NONE,
             drain: us(random.random_range(0..400)),
@@ -129,8 +133,9 @@ impl Scenario {
         scenario
     }
 
-    /// The time of all requests, served or not, is what their workers spent. Children that are not joined have no request, so
-    /// servers with children are left out; so are large ones, whose histograms take half of the test's time to add up.
+    /// The time of all requests, served or not, is what their workers spent. Children that are not joined have no
+    /// request, so servers with children are left out. Large servers are left out too: their histograms would take
+    /// half of the test's time to add up.
     pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
         let forks = |(_, event): &(Nanos, Event)| match event {
             Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),

@@ -13,20 +13,16 @@ use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
-use crate::server::path::admit::limits::Limits;
-use crate::server::path::common::Common;
-use crate::server::path::execute::Engine;
+use crate::server::path::common::{Common, Limits, Transport};
+use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::server::path::reply::credit::Credit;
-use crate::server::path::slot::{Job, Slot};
-use crate::server::path::transport::Transport;
-use crate::server::path::wait_slots::WaitSlots;
+use crate::server::path::slot::{Job, Make, Slot, WaitSlots};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,7 +40,7 @@ pub(super) enum Flaw {
     SplitsFlows,
     /// Twice as much is sent to sources that may be forged as comes from them.
     Amplifies,
-    /// A request that is discarded counts for time that nobody worked.
+    /// A request that is discarded counts for time in which no worker worked.
     InventsTime,
 }
 
@@ -62,34 +58,31 @@ pub(super) fn explore(
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 });
     let serving = Serving::new(handler, &[address], credit, scenario.packets);
-    let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
+    let result = explore_with(scenario, &packets, &serving, |packet: Packet<'_, _>| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
 }
 
-fn explore_with<'s, M, F>(
+fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     scenario: &Scenario,
     packets: &'s ObjectPool<PacketBody<Place>>,
     serving: &Serving<'s, '_, Scripted>,
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<Run, String>
-where
-    M: Fn(Packet<'s, Place>) -> F + Sync,
-    F: Future<Output = Packet<'s, Place>> + Send,
-{
+) -> Result<Run, String> {
     let workers = scenario.workers;
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
     let outside = Arc::new(Outside::new(count));
     let slots = ObjectPool::new(count, || {
-        Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"), &outside))
+        Slot::<M::Future>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"), &outside))
     });
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
+    network.borrow_mut().trains = scenario.trains;
     let filter = AddressFilter::new(&serving.addresses, &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
     let limits = Limits::new(scenario.waits);
@@ -105,7 +98,6 @@ where
         outside: &outside,
         runtime_id,
         classified: scenario.classified,
-        emulated: false,
         transport: &transport,
         silent: false,
         limits: &limits,
@@ -182,12 +174,10 @@ where
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
 /// deadline counts, for a wake that was lost must not be mended by it.
-fn end_forsaken<'s, 'e, 'c, H, M, F>(driver: &mut Driver<Engines<'s, 'e, 'c, H, M, F>>, metrics: &WorkerMetrics)
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
+fn end_forsaken<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
+    metrics: &WorkerMetrics,
+) {
     if driver.next_at() < Nanos::MAX || metrics.in_flight() == 0 {
         return;
     }
@@ -218,8 +208,8 @@ struct Books<'b> {
 }
 
 impl Books<'_> {
-    /// Every packet in use is held by a request in flight, until its reply is sent, or by a worker that is about to
-    /// receive; while every worker is parked, nothing waits for a worker; and flows are served in order.
+    /// A request in flight holds each packet in use until its reply is sent, or a worker that is about to receive.
+    /// While every worker is parked, nothing waits for a worker. Flows are served in order.
     fn check<E: Held>(&mut self, driver: &Driver<E>) -> Result<(), String> {
         let (received, ends) = self.metrics.ends();
         self.trace.note(driver.engine.now(), (received, ends));
@@ -242,29 +232,24 @@ trait Held: VirtualEngine {
     fn packets_held(&self) -> usize;
 }
 
-type ReadyJobs<'s, 'e, F, T> = VecDeque<Ready<Job<'s, 'e, F, T>>>;
+type ReadyJobs<'s, 'e, H, M> = VecDeque<Ready<Job<'s, 'e, H, M>>>;
 
 /// The engines of all workers, and of the thread that stops them.
-struct Engines<'s, 'e, 'c, H: Handler, M, F> {
-    engines: Vec<Engine<'s, 'e, 'c, H, M, F, MemoryLink>>,
+struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+    engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink>>,
     /// Jobs made ready by each worker's last job. All workers share one thread here, and with it the thread's ready
     /// list.
-    ready: Vec<ReadyJobs<'s, 'e, F, H::Ticket>>,
+    ready: Vec<ReadyJobs<'s, 'e, H, M>>,
     network: Rc<RefCell<Network>>,
     current: WorkerId,
     step: Nanos,
     flaw: Option<Flaw>,
     /// What [`Flaw::KeepsSetAside`] keeps.
-    kept: Vec<Ready<Job<'s, 'e, F, H::Ticket>>>,
+    kept: Vec<Ready<Job<'s, 'e, H, M>>>,
 }
 
-impl<'s, 'e, 'c, H, M, F> Engines<'s, 'e, 'c, H, M, F>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
-    fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, F, MemoryLink> {
+impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c, H, M> {
+    fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, MemoryLink> {
         &mut self.engines[self.current]
     }
 
@@ -292,23 +277,13 @@ where
     }
 }
 
-impl<'s, H, M, F> Held for Engines<'s, '_, '_, H, M, F>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Held for Engines<'s, '_, '_, H, M> {
     fn packets_held(&self) -> usize {
         self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
     }
 }
 
-impl<'s, H, M, F> VirtualEngine for Engines<'s, '_, '_, H, M, F>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'s, '_, '_, H, M> {
     type Arrival = (Nanos, WorkerId, Vec<u8>);
 
     fn socket((_, owner, _): &Self::Arrival) -> WorkerId {
@@ -333,13 +308,8 @@ where
     }
 }
 
-impl<'s, 'e, H, M, F> turn::Engine for Engines<'s, 'e, '_, H, M, F>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
-    type Job = Job<'s, 'e, F, H::Ticket>;
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engines<'s, 'e, '_, H, M> {
+    type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         self.current().receive(owner, batch)

@@ -17,9 +17,9 @@ const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
 impl<J: Send> Control<'_, J> {
-    /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
-    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another process
-    /// has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
+    /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what was received, until
+    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another
+    /// process has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = J>,
@@ -31,8 +31,8 @@ impl<J: Send> Control<'_, J> {
             self.be_lame_duck(demands);
         }
         self.bound.spawning.0.close();
-        tracing::info!(in_flight = self.parts.metrics.in_flight(), "draining");
-        let (group, metrics) = (&self.bound.listening.group, &self.parts.metrics);
+        tracing::info!(in_flight = self.bound.metrics.in_flight(), "draining");
+        let (group, metrics) = (&self.bound.listening.group, &self.bound.metrics);
         let mut drain = Drain::Receiving;
         if self.leaves_sockets() {
             self.shared.stop_receiving();
@@ -71,7 +71,7 @@ impl<J: Send> Control<'_, J> {
     }
 
     fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
-        let in_flight = self.parts.metrics.in_flight();
+        let in_flight = self.bound.metrics.in_flight();
         if in_flight > 0 || (!self.leaves_sockets() && self.bound.listening.group.has_waiting()) {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
@@ -107,22 +107,17 @@ impl<J: Send> Control<'_, J> {
 
     /// Ends every datagram that waits in the sockets, behind a shut gate.
     fn shed_waiting(&self, engine: &mut impl Engine<Job = J>) {
-        if !self.leaves_sockets() {
-            (0..self.bound.config.workers).for_each(|owner| shed_waiting(engine, owner));
-        }
-    }
-}
-
-/// Ends every datagram that waits in the socket of `owner`, behind a shut gate.
-fn shed_waiting<J>(engine: &mut impl Engine<Job = J>, owner: usize) {
-    let mut jobs = Vec::with_capacity(BATCH);
-    loop {
-        let received = engine.receive(owner, &mut jobs);
-        // Batch by batch, so that the packets of one batch serve for the next.
-        jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
-        engine.flush();
-        if received.datagrams == 0 {
-            return;
+        let mut jobs = Vec::with_capacity(BATCH);
+        let mut owners = if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers };
+        let mut owner = owners.next();
+        while let Some(of) = owner {
+            let received = engine.receive(of, &mut jobs);
+            // Batch by batch, so that the packets of one batch serve for the next.
+            jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
+            engine.flush();
+            if received.datagrams == 0 {
+                owner = owners.next();
+            }
         }
     }
 }

@@ -1,12 +1,8 @@
 //! A server's life: start, service, reload, hand-over, stop. [`run`] is its table of contents.
 
-mod crew;
 mod drain;
 pub(super) mod handover;
-mod latch;
-pub(super) mod ownership;
 mod panics;
-pub(super) mod parts;
 pub(super) mod reload;
 pub(super) mod run;
 mod serving;

@@ -4,7 +4,6 @@
 use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
 use crate::server::Server;
 use crate::time::{Nanos, clock};
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
@@ -47,20 +46,15 @@ impl Server {
         self
     }
 
-    /// Calls `then` with each configuration that SIGHUP makes the program take, for what depends on it outside the server:
-    /// files that the handler has loaded, say. A refused configuration calls nothing, and neither does a server that was
-    /// bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then` returns.
+    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what depends on that outside
+    /// the server, as files that the handler has loaded. A refused configuration calls nothing, and neither does a
+    /// server that was bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then`
+    /// returns.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         if let Some(reloads) = &mut self.start.reloads {
             reloads.then.push(Box::new(then));
         }
         self
-    }
-}
-
-impl fmt::Debug for Reloads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloads").finish_non_exhaustive()
     }
 }
 

@@ -1,29 +1,31 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
-use super::crew::Crew;
-use super::handover::Farewell;
-use super::latch::Latch;
 use super::panics;
-use super::parts::Parts;
 use super::reload::Reloads;
-use super::serving::{begin, leave_service, serve};
+use super::serving::{leave_service, serve, take_over};
 use super::stop::Demands;
-use super::threads::{PANICKED, Starter, Threads};
+use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
+use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Collector, Snapshot, summary};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::runtime::{AbortOnPanic, Shared};
-use crate::sched::turn::Engine;
+use crate::runtime::continuation::WaitSlot;
+use crate::runtime::{AbortOnPanic, Shared, Worker};
+use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::sched::{Policy, turn};
 use crate::server::admin::Probe as _;
+use crate::server::admin::adapt::Adaptation;
 use crate::server::admin::control::{Control, Requests};
-use crate::server::admin::following::Following;
+use crate::server::path::common::Common;
+use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
-use crate::server::path::slot::Job;
-use crate::server::path::wait_slots::WaitSlots;
+use crate::server::path::slot::{Job, Make, Slot, WaitSlots};
 use crate::server::{Bound, Ended, Report, ServeError, Start, admin};
-use crate::time::Nanos;
-use std::future::Future;
+use signal_hook::iterator::Signals;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle};
 
 /// Exit code of a process that ended although a handler was stuck.
@@ -31,72 +33,66 @@ const EXIT_STUCK: i32 = 3;
 /// Exit code of a process that failed, or that could not write its summary.
 const EXIT_FAILED: i32 = 1;
 
-/// Serves `requests`; `make` runs their handler on a packet. `F` is inferred here, once, and named nowhere else.
-pub(in crate::server) fn run<'s, H, M, F>(
+/// Serves `requests`; `make` runs their handler on a packet.
+pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     mut bound: Bound,
     start: Start,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     make: M,
     serving: impl FnOnce(),
-) -> Result<Report, ServeError>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-{
+) -> Result<Report, ServeError> {
     if bound.log_panics {
         panics::log_contained();
     }
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
     let Start { demands, signals, reloads, questions } = start;
-    let parts = Parts::new(&bound);
-    let slots = parts.slots(&bound);
-    let common = parts.common(&bound, requests, packets, &slots, &make);
-    let following = Following::new(&bound.config);
-    let (shared, workers) = parts.workers(&bound, following.policy())?;
+    let slots = slots(&bound);
+    let common = common(&bound, requests, packets, &slots, &make);
+    let following = Adaptation::new(&bound.config);
+    let (shared, workers) = workers(&bound, following.policy())?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
-    let collector = Collector::new(&parts.metrics);
+    let collector = Collector::new(&bound.metrics);
     // The admin thread has the listener; this is what a successor is given.
     let spare_listener = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare_listener = spare_listener.map(|(_, listener)| listener.try_clone()).transpose()?;
-    let seen = Requests {
-        class_names: ClassNames(H::CLASS_NAMES),
-        reason_names: H::REASON_NAMES,
-        unfinished: &requests.unfinished,
-        wait_slots: &common.wait_slots,
-        wake_overdue: &|now| wake_overdue(&common.wait_slots, now),
-        set_aside: &|| common.flows.set_aside(),
-    };
+    let seen = seen(&common);
     let reloads = reloads.unwrap_or_else(|| Reloads::none(&bound.config));
-    let control = Control::new(&bound, &parts, &shared, seen, following, reloads);
-    let crew = Crew { bound: &bound, parts: &parts, common: &common, shared: &shared, runtime: &runtime };
-    let (latch, mut demands) = (Latch::default(), Demands::new(demands));
+    let control = Control::new(&bound, &shared, seen, following, reloads);
+    let (begin, mut demands) = (OnceLock::new(), Demands::new(demands));
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
-        let _end = EndWorkers(&shared);
-        let _latch = latch.guard();
+        let _workers = OnDrop(|| shared.stop());
+        let _others = OnDrop(|| {
+            let _ = begin.set(false);
+        });
+        let signals_end = signals.as_ref().map(Signals::handle).map(|signals| OnDrop(move || signals.close()));
         let _guard = AbortOnPanic;
-        let mut starter = Starter::new(scope, &latch);
-        let workers = crew.start(&mut starter, workers)?;
+        let mut starter = Starter::new(scope, &begin);
+        let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
         let admin = (listener, questions);
         let mut threads = Threads::start(&mut starter, &control, &runtime, admin, collector, signals)?;
         starter.await_all();
-        let mut engine = crew.stopping_engine();
+        let mut engine = engine(&bound, &common, bound.config.workers, false);
+        // It must always find packets to receive into, so these are set aside.
+        engine.stock_up();
         // Nothing is left that could fail. From here on this server serves, or its predecessor does.
-        let failure = match begin(&control, predecessor, &latch)? {
-            Farewell::Gone => {
-                let release = || threads.admin_stopper.release();
+        let failure = match take_over(&control, predecessor, &begin)? {
+            None => {
+                // An endpoint that has ended has let go.
+                let release = || {
+                    let _ = threads.admin_stopper.send(true);
+                };
                 serve(&control, &mut demands, spare_listener.as_ref(), serving, release)
             }
-            Farewell::Stays(reason) => Some(leave_service(&control, reason)),
+            Some(reason) => Some(leave_service(&control, reason)),
         };
         // From here on no successor is accepted, and no connection waits for an endpoint that ends.
         threads.successors_end = None;
         drop(spare_listener.take());
-        let exits = drain(&control, &mut engine, &mut demands, workers, threads.signals.is_some());
+        let exits = drain(&control, &mut engine, &mut demands, workers, signals_end.is_some());
         drop(engine);
         let collector = end_threads(threads, failure, exits)?;
         let totals = last_snapshot(&control, collector);
@@ -108,21 +104,83 @@ where
     Ok(Report { ended: Ended::with(&totals), totals, packets_away: packets.in_use() })
 }
 
-/// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
-fn wake_overdue<F, T>(wait_slots: &WaitSlots<Job<'_, '_, F, T>>, now: Nanos) {
-    wait_slots.for_each(|job| {
-        if let Job::Continuation(slot) = job {
-            slot.wake_overdue(now);
-        }
-    });
+/// Empty slots for half-done requests.
+fn slots<F>(bound: &Bound) -> ObjectPool<Slot<F>> {
+    let spawning = &bound.spawning.0;
+    let mut numbers = 0..;
+    ObjectPool::new(bound.sizes.slots, || {
+        let number = numbers.next().expect("numbers without end");
+        Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
+    })
+}
+
+/// What the engines of all workers share.
+fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    bound: &'e Bound,
+    serving: &'e Serving<'s, 'e, H>,
+    packets: &'s ObjectPool<PacketBody<H::Ticket>>,
+    slots: &'e ObjectPool<Slot<M::Future>>,
+    make: &'e M,
+) -> Common<'s, 'e, H, M> {
+    let (config, spawning) = (&bound.config, &bound.spawning.0);
+    Common {
+        serving,
+        make,
+        sockets: bound.listening.group.sockets(),
+        filter: &bound.filter,
+        packets,
+        slots,
+        wait_slots: WaitSlots::new(bound.sizes.slots, bound.sizes.waiting),
+        flows: Flows::new(config.workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
+        outside: &spawning.outside,
+        runtime_id: spawning.runtime_id,
+        classified: config.classify == Classify::Header,
+        transport: &bound.transport,
+        silent: config.shed_answers == ShedAnswers::Silence,
+        limits: bound.waiting.limits(),
+    }
+}
+
+/// The workers that follow `policy`, and what they share.
+fn workers<J: Send>(bound: &Bound, policy: Policy) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+    let config = &bound.config;
+    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(AsRawFd::as_raw_fd).collect();
+    let (shared, workers) = Shared::new(policy, config.wait, &ingress, bound.sizes.queued)?;
+    let shared = shared.with_kernel_notices(bound.notices.by_kernel);
+    let shared = match config.burn {
+        Burn::Cpu => shared,
+        Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
+    };
+    Ok((shared, workers))
+}
+
+/// What the control threads know of requests.
+fn seen<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    common: &'c Common<'s, 'e, H, M>,
+) -> Requests<'c, Job<'s, 'e, H, M>> {
+    let wake_overdue = |now| {
+        common.wait_slots.for_each(|job| {
+            if let Job::Continuation(slot) = job {
+                slot.wake_overdue(now);
+            }
+        });
+    };
+    Requests {
+        class_names: ClassNames(H::CLASS_NAMES),
+        reason_names: H::REASON_NAMES,
+        unfinished: &common.serving.unfinished,
+        wait_slots: &common.wait_slots,
+        wake_overdue: Box::new(wake_overdue),
+        set_aside: Box::new(|| common.flows.set_aside()),
+    }
 }
 
 /// Lets the workers finish, and ends what they leave. True if the process must exit around those that do not end.
 fn drain<J: Send>(
     control: &Control<'_, J>,
-    engine: &mut impl Engine<Job = J>,
+    engine: &mut impl turn::Engine<Job = J>,
     demands: &mut Demands,
-    workers: Vec<ScopedJoinHandle<'_, ()>>,
+    workers: Vec<ScopedJoinHandle<'_, Option<()>>>,
     has_signals: bool,
 ) -> bool {
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
@@ -131,14 +189,10 @@ fn drain<J: Send>(
     let mut insists = || has_signals && (forced || demands.insist(all_ended));
     let exits = !all_ended() && (control.bound.exit_when_stuck || insists());
     if !exits {
-        workers.into_iter().for_each(join);
+        workers.into_iter().for_each(|worker| drop(worker.join()));
         control.leave(engine);
     }
     exits
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Ends the threads beside the workers'. An error where the server fails; if it `exits`, the process ends with that.
@@ -148,7 +202,7 @@ fn end_threads<'m>(
     exits: bool,
 ) -> Result<Collector<'m>, ServeError> {
     let error = match (threads.end(), failure) {
-        (Ok(collector), None) => return Ok(collector),
+        (Some(collector), None) => return Ok(collector),
         (_, failure) => failure.unwrap_or_else(|| ServeError::Admin(PANICKED.to_owned())),
     };
     if exits {
@@ -175,13 +229,4 @@ fn exit(totals: &Snapshot) -> ! {
         Ended::Drained if printed.is_ok() => 0,
         Ended::Drained => EXIT_FAILED,
     })
-}
-
-/// Ends the workers when dropped.
-struct EndWorkers<'a, J: Send>(&'a Shared<J>);
-
-impl<J: Send> Drop for EndWorkers<'_, J> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }

@@ -1,5 +1,5 @@
-//! Signals: SIGTERM and SIGINT stop the server, SIGHUP lets it read its configuration again, and other signals that would
-//! kill it without a drain do nothing.
+//! Signals: SIGTERM and SIGINT stop the server, and SIGHUP lets it read its configuration again. Other signals that
+//! would kill it without a drain do nothing.
 
 use super::stop::StopHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};

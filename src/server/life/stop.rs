@@ -4,7 +4,6 @@ use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::time::Nanos;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The interval at which a server that waits for stuck handlers checks whether they have ended.
@@ -119,15 +118,13 @@ impl StopHandle {
         PolicyHandle { demands: self.demands.clone(), workers: config.workers, classify: config.classify }
     }
 
-    /// Asks the server to stop: it serves on for `lame_duck`, then finishes what it has received and what waits in its
-    /// sockets, for at most the drain timeout. A second call ends the current phase. No effect on a server that has
-    /// ended.
+    /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received and what waits in
+    /// its sockets, for at most the drain timeout. A second call ends the current phase. No effect on a server that
+    /// has ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
     }
-}
 
-impl StopHandle {
     /// Hands the server over to a successor.
     pub(in crate::server) fn hand_over(&self, asked: Asked) {
         let _ = self.demands.send(Demand::HandOver(Box::new(asked)));
@@ -141,31 +138,6 @@ impl StopHandle {
     /// Stops the server because of a failure.
     pub(in crate::server) fn fail(&self, reason: String) {
         let _ = self.demands.send(Demand::Fail(reason));
-    }
-}
-
-/// When dropped, stops the server because the admin thread has ended by itself.
-pub(in crate::server) struct Unasked {
-    stop: StopHandle,
-    reason: Option<String>,
-}
-
-impl Unasked {
-    /// For the case that it panics.
-    pub(in crate::server) fn new(stop: StopHandle, panicked: &str) -> Unasked {
-        Unasked { stop, reason: Some(panicked.to_owned()) }
-    }
-
-    pub(in crate::server) fn ended(mut self, how: io::Result<()>) {
-        self.reason = how.err().map(|error| error.to_string());
-    }
-}
-
-impl Drop for Unasked {
-    fn drop(&mut self) {
-        if let Some(reason) = self.reason.take() {
-            self.stop.fail(reason);
-        }
     }
 }
 

@@ -22,8 +22,9 @@ impl Supervisor {
         Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
     }
 
-    /// A supervisor sets a watchdog for the process that it starts as the main one. Without one of its own, a process that
-    /// succeeds the main one is watched as that was: `predecessor` is the time within which it had to be fed.
+    /// A supervisor sets a watchdog for the process that it starts as the main one. A process that succeeds the main
+    /// one has none of its own, and is watched as that one was. `predecessor` is the time within which that watchdog
+    /// had to be fed.
     pub(in crate::server) fn or_watched_as(self, predecessor: Option<Duration>) -> Supervisor {
         Supervisor { watchdog: self.watchdog.or(predecessor).filter(|_| self.listens), ..self }
     }

@@ -1,92 +1,155 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
-use super::latch::Latch;
-use super::stop::Unasked;
 use super::{handover, signals};
+use crate::config::{Burn, Config};
+use crate::handler::Handler;
 use crate::metrics::Collector;
-use crate::server::Bound;
+use crate::net::KernelLink;
+use crate::runtime::{AbortOnPanic, Shared, Worker};
+use crate::sched::WorkerId;
 use crate::server::admin::control::Control;
-use crate::server::admin::{self, Questions, Stopper};
+use crate::server::admin::{self, Limits, Questions, Stopper};
+use crate::server::emulated::{self, Core, CoreLink};
+use crate::server::path::common::Common;
+use crate::server::path::engine::Engine;
+use crate::server::path::packet::Packet;
+use crate::server::path::slot::{Job, Make};
+use crate::server::{Bound, pin};
 use signal_hook::iterator::Signals;
 use std::io::{self, PipeWriter};
 use std::net::TcpListener;
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 /// The failure reported for a thread that panicked; the panic hook has printed the details.
 pub(super) const PANICKED: &str = "its thread panicked";
 
-/// Starts threads that wait for one another: none begins before all run, so whatever can fail in making them has not failed
-/// then.
+/// Calls its function when it is dropped.
+pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// Starts threads that wait for one another: none begins before all are prepared, so whatever can fail in that has not
+/// failed then.
 pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    latch: &'scope Latch,
-    ran: Sender<()>,
-    running: Receiver<()>,
+    /// Whether the threads begin, once that is known.
+    begin: &'scope OnceLock<bool>,
+    prepared: Sender<()>,
+    all_prepared: Receiver<()>,
     started: usize,
 }
 
-/// The part of a [`Starter`] that each of its threads has.
-pub(super) struct Starting<'a> {
-    ran: Sender<()>,
-    latch: &'a Latch,
-}
-
-impl Starting<'_> {
-    /// Says that the thread runs.
-    fn runs(&self) {
-        let _ = self.ran.send(());
-    }
-
-    /// Says that the thread runs, and waits for the latch; true if the thread may begin.
-    pub(super) fn begins(&self) -> bool {
-        self.runs();
-        self.latch.wait()
-    }
-}
-
 impl<'scope, 'env> Starter<'scope, 'env> {
-    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, latch: &'scope Latch) -> Starter<'scope, 'env> {
-        let (ran, running) = channel();
-        Starter { scope, latch, ran, running, started: 0 }
+    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, begin: &'scope OnceLock<bool>) -> Starter<'scope, 'env> {
+        let (prepared, all_prepared) = channel();
+        Starter { scope, begin, prepared, all_prepared, started: 0 }
     }
 
-    /// Starts a thread, whose `body` says that it runs. The error names the thread and a likely cause.
-    pub(super) fn start<T: Send + 'scope>(
+    /// Starts a thread that calls `prepare`, waits, and calls `serve` if the threads begin.
+    pub(super) fn start<P, T: Send + 'scope>(
         &mut self,
         name: &str,
-        body: impl FnOnce(Starting<'scope>) -> T + Send + 'scope,
-    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-        let starting = Starting { ran: self.ran.clone(), latch: self.latch };
-        let builder = thread::Builder::new().name(name.to_owned());
-        let thread = builder.spawn_scoped(self.scope, move || body(starting)).map_err(|error| {
-            let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
-            io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
-        })?;
+        prepare: impl FnOnce() -> P + Send + 'scope,
+        serve: impl FnOnce(P) -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, Option<T>>> {
+        let (begin, prepared) = (self.begin, self.prepared.clone());
         self.started += 1;
-        Ok(thread)
+        self.spawn(name, move || {
+            let ready = prepare();
+            // The other end is gone where another thread could not be started.
+            let _ = prepared.send(());
+            begin.wait().then(|| serve(ready))
+        })
     }
 
-    /// Waits until all threads run; a worker that panics before ends the process.
+    /// Starts a thread. The error names it and a likely cause.
+    fn spawn<T: Send + 'scope>(
+        &self,
+        name: &str,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        thread::Builder::new().name(name.to_owned()).spawn_scoped(self.scope, body).map_err(|error| {
+            let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
+            io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
+        })
+    }
+
+    /// Waits until all threads are prepared; a worker that panics before ends the process.
     pub(super) fn await_all(&self) {
-        self.running.iter().take(self.started).for_each(drop);
+        self.all_prepared.iter().take(self.started).for_each(drop);
+    }
+
+    /// Starts the thread of each of `workers`.
+    pub(super) fn start_workers<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+        &mut self,
+        bound: &'e Bound,
+        common: &'scope Common<'s, 'e, H, M>,
+        runtime: &'scope Runtime,
+        shared: &'scope Shared<Job<'s, 'e, H, M>>,
+        workers: Vec<Worker<Job<'s, 'e, H, M>>>,
+    ) -> io::Result<Vec<ScopedJoinHandle<'scope, Option<()>>>> {
+        let start = |worker: Worker<_>| {
+            let id = worker.id();
+            let prepare = move || {
+                let guard = AbortOnPanic;
+                prepare_worker(bound, id);
+                (guard, Core::new(engine(bound, common, id, bound.config.burn == Burn::Sleep)))
+            };
+            self.start(&format!("forebay-{id}"), prepare, move |(_guard, mut core)| {
+                // For the timers that handlers wait for.
+                let _entered = runtime.enter();
+                worker.run(shared, &mut core);
+            })
+        };
+        workers.into_iter().map(start).collect()
     }
 }
 
-/// The threads beside the workers', each with what ends it.
-// Dropped in this order.
+/// The engine of `worker`, the last of which stops the server.
+pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    bound: &'e Bound,
+    common: &'c Common<'s, 'e, H, M>,
+    worker: WorkerId,
+    emulated: bool,
+) -> Engine<'s, 'e, 'c, H, M, CoreLink> {
+    let Bound { ways, listening, metrics, .. } = bound;
+    let link = KernelLink::new(ways.receive, ways.send, listening.group.addresses().len());
+    Engine::new(common, worker, metrics.recorder(worker), CoreLink::new(link, emulated))
+}
+
+/// Applies kernel settings to the calling thread, that of `worker`. Without them it works, only less well.
+fn prepare_worker(bound: &Bound, worker: WorkerId) {
+    let config: &Config = &bound.config;
+    if config.pin
+        && let Err(error) = pin::pin_to_cpu_of(worker)
+    {
+        tracing::warn!(worker, %error, "the worker cannot be pinned");
+    }
+    if let Err(error) = emulated::prepare(config, bound.notices.by_kernel) {
+        tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
+    }
+    bound.run_queue.enter(worker);
+}
+
+/// The threads beside the workers, each with what ends it.
 pub(super) struct Threads<'scope, 'm> {
-    /// Ends the thread that accepts successors.
+    /// Ends the thread that accepts successors when it is dropped.
     pub(super) successors_end: Option<PipeWriter>,
-    pub(super) signals: Option<CloseSignals>,
     watchdog_end: Sender<()>,
-    admin: ScopedJoinHandle<'scope, Collector<'m>>,
+    admin: ScopedJoinHandle<'scope, Option<Collector<'m>>>,
     pub(super) admin_stopper: Stopper,
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads. `caught` are the signals that this server waits for, also before the latch opens.
+    /// Starts the threads. `caught` are the signals that this server waits for, also before it begins.
     pub(super) fn start<J: Send>(
         starter: &mut Starter<'scope, '_>,
         control: &'scope Control<'_, J>,
@@ -96,57 +159,42 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         caught: Option<Signals>,
     ) -> io::Result<Threads<'scope, 'm>> {
         let Bound { stop, supervisor, listening, .. } = control.bound;
-        let (admin_stopper, admin_stop) = admin::stop_pair();
-        let unasked = Unasked::new(stop.clone(), PANICKED);
-        let admin = starter.start(admin::THREAD_NAME, move |starting| {
-            unasked.ended(if starting.begins() {
-                admin::run(runtime, listener, &mut collector, control, questions, admin_stop)
-            } else {
-                Ok(())
-            });
-            collector
-        })?;
+        let (admin_stopper, admin_stop) = watch::channel(false);
+        let admin = starter.start(
+            admin::THREAD_NAME,
+            || (),
+            move |()| {
+                let _unasked = OnDrop(|| {
+                    if thread::panicking() {
+                        stop.fail(PANICKED.to_owned());
+                    }
+                });
+                if let Err(error) =
+                    admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT)
+                {
+                    stop.fail(error.to_string());
+                }
+                collector
+            },
+        )?;
         let (watchdog_end, watchdog_ended) = channel();
         if let Some(every) = supervisor.watchdog_every() {
-            starter.start("forebay-watchdog", move |starting| {
-                if starting.begins() {
-                    control.feed_watchdog(every, &watchdog_ended);
-                }
-            })?;
+            starter.start("forebay-watchdog", || (), move |()| control.feed_watchdog(every, &watchdog_ended))?;
         }
-        let signals = caught.map(|mut caught| {
-            let close = CloseSignals(caught.handle());
-            let serve = move |starting: Starting<'_>| {
-                starting.runs();
-                signals::serve(&mut caught, stop);
-            };
-            starter.start("forebay-signals", serve).map(|_| close)
-        });
-        let signals = signals.transpose()?;
+        if let Some(mut caught) = caught {
+            starter.spawn("forebay-signals", move || signals::serve(&mut caught, stop))?;
+        }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {
-            starter.start("forebay-handover", move |starting| {
-                if starting.begins() {
-                    handover::serve(door, &ended, |asked| stop.hand_over(asked));
-                }
-            })?;
+            let serve = move |()| handover::serve(door, &ended, |asked| stop.hand_over(asked));
+            starter.start("forebay-handover", || (), serve)?;
         }
-        Ok(Threads { successors_end: Some(successors_end), signals, watchdog_end, admin, admin_stopper })
+        Ok(Threads { successors_end: Some(successors_end), watchdog_end, admin, admin_stopper })
     }
 
-    /// Ends the threads. Returns what the admin thread had, if it has not panicked.
-    pub(super) fn end(self) -> thread::Result<Collector<'m>> {
-        drop(self.admin_stopper);
-        drop((self.signals, self.watchdog_end));
-        self.admin.join()
-    }
-}
-
-/// Ends the thread that waits for signals when dropped.
-pub(super) struct CloseSignals(signal_hook::iterator::Handle);
-
-impl Drop for CloseSignals {
-    fn drop(&mut self) {
-        self.0.close();
+    /// Ends the threads. Returns what the admin thread had; `None` if it has panicked.
+    pub(super) fn end(self) -> Option<Collector<'m>> {
+        drop((self.admin_stopper, self.watchdog_end));
+        self.admin.join().ok().flatten()
     }
 }

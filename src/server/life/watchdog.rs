@@ -1,8 +1,8 @@
 //! The supervisor's watchdog, fed as long as every worker makes progress.
 //!
-//! A worker makes progress when its loop has turned since the last feed, or when it sleeps, or when it is in a slice of a
-//! job that has not lasted for `--unhealthy-after`: a long job passes checkpoints, and each begins a slice. A sleeper for
-//! which requests wait is no progress either: `/healthz` says so after the same time.
+//! A worker makes progress when its loop has turned since the last feed, or when it sleeps. So does one in a slice of
+//! a job that has not lasted for `--unhealthy-after`. A long job passes checkpoints, and each begins a slice. A
+//! sleeper for which requests wait is no progress either: `/healthz` says so after the same time.
 
 use crate::metrics::WorkerMetrics;
 use crate::server::admin::Probe as _;
@@ -18,8 +18,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// The first worker that has not moved since the last feed, is not asleep, and is in no slice that began less than
-    /// `bound` ago (zero: at any time). Without one, the next feed counts from here.
+    /// The first worker that has not moved since the last feed, and does not sleep. A worker in a slice that began
+    /// less than `bound` ago does not count; zero is no bound. Without one, the next feed counts from here.
     fn standing(
         &mut self,
         metrics: &WorkerMetrics,
@@ -53,7 +53,7 @@ impl<J: Send> Control<'_, J> {
             let stops = self.is_handed_over() || !self.ready.load(Ordering::Relaxed);
             let bound = self.live.load().unhealthy_after;
             let standing =
-                progress.standing(&self.parts.metrics, |worker| self.shared.is_asleep(worker), bound, clock::now());
+                progress.standing(&self.bound.metrics, |worker| self.shared.is_asleep(worker), bound, clock::now());
             let healthy = standing.is_none() && self.healthy().is_ok();
             if healthy || stops {
                 self.bound.supervisor.feed_watchdog();

@@ -1,19 +1,23 @@
-//! What the engines of all workers share.
+//! What the engines of all workers share with one another and with the control thread: how long requests may wait, and
+//! whether datagrams come and go.
 
-use super::admit::limits::Limits;
 use super::flows::Flows;
 use super::packet::{Packet, PacketBody, Serving};
-use super::slot::{Job, Slot};
-use super::wait_slots::WaitSlots;
+use super::slot::{Job, Make, Slot, WaitSlots};
+use crate::fate::{CLASSES, ReceiveError, Unsent};
 use crate::handler::Handler;
+use crate::metrics::Counted;
 use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
 use crate::sched::WorkerId;
-use crate::server::path::transport::Transport;
+use crate::sched::overload::{self, QueueBounds, WaitBounds};
+use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// State shared by all engines of a server.
-pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
+pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S = Socket> {
     /// What requests use while they run, the handler among it.
     pub(crate) serving: &'e Serving<'s, 'e, H>,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
@@ -22,9 +26,9 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) sockets: &'e [S],
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
-    pub(crate) slots: &'e ObjectPool<Slot<F>>,
+    pub(crate) slots: &'e ObjectPool<Slot<M::Future>>,
     /// Requests that wait.
-    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
+    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, H, M>>,
     /// Requests whose flow is busy.
     pub(crate) flows: Flows<Packet<'s, H::Ticket>>,
     /// Requests that were woken, and work that was spawned, by other threads than workers.
@@ -33,8 +37,6 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) runtime_id: u64,
     /// True if the policy may know a request's class.
     pub(crate) classified: bool,
-    /// True if cost is slept on emulated cores.
-    pub(crate) emulated: bool,
     /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
     /// True if what is shed is not answered.
@@ -43,7 +45,7 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) limits: &'e Limits,
 }
 
-impl<'e, H: Handler, M, F, S> Common<'_, 'e, H, M, F, S> {
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {
     /// The sockets of `owner`, one for each address.
     pub(crate) fn sockets_of(&self, owner: WorkerId) -> &'e [S] {
         let addresses = self.serving.addresses.len();
@@ -58,5 +60,250 @@ impl<'e, H: Handler, M, F, S> Common<'_, 'e, H, M, F, S> {
     /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.sockets.len() / self.serving.addresses.len()
+    }
+}
+
+/// How long requests may wait, and how long they are expected to take. The control thread writes it once a second.
+// Ordering: relaxed throughout, numbers for comparisons. A worker that sees those of two seconds mixed errs for one
+// request by what they differ.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    /// Target, interval and bound: for requests that have not begun, and for requests that stepped aside.
+    bounds_ns: [[AtomicU64; 3]; 2],
+    /// Service by class; every class has the same where none may be known.
+    expected_ns: [AtomicU64; CLASSES],
+}
+
+impl Limits {
+    /// These bounds, and no service expected.
+    pub(crate) fn new(bounds: QueueBounds) -> Limits {
+        let limits = Limits::default();
+        limits.set_bounds(bounds);
+        limits
+    }
+
+    pub(crate) fn set_bounds(&self, bounds: QueueBounds) {
+        for (numbers, WaitBounds { target, interval, bound }) in
+            self.bounds_ns.iter().zip([bounds.fresh, bounds.interrupted])
+        {
+            numbers.iter().zip([target, interval, bound]).for_each(|(number, time)| set(number, time));
+        }
+    }
+
+    pub(crate) fn set_expected(&self, class: usize, service: Nanos) {
+        set(&self.expected_ns[class], service);
+    }
+}
+
+impl overload::Limits for Limits {
+    fn bounds(&self, begun: bool) -> WaitBounds {
+        let [target, interval, bound] = self.bounds_ns[usize::from(begun)].each_ref().map(get);
+        WaitBounds { target, interval, bound }
+    }
+
+    fn target(&self, begun: bool) -> Nanos {
+        get(&self.bounds_ns[usize::from(begun)][0])
+    }
+
+    fn expected(&self, class: u8) -> Nanos {
+        get(&self.expected_ns[usize::from(class).min(CLASSES - 1)])
+    }
+}
+
+fn set(number: &AtomicU64, time: Nanos) {
+    number.store(time.get(), Ordering::Relaxed);
+}
+
+fn get(number: &AtomicU64) -> Nanos {
+    Nanos::new(number.load(Ordering::Relaxed))
+}
+
+/// Failures that have lasted for this long are the system's, not momentary.
+#[cfg(any(test, feature = "admin"))]
+const LASTING: Nanos = Nanos::from_secs(1);
+/// Failures that have not been seen for this long are over: no worker receives there any more. A worker that fails is
+/// woken to try again every second.
+const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
+
+/// Whether datagrams can be received and sent at all, from the workers' own calls, for `/readyz` and the log.
+///
+/// A single call may fail while the next one succeeds: such failures are counted by reason. Failures that go on for a
+/// second make the server not ready. Each worker writes to cache lines of its own, only when a call fails or the one before
+/// has failed. The admin thread reads once a second and when asked.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    /// Those of worker 0 first, one for each address, then those of worker 1, and so on.
+    results: Box<[CachePadded<Directions>]>,
+    addresses: usize,
+}
+
+/// Results of one thread at one address, written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Directions {
+    pub(crate) receiving: Streak,
+    pub(crate) sending: Streak,
+}
+
+/// Consecutive failures, without a success between them.
+#[derive(Debug, Default)]
+pub(crate) struct Streak {
+    /// Time of the first failure, in nanoseconds; 0 after a success.
+    since: AtomicU64,
+    /// Time of the last failure, in nanoseconds.
+    last: AtomicU64,
+    /// The reason of the last failure, by number.
+    reason: AtomicUsize,
+}
+
+impl Transport {
+    /// Results of `workers` workers, and of the thread that stops them, at this many addresses.
+    pub(crate) fn new(workers: usize, addresses: usize) -> Transport {
+        let results = (0..(workers + 1) * addresses).map(|_| CachePadded::default()).collect();
+        Transport { results, addresses }
+    }
+
+    /// The results of `worker` by address, for it to write to.
+    pub(crate) fn of(&self, worker: usize) -> &[CachePadded<Directions>] {
+        &self.results[worker * self.addresses..][..self.addresses]
+    }
+
+    /// All results, each with its worker.
+    fn by_worker(&self) -> impl Iterator<Item = (usize, &Directions)> {
+        self.results.iter().enumerate().map(|(number, found)| (number / self.addresses, &**found))
+    }
+
+    /// The reason why the server is not ready, in words; `None` if it is ready.
+    #[cfg(any(test, feature = "admin"))]
+    pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
+        self.by_worker().find_map(|(worker, found)| {
+            let receiving = found.receiving.lasting(now).map(|reason| ("receiving", ReceiveError::ALL[reason].name()));
+            let sending = || found.sending.lasting(now).map(|reason| ("sending", Unsent::ALL[reason].name()));
+            let (action, reason) = receiving.or_else(sending)?;
+            Some(format!("{action} fails on worker {worker}: {reason}"))
+        })
+    }
+
+    /// Workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
+    pub(crate) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
+        self.by_worker().filter_map(move |(worker, found)| found.receiving.fails(now).then_some(worker))
+    }
+}
+
+impl Streak {
+    /// Records a failed call.
+    #[cold]
+    pub(crate) fn failed(&self, now: Nanos, reason: usize) {
+        // Ordering: relaxed throughout, one writer; a reader that sees them apart errs by one failure.
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.since.store(now.get().max(1), Ordering::Relaxed);
+        }
+        self.last.store(now.get(), Ordering::Relaxed);
+        self.reason.store(reason, Ordering::Relaxed);
+    }
+
+    /// Records a successful call: one load, nearly always.
+    #[inline]
+    pub(crate) fn succeeded(&self) {
+        if self.since.load(Ordering::Relaxed) != 0 {
+            self.since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// True if the last call failed, not long ago.
+    fn fails(&self, now: Nanos) -> bool {
+        let last = Nanos::new(self.last.load(Ordering::Relaxed));
+        self.since.load(Ordering::Relaxed) != 0 && now.minus(last) < FORGOTTEN_AFTER
+    }
+
+    /// The reason of the failures, if they have lasted for [`LASTING`].
+    #[cfg(any(test, feature = "admin"))]
+    fn lasting(&self, now: Nanos) -> Option<usize> {
+        let (since, last) = (self.since.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
+        let lasting = self.fails(now) && Nanos::new(last).minus(Nanos::new(since)) >= LASTING;
+        lasting.then(|| self.reason.load(Ordering::Relaxed))
+    }
+}
+
+/// Logs failures, at most one line per direction in each call.
+#[derive(Debug, Default)]
+pub(crate) struct Said(Counted);
+
+impl Said {
+    /// Logs one line for failed receives since the last call, and one for failed sends.
+    pub(crate) fn say(&mut self, counted: Counted) {
+        let last = std::mem::replace(&mut self.0, counted);
+        if let Some(more) = more(&ReceiveError::NAMES, &last.receive_errors, &self.0.receive_errors) {
+            tracing::warn!(reasons = more, "datagrams cannot be received");
+        }
+        if let Some(more) = more(&Unsent::NAMES, &last.unsent, &self.0.unsent) {
+            tracing::warn!(reasons = more, "the kernel did not take replies");
+        }
+    }
+}
+
+/// The increases from `last` to `now`, by name: `denied 3, other 1`.
+fn more(names: &[&str], last: &[u64], now: &[u64]) -> Option<String> {
+    let grown = names.iter().zip(last.iter().zip(now)).filter(|(_, (last, now))| now > last);
+    let text: Vec<String> = grown.map(|(name, (last, now))| format!("{name} {}", now - last)).collect();
+    (!text.is_empty()).then(|| text.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Counter, WorkerMetrics};
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_secs(100).plus(Nanos::from_millis(millis))
+    }
+
+    // Is one failure ignored, are failures for a second a reason, and does one success end them?
+    #[test]
+    fn only_failures_that_last_keep_a_server_from_being_ready() {
+        let transport = Transport::new(2, 1);
+        let receiving = &transport.of(1)[0].receiving;
+        receiving.failed(at(0), ReceiveError::NoMemory as usize);
+        receiving.failed(at(900), ReceiveError::NoMemory as usize);
+        assert_eq!((transport.trouble(at(900)), transport.deaf(at(900)).collect::<Vec<_>>()), (None, vec![1]));
+        receiving.failed(at(1_000), ReceiveError::Denied as usize);
+        assert_eq!(transport.trouble(at(1_100)).as_deref(), Some("receiving fails on worker 1: denied"));
+        receiving.succeeded();
+        assert_eq!((transport.trouble(at(1_100)), transport.deaf(at(1_100)).next()), (None, None));
+        receiving.failed(at(1_200), ReceiveError::Denied as usize);
+        assert_eq!(transport.trouble(at(1_200)), None, "a failure long ago does not count");
+    }
+
+    // Does a server become ready again once its failing worker has moved to a pool that receives nothing?
+    #[test]
+    fn failures_of_long_ago_are_over() {
+        let transport = Transport::new(1, 1);
+        let sending = &transport.of(0)[0].sending;
+        [0, 1_000].into_iter().for_each(|millis| sending.failed(at(millis), Unsent::Other as usize));
+        assert_eq!(transport.trouble(at(2_000)).as_deref(), Some("sending fails on worker 0: other"));
+        assert_eq!(transport.trouble(at(6_000)), None);
+    }
+
+    // Does what is received at one address hide what fails at another?
+    #[test]
+    fn each_address_has_failures_of_its_own() {
+        let transport = Transport::new(2, 2);
+        let results = transport.of(1);
+        [0, 1_000].into_iter().for_each(|millis| results[1].receiving.failed(at(millis), ReceiveError::Other as usize));
+        results[0].receiving.succeeded();
+        assert_eq!(transport.trouble(at(1_100)).as_deref(), Some("receiving fails on worker 1: other"));
+        assert_eq!(transport.deaf(at(1_100)).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn the_log_is_told_what_is_new() {
+        let names = ["a", "b", "c"];
+        assert_eq!(more(&names, &[0; 3], &[0, 0, 0]), None);
+        assert_eq!(more(&names, &[0; 3], &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
+        assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
+        assert_eq!(more(&names, &[2, 0, 4], &[2, 0, 4]), None);
+        let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));
+        metrics.recorder(0).count(Counter::Unsent(Unsent::Denied));
+        said.say(metrics.counts().counted);
+        assert_eq!(said.0, metrics.counts().counted);
     }
 }

@@ -1,11 +1,11 @@
 //! Flows: of the requests with one key, one is served at a time, in the order of their admission.
 //!
-//! A flow is in the table while it has a request in the server. Its first request goes on as any other does; those
-//! that come while it is busy are set aside here, outside of all queues, and keep no worker. Each end of a request lets
-//! the next one out.
+//! A flow is in the table while it has a request in the server. Its first request goes on as any other does. Those
+//! that come while it is busy are set aside here, outside of all queues, and keep no worker. Each end of a request
+//! lets the next one out.
 //!
-//! A mutex guards each shard: what has to be one step is a look at two collections, it takes some tens of nanoseconds, and
-//! requests without a key never come here.
+//! A mutex guards each shard, because a look at two collections has to be one step. It takes some tens of nanoseconds,
+//! and requests without a key never come here.
 
 use crate::sched::bounds::PACKETS_PER_WORKER;
 use crossbeam_utils::CachePadded;
@@ -14,9 +14,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Busy flows of one shard, at most: there are as many shards as workers, and each flow has a packet, so that a shard has
-/// as many flows as a worker has packets if all of these are in use. Keys are spread by a keyed hash; twice as many never
-/// meet by chance.
+/// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a packet. So if all
+/// packets are in use, a shard has as many flows as a worker has packets. Keys are spread by a keyed hash; twice as
+/// many never meet by chance.
 const BUSY_MAX: usize = 2 * PACKETS_PER_WORKER;
 
 /// The flows of one server; `J` is what is set aside.
@@ -145,7 +145,7 @@ mod tests {
     /// For each key, the number of the request that is served, and those that are set aside.
     type Model = [VecDeque<usize>; 2];
 
-    // Is one request of each flow served at a time, in the order in which they came, and is one turned away only where there
+    // Is one request of each flow served at a time, in the order of their arrival? Is one turned away only where there
     // is no room? Method: every sequence of arrivals and ends, to a depth, beside a model.
     #[test]
     fn one_at_a_time_in_order() {

@@ -10,7 +10,6 @@ use crate::queue::Pooled;
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A packet in use.
@@ -212,7 +211,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     /// half-way, [`Serving::take_dropped`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
         let mut held = Held { packet: Some(packet), serving: self };
-        let body = &mut *held;
+        let body = held.packet.as_mut().expect("only the end takes the packet out");
         let (room, taken_at) = self.room(&body.envelope);
         let (about, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
@@ -260,20 +259,6 @@ struct Held<'s, 'h, 'v, H: Handler> {
     /// `None` only at the end.
     packet: Option<Packet<'s, H::Ticket>>,
     serving: &'v Serving<'s, 'h, H>,
-}
-
-impl<H: Handler> Deref for Held<'_, '_, '_, H> {
-    type Target = PacketBody<H::Ticket>;
-
-    fn deref(&self) -> &PacketBody<H::Ticket> {
-        self.packet.as_ref().expect("only the end takes the packet out")
-    }
-}
-
-impl<H: Handler> DerefMut for Held<'_, '_, '_, H> {
-    fn deref_mut(&mut self) -> &mut PacketBody<H::Ticket> {
-        self.packet.as_mut().expect("only the end takes the packet out")
-    }
 }
 
 impl<H: Handler> Drop for Held<'_, '_, '_, H> {

@@ -1,45 +1,30 @@
-//! Receiving: from a worker's sockets until each datagram is a job in a queue or has ended.
+//! Receiving: from a worker's sockets until each datagram is a job for a queue, or has ended.
 
-use super::execute::Engine;
-use super::slot::Job;
-use crate::fate::{Fate, ReceiveError};
-use crate::handler::Handler;
+use super::engine::Engine;
+use super::flows::Entered;
+use super::packet::{Envelope, Packet, Serving, Source};
+use super::slot::{Job, Make};
+use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
+use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::Counter;
-use crate::net::{BATCH, Link, SEND_BATCH_MAX, receive_error};
+use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
+use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
-use crate::sched::overload::Limits as _;
+use crate::sched::overload::{Limits as _, Stay};
 use crate::sched::turn::{Arrived, Received};
-use crate::server::path::packet::Packet;
-use crate::time::clock;
+use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use std::future::Future;
 
-/// The socket that a batch came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ingress {
-    /// Its number among all sockets.
-    pub(crate) socket: usize,
-    /// The number of its address.
-    pub(crate) address: usize,
-}
+/// A datagram's stamp is older than its place in the socket by what the kernel does in between.
+const STAMP_SLACK: Nanos = Nanos::from_millis(10);
 
-impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-    L: Link,
-{
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
-    pub(crate) fn receive_from(
-        &mut self,
-        owner: WorkerId,
-        batch: &mut Vec<Arrived<Job<'s, 'e, F, H::Ticket>>>,
-    ) -> Received {
+    pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, H, M>>>) -> Received {
         // The rest of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
-        // After a full batch more datagrams wait. Where requests are brief, replies are batched over a few receives: the
-        // more of them go to one peer, the fewer pass through the kernel one by one.
+        // After a full batch more datagrams wait. Where requests are brief, replies are batched over a few receives.
+        // The more of them go to one peer, the fewer pass through the kernel one by one.
         if begins && (!self.gathering.is_on() || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
@@ -49,10 +34,9 @@ where
             return Received { datagrams: self.shed_rest(), more: false };
         }
         let (asked_at, room) = (self.now, self.spare.len().min(BATCH));
-        let (count, ingress) = self.receive_batch(owner);
-        let socket = ingress.socket;
+        let (count, socket, address) = self.receive_batch(owner);
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
-        self.now = clock::now();
+        self.now = (self.clock)();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
         let packets: ArrayVec<Packet<'s, H::Ticket>, BATCH> = self.spare.drain(..count).collect();
@@ -67,7 +51,7 @@ where
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
             let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.common.limits);
-            let Some(packet) = self.admit(packet, ingress, &datagram, sheds, &rules) else { continue };
+            let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else { continue };
             let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
@@ -75,7 +59,6 @@ where
             // Whatever comes from this socket from now on has come since.
             self.emptied_at[socket] = asked_at;
         }
-        self.pay_for_receiving(count);
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }
@@ -89,14 +72,15 @@ where
     }
 
     /// Receives into the first of the spare packets, from the first of the sockets of `owner` in which something waits.
-    /// The sockets take turns, so that a flood at one address starves no other.
-    fn receive_batch(&mut self, owner: WorkerId) -> (usize, Ingress) {
+    /// The sockets take turns, so that a flood at one address starves no other. Returns the number of datagrams, and those
+    /// of the socket and of its address.
+    fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
         let sockets = self.common.sockets_of(owner);
         let mut address = usize::from(self.next_address[owner]);
         let mut left = sockets.len();
         loop {
             let count = self.receive_from_socket(&sockets[address], address);
-            let ingress = Ingress { socket: owner * sockets.len() + address, address };
+            let from = address;
             left -= 1;
             // The rest of a GRO batch comes from the socket that the batch came from.
             if self.link.left() == 0 {
@@ -104,7 +88,7 @@ where
             }
             if count > 0 || left == 0 {
                 self.next_address[owner] = address as u8;
-                return (count, ingress);
+                return (count, owner * sockets.len() + from, from);
             }
         }
     }
@@ -140,5 +124,139 @@ where
         (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
         self.link.discard();
         rest
+    }
+
+    /// The longest time that a datagram in `socket` can have waited.
+    fn longest_wait(&self, socket: usize) -> Nanos {
+        self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK)
+    }
+
+    /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.
+    #[cold]
+    fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
+        if datagram.ahead {
+            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Ahead));
+        } else if datagram.kernel_wait > longest {
+            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Behind));
+        }
+        datagram.kernel_wait.min(longest)
+    }
+
+    /// Checks a datagram from the socket of this number, at the address of this number. Returns the request if it is to be
+    /// served. It is not if `sheds` says that the datagram has waited for too long.
+    fn admit(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        [socket, address]: [usize; 2],
+        datagram: &Datagram,
+        sheds: bool,
+        rules: &AddressRules<'_>,
+    ) -> Option<Packet<'s, H::Ticket>> {
+        let peer = match rules.check(datagram) {
+            Ok(peer) => peer,
+            Err(reason) => return self.malformed(packet, reason),
+        };
+        if datagram.truncated {
+            return self.malformed(packet, Malformed::Oversize);
+        }
+        packet.begin(Envelope {
+            // A server has at most 4,096 sockets, on 16 addresses.
+            source: Source { peer, local: datagram.local, socket: socket as u16, address: address as u8 },
+            stay: Stay::new(self.now.minus(datagram.kernel_wait)),
+            request_len: datagram.length,
+            reply_limit: datagram.length,
+            received_at: self.now,
+            kernel_wait: datagram.kernel_wait,
+            ..Envelope::default()
+        });
+        let Serving { handler, addresses, .. } = self.common.serving;
+        let arrival = packet.envelope.arrival(&packet.request, addresses);
+        let rejected = match guarded(|| handler.admit(&arrival)) {
+            Ok(Ok(admitted)) => {
+                let flow = admitted.flow;
+                packet.admit(admitted);
+                if self.now >= packet.envelope.stay.expires_at {
+                    Fate::ShedExpired
+                } else if sheds {
+                    Fate::ShedWaited
+                } else {
+                    let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
+                    stay.start_by = self.shedding.start_by(stay, class, self.common.limits);
+                    self.common.serving.unfinished.begin(number, class, stay.came_at);
+                    return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
+                }
+            }
+            Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
+            Ok(Err(Rejected::Refused(admitted, reason))) => {
+                packet.admit(admitted);
+                self.recorder.count(Counter::Refused(reason));
+                self.refuse(packet, Status::Refused);
+                return None;
+            }
+            Ok(Err(Rejected::OverRate(admitted))) => {
+                packet.admit(admitted);
+                Fate::ShedRate
+            }
+            Ok(Err(Rejected::Ignored)) => Fate::Ignored,
+            Ok(Err(Rejected::Because(because))) => return self.rejected(packet, because),
+            Err(_) => {
+                self.recorder.count(Counter::Failed(Failed::Panic));
+                self.recycle(packet);
+                return None;
+            }
+        };
+        self.end(packet, rejected);
+        None
+    }
+
+    /// Brings a request to the flow of `key`; returns the request if it is to be served now.
+    // Apart from the way of requests that have no flow.
+    #[cold]
+    fn enter_flow(&mut self, mut packet: Packet<'s, H::Ticket>, key: u64) -> Option<Packet<'s, H::Ticket>> {
+        // The thread that stops the server serves nothing, and its packets must come back to it.
+        if self.worker == self.workers {
+            return Some(packet);
+        }
+        packet.flow = Some(key);
+        match self.common.flows.enter(key, packet) {
+            Entered::Served(packet) => Some(packet),
+            Entered::SetAside => None,
+            Entered::Full(mut packet) => {
+                packet.flow = None;
+                self.end(packet, Fate::ShedQueueFull);
+                None
+            }
+        }
+    }
+
+    /// Ends a datagram for a reason of the handler's own.
+    fn rejected(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        because: Because<H::Ticket>,
+    ) -> Option<Packet<'s, H::Ticket>> {
+        let Because { fate, admitted, reason } = because;
+        if let Some(admitted) = admitted {
+            packet.admit(admitted);
+        }
+        if matches!(fate, Fate::ShedRate | Fate::Ignored) {
+            self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+        }
+        if usize::from(reason) < H::REASON_NAMES.len() {
+            self.recorder.rejected(fate, reason);
+        } else {
+            self.recorder.ended(fate);
+        }
+        match fate.status() {
+            Some(status) => self.refuse(packet, status),
+            None => self.recycle(packet),
+        }
+        None
+    }
+
+    fn malformed(&mut self, packet: Packet<'s, H::Ticket>, reason: Malformed) -> Option<Packet<'s, H::Ticket>> {
+        self.recorder.count(Counter::Malformed(reason));
+        self.recycle(packet);
+        None
     }
 }

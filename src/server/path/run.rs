@@ -1,26 +1,61 @@
-//! One run of a job, from the replies that are sent before it to what becomes of it after.
+//! One run of a job, from the replies that are sent before it to what becomes of it after: it waits, or it ends.
 
-use super::execute::Engine;
-use super::reply::thread_use::ThreadUse;
-use super::slot::{Job, Slot};
-use crate::handler::Handler;
+use super::engine::Engine;
+use super::packet::{Envelope, Packet, Serving};
+use super::reply::ThreadUse;
+use super::slot::{Job, Make, Slot};
+use crate::fate::{Ending, Failed, Fate, Status};
+use crate::handler::{Handler, Reply, Unserved};
+use crate::metrics::Counter;
 use crate::net::Link;
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AbortCause, AnyChild, Polled};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, Polled, guarded};
 use crate::sched::Resume;
+use crate::sched::overload::{Cause, Limits as _};
 use crate::sched::turn::Ran;
-use crate::server::path::packet::Packet;
-use crate::time::{Nanos, clock};
-use std::future::Future;
+use crate::time::Nanos;
 use std::sync::Arc;
 
-impl<'s, 'e, H, M, F, L> Engine<'s, 'e, '_, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-    L: Link,
-{
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+    /// The slot of a fresh request and when it starts; `None` if it is shed.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        now: Option<Nanos>,
+    ) -> Option<(Pooled<'e, Slot<M::Future>>, Nanos)> {
+        let start = now.unwrap_or_else(self.clock);
+        let Envelope { ref stay, class, source, .. } = packet.envelope;
+        let (common, workers) = (self.common, self.workers);
+        let waiting = || common.continuations(workers);
+        let from = (class, usize::from(source.socket));
+        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, common.limits) {
+            self.shed(packet, cause);
+            return None;
+        }
+        // A server has at most 1,024 workers.
+        packet.envelope.worker = self.worker as u16;
+        Some((self.filled(packet), start))
+    }
+
+    /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
+    #[inline]
+    pub(super) fn resume(
+        &mut self,
+        mut slot: Pooled<'e, Slot<M::Future>>,
+        now: Option<Nanos>,
+    ) -> Option<(Pooled<'e, Slot<M::Future>>, Nanos)> {
+        let start = now.unwrap_or_else(self.clock);
+        let class = slot.envelope.class;
+        if let Some(cause) = self.shedding.on_resume(&mut slot.envelope.stay, class, start, self.common.limits) {
+            let packet = self.dropped(&mut slot);
+            self.shed(packet, cause);
+            self.slot = Some(slot);
+            return None;
+        }
+        Some((slot, start))
+    }
+
     /// Sends the finished replies, unless they wait for the job that runs next. Returns whether they wait, and else the time
     /// of sending, if there were any.
     // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it waits to the first
@@ -31,7 +66,7 @@ where
         if !waits {
             return (false, self.send());
         }
-        self.gathering.on_wait(self.now, || ThreadUse::now(self.common.emulated));
+        self.gathering.on_wait(self.now, ThreadUse::now);
         (true, None)
     }
 
@@ -40,20 +75,18 @@ where
     #[inline]
     pub(super) fn run_request(
         &mut self,
-        mut slot: Pooled<'e, Slot<F>>,
+        mut slot: Pooled<'e, Slot<M::Future>>,
         start: Nanos,
         ask_after: Nanos,
         first_run: Option<bool>,
-    ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
+    ) -> Ran<Job<'s, 'e, H, M>> {
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
         self.recorder.begin_slice(start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
-        self.now = clock::now();
-        let end = self.core_now();
-        let ran = end.minus(start);
+        self.now = (self.clock)();
+        let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
-        self.charge_vain_looks();
         slot.envelope.stay.service = slot.envelope.stay.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
@@ -61,23 +94,22 @@ where
             self.recorder.interruptible(ran);
         }
         if let Some(waits) = first_run {
-            self.gathering.on_first_run(ran, waits, !ended, || ThreadUse::now(self.common.emulated));
+            self.gathering.on_first_run(ran, waits, !ended, ThreadUse::now);
         }
-        self.settle(slot, polled, ran, end)
+        self.settle(slot, polled, ran)
     }
 
-    /// Puts the request in `slot` where it waits, or ends it. It ran for `ran`, to `end`.
+    /// Puts the request in `slot` where it waits, or ends it. It ran for `ran`.
     #[inline]
     fn settle(
         &mut self,
-        mut slot: Pooled<'e, Slot<F>>,
+        mut slot: Pooled<'e, Slot<M::Future>>,
         polled: Polled<Packet<'s, H::Ticket>>,
         ran: Nanos,
-        end: Nanos,
-    ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
+    ) -> Ran<Job<'s, 'e, H, M>> {
         let cause = match polled {
             Polled::Paused { resume } => {
-                slot.envelope.stay.ready_at = end;
+                slot.envelope.stay.ready_at = self.now;
                 return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
             Polled::Waits { outside } if outside && !self.common.wait_slots.has_room() => Some(AbortCause::Full),
@@ -103,9 +135,7 @@ where
                 self.end_aborted(packet, cause);
             }
         }
-        let service = slot.envelope.stay.service;
         self.slot = Some(slot);
-        self.has_slept(service, end);
         Ran::Ended { ran }
     }
 
@@ -114,13 +144,12 @@ where
         child: Arc<dyn AnyChild>,
         now: Option<Nanos>,
         ask_after: Nanos,
-    ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
-        let start = self.start(child.ready_at(), now);
+    ) -> Ran<Job<'s, 'e, H, M>> {
+        let start = now.unwrap_or_else(self.clock);
         self.recorder.begin_slice(start);
-        let paused = child.run(start, start.plus(ask_after), self.core_clock());
-        self.now = clock::now();
-        self.charge_vain_looks();
-        let ran = self.core_now().minus(start);
+        let paused = child.run(start, start.plus(ask_after), self.clock);
+        self.now = (self.clock)();
+        let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
         if paused.is_some() || continuation::passed_checkpoint(start) {
             self.recorder.interruptible(ran);
@@ -128,6 +157,108 @@ where
         match paused {
             Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
             None => Ran::Ended { ran },
+        }
+    }
+}
+
+/// How requests end that are not served: their fates, and what their clients hear.
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+    /// Ends `job` without running it any further.
+    pub(super) fn abort(&mut self, job: Job<'s, 'e, H, M>, cause: AbortCause) {
+        let packet = match job {
+            Job::Fresh(packet) => packet,
+            Job::Continuation(mut slot) => self.dropped(&mut slot),
+            // Its request is informed, and has the fate.
+            Job::Child(child) => return child.abort(cause),
+        };
+        self.end_aborted(packet, cause);
+    }
+
+    /// Drops the half-done request in `slot`; returns its packet.
+    pub(super) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
+        slot.clear();
+        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
+        packet.envelope = slot.envelope;
+        packet
+    }
+
+    /// Ends a request that was aborted for `cause`.
+    pub(super) fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
+        match cause {
+            AbortCause::Failed => self.fail(packet, Failed::Panic),
+            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
+            AbortCause::Cancelled => self.fail(packet, Failed::Cancelled),
+            AbortCause::Stalled => self.end(packet, Fate::Stalled),
+            AbortCause::Expired => self.end(packet, Fate::ShedExpired),
+            AbortCause::Full => self.end(packet, Fate::ShedQueueFull),
+            AbortCause::Draining => self.end(packet, Fate::ShedDraining),
+        }
+    }
+
+    /// Ends a request that was not served, or not completely.
+    pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+        self.recorder.ended(fate);
+        match fate.status() {
+            Some(status) => self.refuse(packet, status),
+            None => self.recycle(packet),
+        }
+    }
+
+    /// Ends a request as [`Fate::Failed`].
+    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+        self.recorder.count(Counter::Failed(reason));
+        self.refuse(packet, Status::Failed);
+    }
+
+    /// Answers a request that was not served, if its handler has a reply for that.
+    pub(super) fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
+        if self.common.silent && status.ending() == Ending::Shed {
+            return self.recycle(packet);
+        }
+        let envelope = packet.envelope;
+        let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
+        let Serving { handler, addresses, .. } = self.common.serving;
+        // A source that may be forged is sent no more than it sent.
+        let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
+        let (about, place) = packet.parts(addresses);
+        let mut reply = Reply::new(&mut place[..room]);
+        let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
+        let extents = reply.extents();
+        if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
+            return self.recycle(packet);
+        }
+        self.leave(&mut packet);
+        packet.extents = extents;
+        self.make_room(&packet);
+        self.outbox.refusal(packet);
+    }
+
+    /// Ends a request that must not begin, for `cause`.
+    #[cold]
+    pub(super) fn shed(&mut self, packet: Packet<'s, H::Ticket>, cause: Cause) {
+        self.now = (self.clock)();
+        match cause {
+            Cause::Waited => self.end(packet, Fate::ShedWaited),
+            Cause::Expired(reason) => {
+                self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+                self.recorder.count(Counter::ShedExpired(reason));
+                self.refuse(packet, Status::ShedExpired);
+            }
+        }
+    }
+
+    /// How long a client should wait before it repeats a request that ended with `status`: until all that waits now
+    /// has left, served or shed. No queue is longer than the bound; where a request expired, it is about as long as
+    /// that request waited. Where a queue was full, nothing is known but the bound.
+    fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
+        let bound = self.common.limits.bounds(envelope.stay.has_begun()).bound;
+        match status {
+            Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
+            Status::ShedWaited | Status::ShedQueueFull => bound,
+            Status::ShedExpired => envelope.stay.wait(self.now).min(bound),
+            _ => Nanos::ZERO,
         }
     }
 }

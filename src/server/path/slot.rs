@@ -1,23 +1,34 @@
-//! Slots: the home of a handler's future, and the jobs in queues.
+//! Slots, in which the futures of handlers live, the jobs in queues, and the places of jobs that wait.
 
+use super::packet::{Envelope, Packet};
+use crate::handler::Handler;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
     self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded,
 };
-use crate::server::path::packet::{Envelope, Packet};
 use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future has no other name.
+pub(crate) trait Make<P>: Fn(P) -> <Self as Make<P>>::Future + Sync {
+    type Future: Future<Output = P> + Send;
+}
+
+impl<P, M: Fn(P) -> F + Sync, F: Future<Output = P> + Send> Make<P> for M {
+    type Future = F;
+}
+
 /// A job in a queue.
-pub(crate) enum Job<'s, 'e, F, T> {
+pub(crate) enum Job<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     /// A request that has not run.
-    Fresh(Packet<'s, T>),
+    Fresh(Packet<'s, H::Ticket>),
     /// A request that has run and is not finished.
-    Continuation(Pooled<'e, Slot<F>>),
+    Continuation(Pooled<'e, Slot<M::Future>>),
     /// A child that a request has forked.
     Child(Arc<dyn AnyChild>),
 }
@@ -70,9 +81,7 @@ impl<F> Slot<F> {
             self.wait_slot.leave();
         }
     }
-}
 
-impl<F> Slot<F> {
     /// True if nothing has a waker of the request, so that nothing will wake it that has not done so already.
     fn is_forsaken(&self) -> bool {
         let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
@@ -111,5 +120,72 @@ impl<F: Future> Slot<F> {
             self.parked = true;
         }
         (polled, joined)
+    }
+}
+
+/// Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they are woken. Children
+/// end by themselves; what happens elsewhere may not, so few enough wait for it that packets are left for what does not
+/// wait.
+pub(crate) struct WaitSlots<J> {
+    /// One place for each wait slot.
+    places: Box<[Mutex<Option<Parked<J>>>]>,
+    /// Number of jobs that wait for what happens outside of the workers.
+    // Ordering: relaxed throughout, a number for comparisons.
+    waiting: CachePadded<AtomicUsize>,
+    waiting_max: usize,
+}
+
+struct Parked<J> {
+    job: J,
+    outside: bool,
+}
+
+impl<J> WaitSlots<J> {
+    /// Places for the wait slots numbered 0 to `count - 1`. Jobs that wait for what happens outside of the workers have room for
+    /// `waiting_max`: they may wait for ever, and hold what others need.
+    pub(crate) fn new(count: usize, waiting_max: usize) -> WaitSlots<J> {
+        let places = (0..count).map(|_| Mutex::new(None)).collect();
+        WaitSlots { places, waiting: CachePadded::default(), waiting_max }
+    }
+
+    /// Number of jobs that wait for what happens outside of the workers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether another job may wait for what happens outside of the workers. Workers that ask at once may each have one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting() < self.waiting_max
+    }
+
+    /// Parks `job` in `wait_slot`, where it waits for what happens `outside` of the workers, or else for its children. Returns the
+    /// job if it was woken meanwhile.
+    pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
+        self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
+        // The job must be in its place before it can be woken: the waking thread takes it at once.
+        *self.place(wait_slot.number()) = Some(Parked { job, outside });
+        if wait_slot.park() { None } else { self.take(wait_slot.number()) }
+    }
+
+    /// Takes the job, which was woken, out of wait slot `number`.
+    pub(crate) fn take(&self, number: usize) -> Option<J> {
+        let Parked { job, outside } = self.place(number).take()?;
+        self.waiting.fetch_sub(usize::from(outside), Ordering::Relaxed);
+        Some(job)
+    }
+
+    /// Takes any waiting job.
+    pub(crate) fn take_any(&self) -> Option<J> {
+        (0..self.places.len()).find_map(|number| self.take(number))
+    }
+
+    /// Calls `look` for each waiting job.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&J)) {
+        (0..self.places.len()).for_each(|number| self.place(number).iter().for_each(|parked| look(&parked.job)));
+    }
+
+    fn place(&self, number: usize) -> MutexGuard<'_, Option<Parked<J>>> {
+        // No code of a user runs under the lock.
+        self.places[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -68,12 +68,9 @@ impl Spawner {
         W::Output: Send + 'static,
     {
         let spawning = &self.spawning;
-        let entered = match spawning.enter() {
-            Ok(entered) => entered,
-            Err(SpawnError::Full(())) => return Err(SpawnError::Full(work)),
-            Err(SpawnError::Stopping(())) => return Err(SpawnError::Stopping(work)),
-        };
+        let (entered, work) = spawning.enter(work)?;
         let counted = async move {
+            // All of it, and not the field alone.
             let mut entered = entered;
             let value = work.await;
             entered.finished = true;
@@ -147,23 +144,23 @@ impl Spawning {
         self.ends.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Room for one piece of work.
-    fn enter(self: &Arc<Self>) -> Result<Entered, SpawnError<()>> {
+    /// Room for `work`.
+    fn enter<W>(self: &Arc<Self>, work: W) -> Result<(Entered, W), SpawnError<W>> {
         let room = |count: usize| (count < self.most).then_some(count + 1);
         if self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_err() {
             self.count(SpawnEnd::Refused);
             // A server that stops has no room again: the caller need not try once more.
             let stops = self.closed.load(Ordering::SeqCst);
-            return Err(if stops { SpawnError::Stopping(()) } else { SpawnError::Full(()) });
+            return Err(if stops { SpawnError::Stopping(work) } else { SpawnError::Full(work) });
         }
-        // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop: either this
-        // sees that nothing is accepted, or the stop sees the work and waits for its end.
+        // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop. Either
+        // this sees that nothing is accepted, or the stop sees the work and waits for its end.
         if self.closed.load(Ordering::SeqCst) {
             self.under_way.fetch_sub(1, Ordering::SeqCst);
             self.count(SpawnEnd::Refused);
-            return Err(SpawnError::Stopping(()));
+            return Err(SpawnError::Stopping(work));
         }
-        Ok(Entered { spawning: Arc::clone(self), finished: false })
+        Ok((Entered { spawning: Arc::clone(self), finished: false }, work))
     }
 
     fn count(&self, end: SpawnEnd) {
@@ -186,12 +183,6 @@ impl Drop for Owner {
         self.0.close();
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.abort_rest();
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner").field("under_way", &self.0.under_way()).finish_non_exhaustive()
     }
 }
 

@@ -149,8 +149,8 @@ fn reserve_keeps_a_number_that_was_given() {
     }
 }
 
-/// `forebay simulate` and `plan` predict a server's decisions: from the same requests both must make the same
-/// policy, whether it follows measurements or keeps to a plan.
+/// `forebay simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
+/// whether it follows measurements or a plan.
 #[cfg(feature = "cli")]
 #[test]
 fn a_server_decides_what_the_planner_predicts() {
@@ -268,8 +268,8 @@ const TWICE_AS_LONG: Mix = &[(20_000, 100)];
 /// Light only below limits of `LIGHT_AND_HEAVY`, and heavy far above.
 const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 
-/// The seconds after which another choice came into force, in each of `parts`: a mix, and how many seconds it lasts, half a
-/// second of which is over at a decision. 2,000 requests a second are answered.
+/// The seconds after which another choice came into force, in each of `parts`. A part is a mix and the seconds that it
+/// lasts. Half a second of it is over at a decision. 2,000 requests a second are answered.
 fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
     let metrics = WorkerMetrics::new(4);
     let mut server = Measuring::new(&metrics, &config(&[("policy", "auto"), ("workers", "4")]));
@@ -300,8 +300,8 @@ impl<'m> Measuring<'m> {
         Measuring { collector, recorder, adaptation: adaptation(config) }
     }
 
-    /// Whether another choice comes into force after a second with so many requests of each mix, each of which waited for
-    /// `queue`; handlers were busy for `busy` in all.
+    /// Whether another choice comes into force after a second with this many requests of each mix. Each request waited
+    /// for `queue`, and handlers were busy for `busy` in all.
     fn second(&mut self, served: impl IntoIterator<Item = (Mix, u64)>, queue: Nanos, busy: Nanos) -> bool {
         let Measuring { collector, recorder, adaptation } = self;
         for (mix, requests) in served {
@@ -329,8 +329,8 @@ impl Drop for Measuring<'_> {
     }
 }
 
-// Is a choice in force within three seconds from a cold start, and after each shift of the mix, from gap to none, back, and
-// from one gap to another?
+// Is a choice in force within three seconds from a cold start? And after each shift of the mix, from gap to none,
+// back, and from one gap to another?
 #[test]
 fn auto_converges_within_three_seconds() {
     let parts = [(LIGHT_AND_HEAVY, 30), (ALIKE, 30), (LIGHT_AND_HEAVY, 30), (LONGER, 9), (LIGHT_AND_HEAVY, 9)];
@@ -348,8 +348,9 @@ fn auto_remembers_heavy_requests_that_come_and_go() {
     assert!(changing <= 8 && changes[10..].iter().all(Vec::is_empty), "{changes:?}");
 }
 
-// Does first come, first served wait until no queue stands and no heavy request is left half-done? Method: requests that are
-// alike after heavy ones, of which many have begun and do not end; then ones that keep all workers busy; then some are idle.
+// Does first come, first served wait until no queue stands and no heavy request is left half-done? Method: requests
+// that are alike come after heavy ones, of which many have begun and do not end. Then come ones that keep all workers
+// busy; then some are idle.
 #[test]
 fn auto_keeps_levels_while_requests_are_left() {
     let metrics = WorkerMetrics::new(4);

@@ -6,14 +6,14 @@ mod predecessor;
 mod successor;
 
 pub(in crate::server) use door::Door;
-pub(in crate::server) use predecessor::{Asked, Offer, Serving, serve};
-pub(in crate::server) use successor::{Farewell, Given, Predecessor, ask};
+pub(in crate::server) use predecessor::{Asked, Offer, serve};
+pub(in crate::server) use successor::{Given, Predecessor, ask};
 
 use crate::time::Nanos;
 use std::io;
 
-/// The longest wait for the other process's next message. The longest preparations are a successor's, which makes packets
-/// and threads for as many as 1,024 workers between the offer and its word that it is ready.
+/// The longest wait for the other process's next message. A successor prepares for longest. After the offer, and
+/// before it says that it is ready, it makes packets and threads for up to 1,024 workers.
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Why a server that runs did not hand over, or one that starts could not take over.

@@ -43,16 +43,6 @@ pub(in crate::server) struct Offer<'a> {
     pub(in crate::server) watchdog: Option<Duration>,
 }
 
-/// The running server as a hand-over needs it.
-pub(in crate::server) trait Serving {
-    /// Receives no more; returns the kernel's drop counters as of then, by socket.
-    fn pause(&self) -> Vec<Option<u32>>;
-    /// Undoes [`Serving::pause`], also where it was not called.
-    fn resume(&self);
-    /// Whether the server has been asked to stop.
-    fn is_stopping(&mut self) -> bool;
-}
-
 /// Accepts successors at `door` until the writing end of `end` is closed.
 pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     loop {
@@ -88,19 +78,27 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Hands over. `Ok` when the successor serves: this server must finish what it has received, and go.
+    /// Hands over. `Ok` when the successor serves: this server must finish what it has received, and go. `pause` makes it
+    /// receive no more, and returns the kernel's drop counters as of then, by socket. `resume` undoes that, also where it
+    /// was not called.
     ///
     /// # Errors
     /// Why not. The server serves as before, and the successor knows, or has died.
-    pub(in crate::server) fn hand_over(&self, offer: &Offer<'_>, serving: &mut impl Serving) -> Result<(), String> {
+    pub(in crate::server) fn hand_over(
+        &self,
+        offer: &Offer<'_>,
+        pause: impl FnOnce() -> Vec<Option<u32>>,
+        resume: impl FnOnce(),
+        is_stopping: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         if let Some(reason) = self.refusal(offer) {
             self.refuse(&reason);
             return Err(reason);
         }
         tracing::info!(version = self.hello.version, "a successor takes over");
-        self.offer_and_begin(offer, serving).inspect_err(|reason| {
+        self.offer_and_begin(offer, pause, is_stopping).inspect_err(|reason| {
             // First, so that at every time one of the two receives.
-            serving.resume();
+            resume();
             let _ = self.connection.send(&Message::Staying { reason: reason.clone() });
         })
     }
@@ -111,7 +109,12 @@ impl Asked {
         let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
     }
 
-    fn offer_and_begin(&self, offer: &Offer<'_>, serving: &mut impl Serving) -> Result<(), String> {
+    fn offer_and_begin(
+        &self,
+        offer: &Offer<'_>,
+        pause: impl FnOnce() -> Vec<Option<u32>>,
+        is_stopping: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         let Offer { group, admin_listener, door, kept, watchdog, .. } = *offer;
         let watchdog_us = watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
@@ -119,8 +122,8 @@ impl Asked {
         self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
         let descriptors = [&sockets[..], &[admin_listener.as_fd(), door.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
-        self.await_ready(serving)?;
-        let dropped = serving.pause();
+        self.await_ready(is_stopping)?;
+        let dropped = pause();
         self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
         match self.connection.hear(SERVING_WITHIN).map_err(failed)? {
             Heard::Message(Message::Serving, _) => {}
@@ -132,10 +135,10 @@ impl Asked {
         Ok(())
     }
 
-    fn await_ready(&self, serving: &mut impl Serving) -> Result<(), String> {
+    fn await_ready(&self, mut is_stopping: impl FnMut() -> bool) -> Result<(), String> {
         let deadline = clock::now().plus(PATIENCE);
         loop {
-            if serving.is_stopping() {
+            if is_stopping() {
                 return Err("it has been asked to stop".to_owned());
             }
             match self.connection.hear(LOOK_EVERY).map_err(|error| error.to_string())? {

@@ -32,15 +32,6 @@ pub(crate) struct Predecessor {
     watchdog: Option<Duration>,
 }
 
-/// What became of the predecessor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Farewell {
-    /// It goes, or has died: this server is the one.
-    Gone,
-    /// It serves on, for this reason.
-    Stays(String),
-}
-
 /// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does not run that long
 /// finds the word that this server serves when it wakes up.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
@@ -106,18 +97,19 @@ impl Predecessor {
         }
     }
 
-    /// Says that this server serves, and waits for what becomes of the predecessor.
-    pub(in crate::server) fn say_serving(self) -> Farewell {
+    /// Says that this server serves, and waits until the predecessor goes, or has died. Returns the reason
+    /// if the predecessor serves on after all.
+    pub(in crate::server) fn say_serving(self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
             // What it said before it closed can still be heard.
             tracing::debug!("the predecessor has closed the connection");
         }
         match self.connection.hear(FAREWELL_WITHIN) {
-            Ok(Heard::Message(Message::Staying { reason }, _)) => Farewell::Stays(reason),
-            Ok(Heard::Message(Message::Leaving, _) | Heard::Gone) => Farewell::Gone,
+            Ok(Heard::Message(Message::Staying { reason }, _)) => Some(reason),
+            Ok(Heard::Message(Message::Leaving, _) | Heard::Gone) => None,
             heard => {
                 tracing::warn!(?heard, "the predecessor does not say that it goes; this server serves");
-                Farewell::Gone
+                None
             }
         }
     }

@@ -1,10 +1,10 @@
-//! How much may be sent to sources whose addresses may be forged: per prefix and second, not more than a multiple of what
-//! came from there. Who forges addresses gains nothing by answers that are longer than requests.
+//! How much may be sent to sources that may be forged: per prefix and second, not more than a multiple of what came
+//! from there. So forged requests gain nothing by answers that are longer than requests.
 //!
-//! A prefix is a /24 of IPv4 or a /56 of IPv6, which is what one network has (RFC 6177); its credit stands in one of
-//! [`PLACES`] words, chosen by a keyed hash. Prefixes that share a word share their credit: together they are sent no
-//! more than the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst
-//! in the next.
+//! A prefix is a /24 of IPv4 or a /56 of IPv6, which is what one network has (RFC 6177). A keyed hash chooses one of
+//! [`PLACES`] words for its credit. Prefixes that share a word share their credit: together they are sent no more than
+//! the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst in the
+//! next.
 
 use crate::time::Nanos;
 use std::hash::{BuildHasher, RandomState};

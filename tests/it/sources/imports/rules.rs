@@ -93,18 +93,7 @@ const TABLE: &[Layer] = &[
     // A datagram's way: what it passes does not know the server around it.
     Layer {
         module: "server::path",
-        imports: &[
-            "emulation",
-            "net",
-            "handler",
-            "runtime::continuation",
-            "runtime::notice",
-            "sched",
-            "queue",
-            "metrics",
-            "fate",
-            "time",
-        ],
+        imports: &["net", "handler", "runtime::continuation", "sched", "queue", "metrics", "fate", "time"],
         banned: &["handler::builtin::wire"],
     },
     // The names of policies, ways to wait and ways to reach the kernel stand where they are followed: `PolicyName` and `Wait`

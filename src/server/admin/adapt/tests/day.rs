@@ -1,5 +1,5 @@
-//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a curve, shifts of the mix,
-//! bursts, an overload and silence; each decision is a line of `tests/golden/auto.txt`.
+//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a curve, shifts of
+//! the mix, bursts, an overload and silence. Each decision is a line of `tests/golden/auto.txt`.
 
 use super::*;
 use crate::server::golden::assert_golden;

@@ -1,26 +1,24 @@
-//! A packet's way through one worker: received, admitted, run, answered, recorded, home.
+//! The worker's side of a datagram's way: its state, and what the state machine of `sched/turn` asks of it.
 
 use super::common::Common;
-use super::reply::Outbox;
-use super::reply::gathering::Gathering;
-use super::slot::{Job, Slot};
+use super::packet::{Envelope, Excess, Packet, Serving};
+use super::reply::{Gathering, Outbox};
+use super::slot::{Job, Make, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Recorder, Sample};
+use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
 use crate::sched::overload::Shedding;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Step, WorkerId};
-use crate::server::path::packet::{Envelope, Excess, Packet, Serving};
+use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use std::future::Future;
 
 /// One worker's side of the packet path.
-pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
-    pub(crate) common: &'c Common<'s, 'e, H, M, F, L::Socket>,
+pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> {
+    pub(crate) common: &'c Common<'s, 'e, H, M, L::Socket>,
     pub(crate) worker: WorkerId,
     pool: u8,
     pub(crate) link: L,
@@ -31,14 +29,12 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     /// The number of full batches since the last batch that was not full.
     pub(crate) full_batches: usize,
     /// The slot for requests that end at their first poll.
-    pub(super) slot: Option<Pooled<'e, Slot<F>>>,
+    pub(super) slot: Option<Pooled<'e, Slot<M::Future>>>,
     local_queue: LocalQueue,
     /// Requests that may begin, as the last one of their flow has ended; for the loop to put into queues.
     pub(super) let_out: Vec<Packet<'s, H::Ticket>>,
     /// Whether replies may wait for the requests behind them.
     pub(crate) gathering: Gathering,
-    /// On emulated cores, what was slept for the replies that wait to be sent.
-    pub(crate) slept: Nanos,
     /// What this worker knows of the queues that it takes from.
     pub(super) shedding: Shedding,
     /// For each socket, a time at which this worker found nothing more in it.
@@ -47,23 +43,20 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     pub(super) next_address: Box<[u8]>,
     /// Number of workers, each of which has a slot in use for what it runs, or kept for that.
     pub(super) workers: usize,
+    /// The clock of the worker's core.
+    pub(crate) clock: fn() -> Nanos,
+    /// Its last reading.
     pub(crate) now: Nanos,
 }
 
-impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-    L: Link,
-{
+impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, 'c, H, M, L> {
     /// The engine of `worker`. To be called on the worker's own thread.
     pub(crate) fn new(
-        common: &'c Common<'s, 'e, H, M, F, L::Socket>,
+        common: &'c Common<'s, 'e, H, M, L::Socket>,
         worker: WorkerId,
         recorder: Recorder<'e>,
         link: L,
-    ) -> Engine<'s, 'e, 'c, H, M, F, L> {
+    ) -> Engine<'s, 'e, 'c, H, M, L> {
         Engine {
             common,
             worker,
@@ -77,11 +70,11 @@ where
             local_queue: LocalQueue::open(common.runtime_id),
             let_out: Vec::with_capacity(BATCH),
             gathering: Gathering::default(),
-            slept: Nanos::ZERO,
             shedding: Shedding::new(common.sockets.len()),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             next_address: vec![0; common.workers()].into(),
             workers: common.workers(),
+            clock: clock::now,
             now: clock::now(),
         }
     }
@@ -140,12 +133,11 @@ where
         if self.outbox.is_empty() {
             return None;
         }
-        self.pay_for_sending();
         let spare = &mut self.spare;
         // The thread that stops the server has no sockets of its own.
         let sockets = self.common.sockets_of(self.worker % self.workers);
         let sending = self.common.transport.of(self.worker);
-        let sent_at = self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, |packet| {
+        let sent_at = self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, self.clock, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)
@@ -159,22 +151,57 @@ where
     }
 
     /// A slot that holds the request of `packet`.
-    pub(super) fn filled(&mut self, packet: Packet<'s, H::Ticket>) -> Pooled<'e, Slot<F>> {
+    pub(super) fn filled(&mut self, packet: Packet<'s, H::Ticket>) -> Pooled<'e, Slot<M::Future>> {
         let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
         let mut slot = self.slot.take().unwrap_or_else(acquire);
         slot.fill(packet.envelope, (self.common.make)(packet));
         slot
     }
+
+    /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
+    #[inline]
+    pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
+        self.common.serving.unfinished.end(packet.envelope.packet);
+        if let Some(key) = packet.flow {
+            packet.flow = None;
+            self.let_next_out(key);
+        }
+    }
+
+    // Apart from the way of requests that have no flow.
+    #[cold]
+    fn let_next_out(&mut self, key: u64) {
+        if let Some(mut next) = self.common.flows.leave(key) {
+            next.envelope.stay.ready_at = self.now;
+            self.let_out.push(next);
+        }
+    }
+
+    /// Before the worker rests.
+    pub(super) fn rest(&mut self) {
+        self.send();
+        self.shedding.on_rest(self.now);
+        self.spare.clear();
+        self.recorder.hand_over();
+    }
+
+    /// Counts an attempt to find work at another worker.
+    #[inline]
+    pub(super) fn on_steal(&mut self, step: Step, outcome: Outcome) {
+        let result = match (step, outcome) {
+            (Step::Steal(_), Outcome::Found) => Steal::Found,
+            (Step::Steal(_), Outcome::Empty) => Steal::Empty,
+            (Step::Steal(_), Outcome::Contended) => Steal::Contended,
+            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
+            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
+            _ => return,
+        };
+        self.recorder.count(Counter::Steals(result));
+    }
 }
 
-impl<'s, 'e, H, M, F, L> turn::Engine for Engine<'s, 'e, '_, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
-    F: Future<Output = Packet<'s, H::Ticket>> + Send,
-    L: Link,
-{
-    type Job = Job<'s, 'e, F, H::Ticket>;
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine for Engine<'s, 'e, '_, H, M, L> {
+    type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         self.receive_from(owner, batch)
@@ -215,10 +242,9 @@ where
     }
 
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
-        let now = self.pay_for_requeueing(why);
         match job {
             Job::Continuation(slot) => {
-                slot.envelope.stay.ready_at = now;
+                slot.envelope.stay.ready_at = self.now;
                 if let Requeued::Hopped(_) = why {
                     slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 }
@@ -230,7 +256,7 @@ where
                     self.shedding.on_put(&mut slot.envelope.stay, class, waiting, limits);
                 }
             }
-            Job::Child(child) => child.queued(now),
+            Job::Child(child) => child.queued(self.now),
             Job::Fresh(_) => return,
         }
         self.recorder.count(Counter::Continuations(match why {
@@ -251,11 +277,11 @@ where
             return Some(match next? {
                 continuation::Ready::Forked(child) if !child.is_wanted() => continue,
                 continuation::Ready::Forked(child) => {
-                    child.queued(self.core_now());
+                    child.queued(self.now);
                     Ready::Forked(Job::Child(child))
                 }
                 continuation::Ready::Spawned(work) => {
-                    work.queued(self.core_now());
+                    work.queued(self.now);
                     Ready::Spawned(Job::Child(work))
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
@@ -274,19 +300,12 @@ where
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Turn => self.recorder.hand_over(),
-            Boundary::Tried { step: Step::Look, jobs, .. } => self.charge_look_around(jobs),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
+            Boundary::Looked(_) => {}
             // A server has at most 8 pools.
-            Boundary::Looked(looked) => self.charge_look(looked),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
-            Boundary::Idle { since } => {
-                self.recorder.begin_idle(since);
-                self.look_on(true);
-            }
-            Boundary::Busy { idle } => {
-                self.recorder.end_idle(idle);
-                self.look_on(false);
-            }
+            Boundary::Idle { since } => self.recorder.begin_idle(since),
+            Boundary::Busy { idle } => self.recorder.end_idle(idle),
             Boundary::Rest => self.rest(),
         }
     }

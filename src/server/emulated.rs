@@ -1,0 +1,229 @@
+//! Emulated cores (`--burn sleep`): a worker's engine and link, wrapped so that each step is paid for. [`emulation`] says
+//! when a charge is paid. A real core pays by itself, and the wrapper only passes calls on.
+
+use super::path::engine::Engine;
+use super::path::packet::Packet;
+use super::path::slot::{Job, Make};
+use crate::config::{Burn, Config, Wait};
+use crate::emulation::{self, overheads::Overheads};
+use crate::fate::Unsent;
+use crate::handler::Handler;
+use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
+use crate::runtime::notice;
+use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
+use crate::sched::{Outcome, Step, WorkerId};
+use crate::time::{Nanos, clock};
+use arrayvec::ArrayVec;
+use std::io;
+
+/// The engine of a worker, on a core that is emulated or real.
+pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+    engine: Engine<'s, 'e, 'c, H, M, CoreLink>,
+    /// What an emulated core has slept for jobs since the last reply or end that was on time or late.
+    slept: Nanos,
+}
+
+impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H, M> {
+    pub(super) fn new(mut engine: Engine<'s, 'e, 'c, H, M, CoreLink>) -> Core<'s, 'e, 'c, H, M> {
+        if engine.link.emulated {
+            engine.clock = emulation::now;
+        }
+        Core { engine, slept: Nanos::ZERO }
+    }
+
+    fn is_emulated(&self) -> bool {
+        self.engine.link.emulated
+    }
+
+    #[cold]
+    fn run_emulated(&mut self, job: Job<'s, 'e, H, M>, at_most: Nanos) -> Ran<Job<'s, 'e, H, M>> {
+        emulation::start(match &job {
+            Job::Fresh(packet) => packet.envelope.stay.ready_at,
+            Job::Continuation(slot) => slot.envelope.stay.ready_at,
+            Job::Child(child) => child.ready_at(),
+        });
+        let done = turn::Engine::run(&mut self.engine, job, at_most);
+        let price = emulation::price();
+        emulation::charge(price.look.times(notice::take_vain()));
+        let (Ran::Ended { ran } | Ran::Paused { ran, .. }) = done;
+        self.slept = self.slept.plus(ran);
+        // Where a reply is paid for, it is that payment whose end may be late.
+        if matches!(done, Ran::Ended { .. }) && price.send == Nanos::ZERO && self.slept > Nanos::ZERO {
+            let late = clock::now().minus(self.engine.now);
+            self.engine.recorder.overshoot(std::mem::take(&mut self.slept), late);
+        }
+        self.record();
+        done
+    }
+
+    /// Charges what the core did to come to `boundary`.
+    #[cold]
+    fn charge(&mut self, boundary: Boundary) {
+        let price = emulation::price();
+        match boundary {
+            Boundary::Tried { step: Step::Look, jobs, .. } => emulation::delay(price.look_at(jobs)),
+            Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => emulation::charge(price.steal),
+            Boundary::Looked(looked) if looked.waiting > 0 => {
+                emulation::charge(price.learning(looked.by_kernel, looked.waiting));
+            }
+            Boundary::Idle { .. } => emulation::look_on(true),
+            Boundary::Busy { .. } => emulation::look_on(false),
+            Boundary::Rest => {
+                self.record();
+                emulation::rest();
+            }
+            _ => {}
+        }
+    }
+
+    /// Records what the core was charged, and how late its replies were.
+    fn record(&mut self) {
+        if let Some((paid, late)) = self.engine.link.sent.take() {
+            self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
+        }
+        self.engine.recorder.charged(emulation::take_charged());
+    }
+}
+
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'s, 'e, '_, H, M> {
+    type Job = Job<'s, 'e, H, M>;
+
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
+        let received = self.engine.receive(owner, batch);
+        if self.is_emulated() {
+            self.record();
+        }
+        received
+    }
+
+    fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
+        if self.is_emulated() { self.run_emulated(job, at_most) } else { self.engine.run(job, at_most) }
+    }
+
+    fn describe(&self, job: &Self::Job) -> Description {
+        self.engine.describe(job)
+    }
+
+    fn discard(&mut self, job: Self::Job, why: Discarded) {
+        self.engine.discard(job, why);
+    }
+
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+        if self.is_emulated() {
+            let price = emulation::price();
+            emulation::charge(if let Requeued::Hopped(_) = why { price.hop } else { price.yield_ });
+            self.engine.now = emulation::pay();
+        }
+        self.engine.requeued(job, why);
+    }
+
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        self.engine.ready()
+    }
+
+    fn flush(&mut self) {
+        self.engine.flush();
+        if self.is_emulated() {
+            self.record();
+        }
+    }
+
+    fn boundary(&mut self, boundary: Boundary) {
+        self.engine.boundary(boundary);
+        if self.is_emulated() {
+            self.charge(boundary);
+        }
+    }
+
+    /// The thread's time: its core is unaware of what it overslept, and other workers go by the clock.
+    fn now(&self) -> Nanos {
+        if self.is_emulated() { clock::now() } else { self.engine.now() }
+    }
+}
+
+/// A worker's access to sockets, which an emulated core pays for.
+pub(super) struct CoreLink {
+    link: KernelLink,
+    emulated: bool,
+    /// The datagrams of the last receive, as an emulated core sees them.
+    datagrams: ArrayVec<Datagram, BATCH>,
+    /// What an emulated core has paid for sends, and how late the last one was.
+    sent: Option<(Nanos, Nanos)>,
+}
+
+impl CoreLink {
+    pub(super) fn new(link: KernelLink, emulated: bool) -> CoreLink {
+        CoreLink { link, emulated, datagrams: ArrayVec::new(), sent: None }
+    }
+
+    /// Pays for `count` datagrams that were just received, before another worker sees any of them. They wait in the kernel
+    /// until the core is through with that.
+    fn pay_for(&mut self, count: usize) {
+        let price = emulation::price();
+        self.datagrams.clear();
+        if count == 0 {
+            return emulation::delay(price.poll);
+        }
+        emulation::charge(price.receive.times(count as u64));
+        let (received, now) = (self.link.datagrams(), clock::now());
+        // The core was idle if none of them had come when it was through with its last job.
+        let waited = received.iter().map(|datagram| datagram.kernel_wait).max().unwrap_or(Nanos::ZERO);
+        emulation::start(now.minus(waited));
+        let paid = emulation::pay();
+        let seen =
+            |datagram: &Datagram| Datagram { kernel_wait: datagram.kernel_wait.plus(paid).minus(now), ..*datagram };
+        self.datagrams.extend(received.iter().map(seen));
+    }
+}
+
+impl Link for CoreLink {
+    type Socket = Socket;
+
+    fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
+        let count = self.link.receive(socket, buffers)?;
+        if self.emulated {
+            self.pay_for(count);
+        }
+        Ok(count)
+    }
+
+    fn datagrams(&self) -> &[Datagram] {
+        if self.emulated { &self.datagrams } else { self.link.datagrams() }
+    }
+
+    fn left(&self) -> usize {
+        self.link.left()
+    }
+
+    fn discard(&mut self) {
+        self.link.discard();
+    }
+
+    /// Pays first: no reply leaves earlier than its core's time.
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+        let paid = if self.emulated { emulation::price().send.times(messages.len() as u64) } else { Nanos::ZERO };
+        if paid > Nanos::ZERO {
+            emulation::charge(paid);
+            let late = emulation::pay_on_time();
+            let before = self.sent.map_or(Nanos::ZERO, |(before, _)| before);
+            self.sent = Some((before.plus(paid), late));
+        }
+        self.link.send(socket, messages)
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
+        self.link.probe(socket)
+    }
+}
+
+/// Makes the calling thread's core pay for its steps, where cores are emulated. Where the kernel gives no notices, a job
+/// that would wait for one looks.
+pub(super) fn prepare(config: &Config, notices_by_kernel: bool) -> io::Result<()> {
+    if config.burn == Burn::Cpu {
+        return Ok(());
+    }
+    let prices = config.overheads_scaled();
+    let notice = if notices_by_kernel { prices.notice } else { prices.look };
+    emulation::set_prices(Overheads { notice, ..prices }, config.scaled(Wait::Adaptive.spin_for()));
+    Ok(nix::sys::prctl::set_timerslack(1)?)
+}
