@@ -1,4 +1,4 @@
-//! What the engines of all workers share with one another and with the control thread: how long requests may wait, and
+//! What the engines of all workers share. The control thread has a part in it too: how long requests may wait, and
 //! whether datagrams come and go.
 
 use super::flows::Flows;

@@ -176,8 +176,8 @@ const AFTER_LONG_MAX: u32 = 16_384;
 /// Interruptions that take .5 % of the time in pieces of 500 us come once in 30,000 requests at 300,000/s, and are not soon.
 const SOON: u32 = 8;
 
-/// Whether finished replies may wait for the replies to the requests behind them, so that they leave in one call: what the
-/// last requests of one worker say of the next one.
+/// Whether finished replies may wait for the replies to the requests behind them, to leave in one call. The last
+/// requests of one worker say that.
 ///
 /// How long the next request takes is unknown. Replies wait for its first checkpoint at most, and only while the last
 /// requests were all over sooner than that. A request that keeps its worker without a checkpoint shows that this is no
