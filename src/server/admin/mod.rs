@@ -28,9 +28,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// The name for the thread that calls [`run`].
-pub(super) const THREAD_NAME: &str = "forebay-admin";
-
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 

@@ -113,7 +113,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 }
 
-/// The engine of `worker`, the last of which stops the server.
+/// The engine of `worker`. The number after the last worker's is that of the thread that stops the server.
 pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     bound: &'e Bound,
     common: &'c Common<'s, 'e, H, M>,
@@ -161,7 +161,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         let Bound { stop, supervisor, listening, .. } = control.bound;
         let (admin_stopper, admin_stop) = watch::channel(false);
         let admin = starter.start(
-            admin::THREAD_NAME,
+            "forebay-admin",
             || (),
             move |()| {
                 let _unasked = OnDrop(|| {
