@@ -49,16 +49,13 @@ impl Ways {
     /// When no backend receives, or none sends.
     pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, NoWay> {
         let mut refused = Vec::new();
-        let probe = |io, probe: fn(&Socket, Io) -> io::Result<()>| {
-            addresses.iter().try_for_each(|address| {
-                names_its_address(*address, io)?;
-                probe(&Socket::unbound(*address, io)?, io)
-            })
-        };
-        let receive = first(wanted, &mut refused, RECEIVE, |io| probe(io, receive::probe))?;
+        let receive = first(wanted, &mut refused, RECEIVE, |io| {
+            addresses.iter().try_for_each(|address| try_receive(*address, io))
+        })?;
         // `batches` and `gro` send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
-        let send = first(wanted, &mut refused, "send", |io| probe(io, send::probe))?;
+        let send =
+            first(wanted, &mut refused, "send", |io| addresses.iter().try_for_each(|address| try_send(*address, io)))?;
         Ok(Ways { receive, send, refused })
     }
 }
@@ -79,6 +76,16 @@ fn first(
     let (these, _): (Vec<_>, Vec<_>) =
         std::mem::take(refused).into_iter().partition(|refused| refused.action == action);
     Err(NoWay { action, refused: these })
+}
+
+fn try_receive(address: SocketAddr, io: Io) -> io::Result<()> {
+    names_its_address(address, io)?;
+    receive::probe(&Socket::unbound(address, io)?, io)
+}
+
+fn try_send(address: SocketAddr, io: Io) -> io::Result<()> {
+    names_its_address(address, io)?;
+    send::probe(&Socket::unbound(address, io)?, io)
 }
 
 /// On a wildcard bind a datagram must carry its destination, and a reply its source: no portable call does that.

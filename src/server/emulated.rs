@@ -21,6 +21,9 @@ pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     engine: Engine<'s, 'e, 'c, H, M, CoreLink>,
     /// What an emulated core has slept for jobs since the last reply or end that was on time or late.
     slept: Nanos,
+    /// The clock at the end of the last receive or job. Other workers go by it, while an emulated core is unaware of what its
+    /// thread overslept.
+    read_at: Nanos,
 }
 
 impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H, M> {
@@ -28,7 +31,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         if engine.link.emulated {
             engine.clock = emulation::now;
         }
-        Core { engine, slept: Nanos::ZERO }
+        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO }
     }
 
     fn is_emulated(&self) -> bool {
@@ -43,13 +46,14 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
             Job::Child(child) => child.ready_at(),
         });
         let done = turn::Engine::run(&mut self.engine, job, at_most);
+        self.read_at = clock::now();
         let price = emulation::price();
         emulation::charge(price.look.times(notice::take_vain()));
         let (Ran::Ended { ran } | Ran::Paused { ran, .. }) = done;
         self.slept = self.slept.plus(ran);
         // Where a reply is paid for, it is that payment whose end may be late.
         if matches!(done, Ran::Ended { .. }) && price.send == Nanos::ZERO && self.slept > Nanos::ZERO {
-            let late = clock::now().minus(self.engine.now);
+            let late = self.read_at.minus(self.engine.now);
             self.engine.recorder.overshoot(std::mem::take(&mut self.slept), late);
         }
         self.record();
@@ -91,6 +95,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         let received = self.engine.receive(owner, batch);
         if self.is_emulated() {
+            self.read_at = clock::now();
             self.record();
         }
         received
@@ -135,9 +140,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         }
     }
 
-    /// The thread's time: its core is unaware of what it overslept, and other workers go by the clock.
     fn now(&self) -> Nanos {
-        if self.is_emulated() { clock::now() } else { self.engine.now() }
+        if self.is_emulated() { self.read_at } else { self.engine.now() }
     }
 }
 
