@@ -33,11 +33,22 @@ impl<T> Steady<T> {
     /// if the value has changed.
     pub(crate) fn read(&mut self, reading: T, in_a_row: u32, agree: impl Fn(&T, &T) -> bool) -> bool {
         if agree(&self.value, &reading) {
-            self.other = None;
+            self.confirm();
             return false;
         }
+        self.differ(reading, 1, in_a_row, agree)
+    }
+
+    /// A reading confirms the value: earlier ones that differ count no more.
+    pub(crate) fn confirm(&mut self) {
+        self.other = None;
+    }
+
+    /// As [`Steady::read`], for a reading that differs from the value. If it does not agree with the one before it, it
+    /// counts as `first` readings.
+    pub(crate) fn differ(&mut self, reading: T, first: u32, in_a_row: u32, agree: impl Fn(&T, &T) -> bool) -> bool {
         let before = self.other.take().filter(|(other, _)| agree(other, &reading));
-        let count = before.map_or(0, |(_, count)| count) + 1;
+        let count = before.map_or(first, |(_, count)| count + 1);
         if count < in_a_row {
             self.other = Some((reading, count));
             return false;

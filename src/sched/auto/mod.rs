@@ -11,7 +11,7 @@ pub use objective::Objective;
 
 use super::ladder::{Ladder, Ladders};
 use super::{Entry, Made, Measured, PolicyName, Tuning};
-use crate::time::Nanos;
+use crate::time::{Nanos, Steady};
 use estimate::{Gap, ServiceTimes};
 use std::fmt;
 
@@ -103,8 +103,7 @@ pub struct Auto {
     yield_cost: Nanos,
     /// What one queue for all costs a request.
     queue_cost: Nanos,
-    current: Decision,
-    candidate: Option<(Decision, u32)>,
+    current: Steady<Decision>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
     /// Decisions since the last change, or since `in_a_row` was last halved.
@@ -140,13 +139,12 @@ impl Auto {
     pub fn new(tuning: &Tuning) -> Auto {
         let Tuning { objective, yield_cost, .. } = *tuning;
         let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
-        let current = Decision::of("levels", Reason::TooFew { requests: 0 });
+        let current = Steady::new(Decision::of("levels", Reason::TooFew { requests: 0 }));
         Auto {
             objective,
             yield_cost,
             queue_cost,
             current,
-            candidate: None,
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
             is_outdated: false,
@@ -155,7 +153,7 @@ impl Auto {
 
     /// The decision in force.
     pub fn current(&self) -> &Decision {
-        &self.current
+        self.current.get()
     }
 
     /// Judges anew; returns the decision if it changes what is in force. To be called every second with what was measured
@@ -167,38 +165,35 @@ impl Auto {
         }
         self.is_outdated |= measured.has_shifted;
         let decision = self.judge(measured);
-        let (begins, too_few) = (self.current.is_start(), decision.is_start());
+        let current = self.current.get();
+        let (begins, too_few) = (current.is_start(), decision.is_start());
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
         // end while heavy ones are left: first come, first served would let them wait for these.
-        let gave_way = begins || self.current.ladders.is_some();
+        let gave_way = begins || current.ladders.is_some();
         let would_wait = measured.are_left && decision.ladders.is_none() && gave_way;
-        if decision.is_like(&self.current) || too_few || would_wait {
-            self.candidate = None;
+        if decision.is_like(current) || too_few || would_wait {
+            self.current.confirm();
             if begins {
-                self.current.reason = decision.reason;
+                self.current.get_mut().reason = decision.reason;
             }
             self.is_outdated &= measured.has_shifted || too_few;
             return None;
         }
         let is_urgent = self.is_outdated && decision.ladders.is_some();
-        let times_in_a_row = match &self.candidate {
-            // Any decision from measurements is better than one without any, or from those of other requests.
-            Some((candidate, times)) if begins || is_urgent || decision.is_like(candidate) => times + 1,
-            // That older requests speak against it counts as one, where one more is not enough.
-            _ => 1 + u32::from(measured.has_shifted && !is_urgent),
-        };
-        if times_in_a_row < if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row } {
-            self.candidate = Some((decision, times_in_a_row));
+        let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
+        // That older requests speak against it counts as one, where one more is not enough.
+        let first = 1 + u32::from(measured.has_shifted && !is_urgent);
+        // Any decision from measurements is better than one without any, or from those of other requests.
+        let agree = |one: &Decision, other: &Decision| begins || is_urgent || one.is_like(other);
+        if !self.current.differ(decision, first, in_a_row, agree) {
             return None;
         }
-        self.candidate = None;
         // The first choice rests on a few seconds: to correct it is no change of mind.
         if !begins {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
         (self.unchanged, self.is_outdated) = (0, false);
-        self.current = decision;
-        Some(&self.current)
+        Some(self.current.get())
     }
 
     fn judge(&self, measured: &Measured) -> Decision {
