@@ -1,9 +1,9 @@
 //! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
 
-use super::value::{Refusal, count};
+use super::value::{Refusal, list_text, number};
 use super::{LISTEN_MAX, REJECTED_PORTS_MAX};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// An IP address and a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
@@ -21,11 +21,6 @@ pub(super) fn admin(text: &str) -> Result<Option<SocketAddr>, Refusal> {
         _ if cfg!(feature = "admin") => address(text).map(Some),
         _ => Err(NO_ADMIN.to_owned()),
     }
-}
-
-/// The text that [`admin`] parses as `address`.
-pub(super) fn admin_text(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| "off".to_owned(), |address| address.to_string())
 }
 
 /// Addresses separated by commas, of which no two take the same datagrams.
@@ -49,11 +44,6 @@ pub(super) fn listen(text: &str) -> Result<Vec<SocketAddr>, Refusal> {
         addresses.push(address);
     }
     Ok(addresses)
-}
-
-/// The text that [`listen`] parses as `addresses`.
-pub(crate) fn listen_text(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn same(one: SocketAddr, other: SocketAddr) -> bool {
@@ -86,7 +76,7 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
     }
     let mut ports = Vec::new();
     for part in text.split(',').map(str::trim) {
-        let port = count(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"))? as u16;
+        let port = number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"))?;
         if ports.contains(&port) {
             return Err(format!("port {port} is named twice"));
         }
@@ -99,11 +89,8 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
 }
 
 /// The text that [`ports`] parses as `ports`.
-pub(super) fn ports_text(ports: &[u16]) -> String {
-    if ports.is_empty() {
-        return "none".to_owned();
-    }
-    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+pub(super) fn ports_text(ports: &Vec<u16>) -> String {
+    if ports.is_empty() { "none".to_owned() } else { list_text(ports) }
 }
 
 /// The longest path of a Unix socket, which ends with a zero byte in 108.
@@ -121,24 +108,23 @@ pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
     }
 }
 
-/// The text that [`socket_path`] parses as `path`.
-pub(super) fn socket_path_text(path: Option<&Path>) -> String {
-    path.map_or_else(|| "off".to_owned(), |path| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::option_text;
 
     // Is `off` no endpoint, and everything else an address, or refused where there is no endpoint?
     #[test]
     fn the_endpoint_may_be_off() {
-        assert_eq!(admin("off").map(admin_text).as_deref(), Ok("off"));
+        assert_eq!(admin("off").map(|address| option_text(address, "off")).as_deref(), Ok("off"));
         let with_admin = |answer| if cfg!(feature = "admin") { answer } else { Err(NO_ADMIN.to_owned()) };
         for text in ["127.0.0.1:9001", "[::1]:0"] {
-            assert_eq!(admin(text).map(admin_text), with_admin(Ok(text.to_owned())));
+            assert_eq!(admin(text).map(|address| option_text(address, "off")), with_admin(Ok(text.to_owned())));
         }
-        assert_eq!(admin("none").map(admin_text), with_admin(Err("not an IP address and a port".to_owned())));
+        assert_eq!(
+            admin("none").map(|address| option_text(address, "off")),
+            with_admin(Err("not an IP address and a port".to_owned()))
+        );
     }
 
     // Which addresses may a server be bound to?
@@ -172,7 +158,7 @@ mod tests {
             "0.0.0.0:0,10.0.0.1:0",
             &many[..16].join(","),
         ] {
-            assert_eq!(listen(text).map(|addresses| listen_text(&addresses)).as_deref(), Ok(text));
+            assert_eq!(listen(text).map(|addresses| list_text(&addresses)).as_deref(), Ok(text));
         }
         assert_eq!(listen("10.0.0.1:1, 10.0.0.2:1").map(|addresses| addresses.len()), Ok(2));
         for (text, reason) in [

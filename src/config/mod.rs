@@ -35,7 +35,6 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::Io;
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
-pub(crate) use addresses::listen_text;
 #[cfg(feature = "cli")]
 pub(crate) use effective::load;
 pub(crate) use effective::{Effective, Row};
@@ -46,13 +45,15 @@ pub(crate) use scope::Scope;
 #[cfg(any(test, feature = "cli"))]
 #[cfg_attr(doc, doc(hidden))]
 pub use setting::markdown_table;
-pub use setting::{Change, DefaultValue, Group, Setting, Shape, Words};
+pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
 #[cfg(feature = "cli")]
 pub(crate) use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
+pub(crate) use value::list_text as listen_text;
 pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel, ShedAnswers};
 
 use crate::time::Nanos;
+use std::fmt;
 use std::num::NonZero;
 
 /// The most workers a server starts; far above any machine that the policies were measured or simulated on.
@@ -74,6 +75,12 @@ pub struct Pool {
     pub name: String,
     /// The number of workers in the pool, at least 1.
     pub workers: usize,
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.workers)
+    }
 }
 
 impl Config {
@@ -229,7 +236,7 @@ mod tests {
     fn allowed_ranges_are_the_parsed_ones() {
         let mut ranges = 0;
         for Setting { key, allowed, .. } in SETTINGS {
-            let allowed = allowed.text();
+            let allowed = allowed.to_string();
             let Some((low, high)) = allowed.split_once(" to ") else { continue };
             let beyond = match (low.parse::<u64>(), high.parse::<u64>(), parse_duration(low), parse_duration(high)) {
                 (Ok(low), Ok(high), ..) => [low.checked_sub(1), Some(high + 1)].map(|text| text.map(|n| n.to_string())),

@@ -133,7 +133,7 @@ mod tests {
 
     fn pools(pairs: &[(&str, &str)]) -> (usize, String) {
         let config = Config::from_pairs(pairs.iter().copied()).unwrap();
-        (config.workers, value::pools_text(&config.pools))
+        (config.workers, value::list_text(&config.pools))
     }
 
     fn problems(pairs: &[(&str, &str)]) -> Vec<String> {

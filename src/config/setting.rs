@@ -1,7 +1,6 @@
 //! The definition of a setting: one row of the table, from its field of [`Config`] to its line in the README.
 
 use super::{Config, SETTINGS};
-use std::borrow::Cow;
 use std::fmt;
 
 /// The flag that names the file.
@@ -26,9 +25,11 @@ pub struct Setting {
     /// When a new value takes effect.
     pub change: Change,
     /// The allowed values, as help and errors state them.
-    pub allowed: Words,
-    /// The meaning of the setting, in a sentence or two.
-    pub help: Words,
+    pub allowed: Allowed,
+    /// The meaning of the setting, in one line.
+    pub help: &'static str,
+    /// The sentences that `--help` adds.
+    pub details: fn() -> Vec<String>,
     /// The value in a configuration, written as on the command line.
     pub show: fn(&Config) -> String,
 }
@@ -49,16 +50,14 @@ pub enum Group {
     Bench,
 }
 
-/// A text of the table.
+/// The allowed values in words.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Words {
+pub enum Allowed {
     /// A fixed text.
     Fixed(&'static str),
-    /// A text made from another table.
+    /// A text made from a list of names or from bounds.
     Made(fn() -> String),
-    /// A sentence or two, which a table has room for, and the sentences that follow elsewhere.
-    Detailed(&'static str, fn() -> Vec<String>),
 }
 
 /// The value of a setting that no layer has.
@@ -113,33 +112,12 @@ impl Group {
     }
 }
 
-impl Words {
-    /// The whole text.
-    pub fn text(self) -> Cow<'static, str> {
-        let details = self.details();
-        if details.is_empty() { self.brief() } else { format!("{} {}", self.brief(), details.join(" ")).into() }
-    }
-
-    /// The text for a cell of a table.
-    fn brief(self) -> Cow<'static, str> {
-        match self {
-            Words::Fixed(text) | Words::Detailed(text, _) => text.into(),
-            Words::Made(make) => make().into(),
-        }
-    }
-
-    /// The sentences beyond [`Words::brief`].
-    fn details(self) -> Vec<String> {
-        match self {
-            Words::Fixed(_) | Words::Made(_) => Vec::new(),
-            Words::Detailed(_, make) => make(),
-        }
-    }
-}
-
-impl fmt::Display for Words {
+impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text())
+        match self {
+            Allowed::Fixed(text) => f.pad(text),
+            Allowed::Made(make) => f.pad(&make()),
+        }
     }
 }
 
@@ -152,18 +130,16 @@ impl DefaultValue {
     }
 }
 
-/// Makes `Config` and `SETTINGS` from a list of settings. `parse` makes a field's value from a text, `show` the text
-/// from the value. A computed default is an expression in which the fields of the rows above have their values.
+/// Makes `Config` and `SETTINGS` from a list of settings. `form` parses and shows the value. A computed default is an
+/// expression in which the fields of the rows above have their values. The help is a line, then sentences in brackets, which
+/// an iterator after `;` may make.
 macro_rules! settings {
     ($(
         $(#[$about:meta])*
         $field:ident: $type:ty {
-            key: $key:literal, group: $group:ident, value_name: $value_name:literal, shape: $shape:ident,
-            change: $change:ident,
-            default: $default:ident($default_text:expr $(, $computed:expr)?),
-            allowed: $allowed:ident($allowed_text:expr),
-            help: $help:ident($($help_text:expr),+),
-            parse: $parse:expr, show: $show:expr,
+            key: $key:literal, group: $group:ident, value_name: $value_name:literal, change: $change:ident,
+            default: $default:ident($default_text:expr $(, $computed:expr)?), form: $form:expr,
+            help: $help:literal, [$($details:literal),* $(,)? $(; $made:expr)?],
         }
     )+) => {
         /// All settings of a server. Made by [`Config::from_pairs`] or [`Builder`](crate::server::Builder), which ensure
@@ -174,27 +150,30 @@ macro_rules! settings {
             $($(#[$about])* pub $field: $type,)+
         }
 
+        mod forms {
+            use super::*;
+            $(pub(super) const fn $field() -> Form<$type> { $form })+
+        }
+
         /// Every setting, in the order in which help and reports show them.
         pub const SETTINGS: [Setting; [$($key),+].len()] = [$(Setting {
             key: $key,
             group: Group::$group,
             value_name: $value_name,
             default: DefaultValue::$default($default_text),
-            shape: Shape::$shape,
+            shape: forms::$field().shape,
             change: Change::$change,
-            allowed: Words::$allowed($allowed_text),
-            help: Words::$help($($help_text),+),
-            show: |config| {
-                let show: fn(&$type) -> String = $show;
-                show(&config.$field)
-            },
+            allowed: forms::$field().allowed,
+            help: $help,
+            details: || [$($details.to_owned()),*].into_iter()$(.chain($made))?.collect(),
+            show: |config| (forms::$field().show)(&config.$field),
         },)+];
 
         /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has its default here, so
         /// that the rules between settings are still checked.
         pub(super) fn parse(layers: &mut Layers) -> Config {
             $(
-                let parse: fn(&str) -> Result<$type, Refusal> = $parse;
+                let parse = forms::$field().parse;
                 let $field = layers
                     .given($key, parse)
                     $(.or_else(|| Some($computed)))?
@@ -215,7 +194,7 @@ pub fn markdown_table() -> String {
         String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
     let mut list = String::new();
     for setting in &SETTINGS {
-        let Setting { key, allowed, help, change, .. } = setting;
+        let Setting { key, allowed, help, change, details, .. } = setting;
         let environment = setting.environment_name();
         let change = match change {
             Change::Live => "live",
@@ -225,10 +204,9 @@ pub fn markdown_table() -> String {
             DefaultValue::Text(text) => format!("`{text}`"),
             DefaultValue::Computed(how) => how.to_owned(),
         };
-        let help_brief = help.brief();
-        writeln!(table, "| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help_brief} |")
+        writeln!(table, "| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help} |")
             .expect(INFALLIBLE);
-        let details = help.details();
+        let details = details();
         if !details.is_empty() {
             writeln!(list, "- `--{key}`\n  - {}", details.join("\n  - ")).expect(INFALLIBLE);
         }

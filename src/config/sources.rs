@@ -24,14 +24,19 @@ pub(crate) fn meta_flags() -> [Arg; 2] {
             .long(CONFIG)
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
-            .help("A TOML file with any of the settings below: key = value, keys named like the flags.")
+            .help("TOML file with settings.")
             .long_help(
-                "A TOML file with any of the settings below: key = value, keys named like the flags. Text and \
-                 durations in quotes, counts and true or false without.\n[env: FOREBAY_CONFIG] [default: no file]",
+                "TOML file with settings. A line is key = value, where a key is the name of a flag below. Text and durations \
+                 stand in quotes; counts, true and false do not.\n[env: FOREBAY_CONFIG] [default: no file]",
             ),
-        Arg::new(CHECK_CONFIG).long(CHECK_CONFIG).action(ArgAction::SetTrue).help(
-            "Print every setting, its value and where it comes from, and the memory that follows, and exit; or every problem, and exit with 2.",
-        ),
+        Arg::new(CHECK_CONFIG)
+            .long(CHECK_CONFIG)
+            .action(ArgAction::SetTrue)
+            .help("Print the settings in effect, and exit.")
+            .long_help(
+                "Print the settings in effect, and exit. Each has its value and its origin; the memory that follows comes \
+                 last. Where anything is wrong, print all problems and exit with 2.",
+            ),
     ]
 }
 
@@ -51,14 +56,15 @@ pub(super) fn read_flags(scope: &Scope, matches: &ArgMatches, layers: &mut Layer
 }
 
 fn flag(setting: &Setting, default: &str) -> Arg {
-    let Setting { key, group, value_name, allowed, help, .. } = *setting;
+    let Setting { key, group, value_name, allowed, help, details, .. } = *setting;
     let environment = setting.environment_name();
+    let text = [vec![help.to_owned()], details()].concat().join(" ");
     let arg = Arg::new(key)
         .long(key)
         .value_name(value_name)
         .help_heading(group.heading())
-        .help(help.to_string())
-        .long_help(format!("{help}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
+        .help(help)
+        .long_help(format!("{text}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
     match setting.shape {
         // `--pin` alone means true; `--pin=false` undoes what a lower layer says.
         Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),

@@ -2,49 +2,18 @@
 //! values are in the table of settings.
 
 use super::problem::suggestion;
+use super::setting::{Allowed, Shape};
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
-use crate::emulation::overheads::{Overheads, OverheadsError};
+use crate::fate::labels;
 use crate::net::Io;
 use crate::sched::{Notices, Objective, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// A type whose values are a fixed list of names.
-pub(super) trait Choice: Copy + 'static {
-    /// Every value, in the order in which help lists them.
-    const CHOICES: &'static [Self];
-
-    /// The value as written.
-    fn text(self) -> &'static str;
-}
-
-/// Declares enums of this file: the variants, their names and the list of both cannot drift apart. As flags of another
-/// program they have the same names.
-macro_rules! choices {
-    ($($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)+ })+) => { $(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-        pub enum $type {
-            $($(#[$meaning])* #[cfg_attr(feature = "cli", value(name = $name))] $variant,)+
-        }
-
-        impl $type {
-            const ALL: &[$type] = &[$($type::$variant),+];
-
-            /// The name in flags, files and JSON.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $($type::$variant => $name,)+
-                }
-            }
-        }
-    )+ };
-}
-
-choices! {
+labels! {
     /// Whether the server may look at a request's class before it has served it.
-    #[non_exhaustive]
+    #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Classify {
         /// It may not: class, cost and type of a request only label metrics, afterwards.
         None = "none",
@@ -52,7 +21,6 @@ choices! {
         Header = "header",
     }
     /// What the client of a request hears that was shed.
-    #[non_exhaustive]
     ShedAnswers {
         /// A short reply: how the request ended, and when to send it again.
         Short = "short",
@@ -60,7 +28,6 @@ choices! {
         Silence = "silence",
     }
     /// What is run for each request.
-    #[non_exhaustive]
     HandlerName {
         /// Sends the payload back.
         Echo = "echo",
@@ -73,15 +40,7 @@ choices! {
         /// Searches the payload, and follows random places in memory.
         PacketChain = "packet-chain",
     }
-    /// What it means to spend CPU time.
-    Burn {
-        /// A CPU is busy for that long.
-        Cpu = "cpu",
-        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
-        Sleep = "sleep",
-    }
     /// The least severe log lines that are written.
-    #[non_exhaustive]
     LogLevel {
         /// None at all.
         Off = "off",
@@ -97,7 +56,6 @@ choices! {
         Trace = "trace",
     }
     /// How log lines are written.
-    #[non_exhaustive]
     LogFormat {
         /// For people.
         Text = "text",
@@ -106,14 +64,36 @@ choices! {
     }
 }
 
-/// Makes choices of types that have their list and names already, here or where they are followed.
+/// What it means to spend CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Burn {
+    /// A CPU is busy for that long.
+    Cpu,
+    /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
+    Sleep,
+}
+
+impl Burn {
+    const ALL: [Burn; 2] = [Burn::Cpu, Burn::Sleep];
+
+    /// The name in flags, files and JSON.
+    pub const fn name(self) -> &'static str {
+        if matches!(self, Burn::Cpu) { "cpu" } else { "sleep" }
+    }
+}
+
+/// A type whose values are a fixed list of names.
+pub(super) trait Choice: Copy + PartialEq + 'static {
+    /// Every value with its name, in the order in which help lists them.
+    fn choices() -> impl Iterator<Item = (Self, &'static str)>;
+}
+
 macro_rules! impl_choice {
     ($($type:ident)+) => { $(
         impl Choice for $type {
-            const CHOICES: &'static [$type] = $type::ALL;
-
-            fn text(self) -> &'static str {
-                self.name()
+            fn choices() -> impl Iterator<Item = ($type, &'static str)> {
+                $type::ALL.iter().map(|choice| (*choice, choice.name()))
             }
         }
     )+ };
@@ -121,33 +101,57 @@ macro_rules! impl_choice {
 
 impl_choice! { PolicyName Objective Classify ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
+/// How a setting is written.
+pub(super) struct Form<T> {
+    pub(super) shape: Shape,
+    pub(super) allowed: Allowed,
+    pub(super) parse: fn(&str) -> Result<T, Refusal>,
+    /// The text that `parse` reads as this value.
+    pub(super) show: fn(&T) -> String,
+}
+
+/// One of a fixed list of names.
+pub(super) const fn choice<T: Choice>() -> Form<T> {
+    Form { shape: Shape::Text, allowed: Allowed::Made(names::<T>), parse: chosen, show: name }
+}
+
+/// A whole number of `LOW` to `HIGH`.
+pub(super) const fn count<T: TryFrom<u64> + Display, const LOW: u64, const HIGH: u64>() -> Form<T> {
+    let allowed = Allowed::Made(|| format!("{LOW} to {HIGH}"));
+    Form { shape: Shape::Count, allowed, parse: |text| number(text, LOW..=HIGH), show: T::to_string }
+}
+
+/// Any text that `parse` takes.
+pub(super) const fn text<T>(
+    allowed: &'static str,
+    parse: fn(&str) -> Result<T, Refusal>,
+    show: fn(&T) -> String,
+) -> Form<T> {
+    Form { shape: Shape::Text, allowed: Allowed::Fixed(allowed), parse, show }
+}
+
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;
 
-/// One name of a fixed list.
-pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
-    T::CHOICES.iter().copied().find(|choice| choice.text() == text).ok_or_else(|| {
-        let names = T::CHOICES.iter().map(|choice| choice.text());
-        format!("no such name{}", suggestion(text, names))
-    })
+fn chosen<T: Choice>(text: &str) -> Result<T, Refusal> {
+    let found = T::choices().find(|(_, name)| *name == text).map(|(choice, _)| choice);
+    found.ok_or_else(|| format!("no such name{}", suggestion(text, T::choices().map(|(_, name)| name))))
+}
+
+fn name<T: Choice>(choice: &T) -> String {
+    T::choices().find(|(known, _)| known == choice).map_or_else(String::new, |(_, name)| name.to_owned())
+}
+
+fn names<T: Choice>() -> String {
+    T::choices().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
 }
 
 /// A policy; one under another name is told the name here.
 pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
-    choice(text).map_err(|refusal| match PolicyName::of_literature(text) {
+    chosen(text).map_err(|refusal| match PolicyName::of_literature(text) {
         Some(policy) => format!("no policy is called {text:?}; the name here is {policy}"),
         None => refusal,
     })
-}
-
-/// The name of a [`choice`], as text.
-pub(super) fn name<T: Choice>(choice: &T) -> String {
-    choice.text().to_owned()
-}
-
-/// The names that [`choice`] accepts.
-pub(super) fn names<T: Choice>() -> String {
-    T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
 }
 
 /// `true` or `false`.
@@ -156,25 +160,18 @@ pub(super) fn switch(text: &str) -> Result<bool, Refusal> {
 }
 
 /// A whole number within `bounds`.
-pub(super) fn count(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Refusal> {
+pub(super) fn number<T: TryFrom<u64>>(text: &str, bounds: RangeInclusive<u64>) -> Result<T, Refusal> {
     // Digits alone: no sign, and a number too long for a u64 is out of range rather than no number.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("not a whole number".to_owned());
     }
-    text.parse().ok().filter(|count| bounds.contains(count)).ok_or_else(|| "out of range".to_owned())
+    let within = text.parse().ok().filter(|number| bounds.contains(number));
+    within.and_then(|number| T::try_from(number).ok()).ok_or_else(|| "out of range".to_owned())
 }
 
 /// A number of workers.
-pub(super) fn workers(text: &str) -> Result<usize, Refusal> {
-    count(text, 1..=WORKERS_MAX as u64).map(|workers| workers as usize)
-}
-
-pub(super) fn amplification(text: &str) -> Result<u32, Refusal> {
-    count(text, 1..=1_000).map(|factor| factor as u32)
-}
-
-pub(super) fn datagram_max(text: &str) -> Result<usize, Refusal> {
-    count(text, 512..=65_507).map(|bytes| bytes as usize)
+fn workers(text: &str) -> Result<usize, Refusal> {
+    number(text, 1..=WORKERS_MAX as u64)
 }
 
 /// A number of reserved workers; `None` for `auto`.
@@ -182,9 +179,14 @@ pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
     if text == "auto" { Ok(None) } else { workers(text).map(Some) }
 }
 
-/// The text that [`reserved`] parses as `reserved`.
-pub(super) fn reserved_text(reserved: Option<usize>) -> String {
-    reserved.map_or_else(|| "auto".to_owned(), |workers| workers.to_string())
+/// The text of `value`, or the name for none.
+pub(super) fn option_text(value: Option<impl Display>, none: &str) -> String {
+    value.map_or_else(|| none.to_owned(), |value| value.to_string())
+}
+
+/// The texts of `values`, separated by commas.
+pub(crate) fn list_text(values: &[impl Display]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A duration with its unit, within `bounds`.
@@ -194,11 +196,6 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
         Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
         Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
     }
-}
-
-/// A set of overheads.
-pub(super) fn overheads(text: &str) -> Result<Overheads, Refusal> {
-    text.parse().map_err(|error: OverheadsError| error.to_string())
 }
 
 /// Pools in the form `front=3,heavy=11`.
@@ -217,11 +214,6 @@ pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
         return Err(format!("{workers} workers in all, more than {WORKERS_MAX}"));
     }
     Ok(pools)
-}
-
-/// The text that [`pools`] parses as `pools`.
-pub(super) fn pools_text(pools: &[Pool]) -> String {
-    pools.iter().map(|Pool { name, workers }| format!("{name}={workers}")).collect::<Vec<_>>().join(",")
 }
 
 fn pool(part: &str) -> Result<Pool, Refusal> {
@@ -299,8 +291,8 @@ mod tests {
     // Does a misspelt name get a suggestion?
     #[test]
     fn choices_suggest() {
-        assert_eq!(choice::<PolicyName>("pools").map(PolicyName::name), Ok("pools"));
-        assert_eq!(choice::<PolicyName>("polls"), Err("no such name, did you mean pools?".to_owned()));
-        assert_eq!(choice::<PolicyName>("srpt"), Err("no such name".to_owned()));
+        assert_eq!(chosen::<PolicyName>("pools").map(PolicyName::name), Ok("pools"));
+        assert_eq!(chosen::<PolicyName>("polls"), Err("no such name, did you mean pools?".to_owned()));
+        assert_eq!(chosen::<PolicyName>("srpt"), Err("no such name".to_owned()));
     }
 }
