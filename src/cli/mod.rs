@@ -135,14 +135,14 @@ fn command() -> Command {
         // The summary comes last: clap would put the documentation of the flags in its place.
         .subcommand(
             SimulateArguments::augment_args(Command::new("simulate"))
-                .about("Simulate policies in virtual time: the latencies that each would give a workload.")
+                .about("Simulate policies in virtual time: how long requests of a workload take under each.")
                 .after_help(
                     "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
                 ),
         )
         .subcommand(
             PlanArguments::augment_args(Command::new("plan"))
-                .about("Find the fewest workers, the policy and its sizes that hold a latency goal, in virtual time.")
+                .about("Find the policy and the fewest workers that hold a latency goal, in virtual time.")
                 .after_help(
                     "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
                 ),
@@ -169,19 +169,19 @@ fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command 
 }
 
 const LAYERS: &str = "\
-Each setting is taken from the first of: flag, environment, file (--config), default. All problems are reported at \
-once. An unknown key in the file and an unknown FOREBAY_ variable are problems too.";
+The first of these that has a setting decides: flag, environment, file (--config), default. All problems are reported at \
+once. An unknown key in the file is a problem, and so is an unknown FOREBAY_ variable.";
 
 const UNITS: &str = "\
 Durations have a unit: ns, us, ms, s, min, h, as in 50us, 1.5ms, 1s.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  fine: stopped, and everything received was finished
-  1  failed while running, or its result could not be written (also to a reader that has gone, as `head` does)
-  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, too little memory, or no system call permitted
-     that receives or sends
-  3  stopped with work lost: requests were unfinished when the drain timeout passed or a further signal came";
+  0  stopped, and all received requests were finished
+  1  failed while running, or could not write its result (the reader may be gone, like `head`)
+  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, too little memory, or no
+     permitted system call to receive or send
+  3  stopped with requests unfinished: the drain timeout passed, or a second signal came";
 
 fn code(exit_code: i32) -> ExitCode {
     u8::try_from(exit_code).map_or(ExitCode::from(FAILED), ExitCode::from)

@@ -1,8 +1,8 @@
 //! What a queue between workers costs when several use it at once: a line through the time of an operation, by number of
 //! users.
 
-use super::Effort;
 use super::samples::Samples;
+use super::{Effort, Row};
 use crate::config::cpus;
 use crate::runtime::exchange::{Exchange, User};
 use crate::time::{Nanos, clock};
@@ -21,31 +21,21 @@ const TRIES: usize = 3;
 /// The most users: beyond them a run takes longer and tells little more of the slope.
 const USERS_MAX: usize = 16;
 
-/// An operation on a queue between workers.
-pub(super) struct Contention {
-    /// The time of one operation of a single user.
-    pub(super) serial: Samples,
-    /// How much longer it takes for each other user.
-    pub(super) contend: Samples,
-}
-
-impl Contention {
-    /// Measures, with at most one thread for each CPU; `None` where no two threads are at work at once, as with one CPU.
-    pub(super) fn measure(effort: Effort) -> Option<Contention> {
-        let users = cpus().min(USERS_MAX);
-        if users < 2 {
-            return None;
-        }
-        let fit = |_| {
-            let point = |users| Some((users as f64 - 1.0, (0..TRIES).find_map(|_| operation(users))?));
-            (1..=users).map(point).collect::<Option<Vec<_>>>().map(|points| least_squares(&points))
-        };
-        let fits: Vec<(f64, f64)> = (0..effort.samples(200)).filter_map(fit).collect();
-        (!fits.is_empty()).then(|| Contention {
-            serial: Samples::of(fits.iter().map(|(serial, _)| serial.max(0.0))),
-            contend: Samples::of(fits.iter().map(|(_, contend)| contend.max(0.0))),
-        })
-    }
+/// What an operation takes a single user, and how much longer for each other user, with at most one thread for each CPU. Not
+/// known where no two threads are at work at once, as with one CPU.
+pub(super) fn measure(effort: Effort) -> [Row; 2] {
+    let users = cpus().min(USERS_MAX);
+    let fit = |_| {
+        let point = |users| Some((users as f64 - 1.0, (0..TRIES).find_map(|_| operation(users))?));
+        (1..=users).map(point).collect::<Option<Vec<_>>>().map(|points| least_squares(&points))
+    };
+    let count = if users < 2 { 0 } else { effort.samples(200) };
+    let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(fit).unzip();
+    let samples = |of: Vec<f64>| (!of.is_empty()).then(|| Samples::of(of.into_iter().map(|time| time.max(0.0))));
+    [
+        Row::step("serial", samples(serial), "a push or a pop, by one thread alone"),
+        Row::step("contend", samples(contend), "how much longer it takes for each other thread at it"),
+    ]
 }
 
 /// Nanoseconds from the end of one operation, a push or a pop, to the end of the next, on a queue with this many users;

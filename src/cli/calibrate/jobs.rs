@@ -1,7 +1,7 @@
 //! What a running job pays: readings of the clock, checkpoints, yields, looks and notices.
 
-use super::Effort;
 use super::samples::Samples;
+use super::{Effort, Row};
 use crate::handler::builtin::Burner;
 use crate::handler::checkpoint;
 use crate::runtime::arrivals::Arrivals;
@@ -26,43 +26,28 @@ const SPIN: Nanos = Nanos::from_micros(10);
 const RARE: Nanos = Nanos::from_micros(500);
 
 /// What steps of a running job take, each on a thread that nothing disturbs.
-pub(super) struct Jobs {
-    /// Reading the clock.
-    pub(super) clock: Samples,
-    /// The same computation again and again, each time measured as the service time of a request is.
-    pub(super) spin: Samples,
-    /// A checkpoint that finds nothing.
-    pub(super) checkpoint: Samples,
-    /// A pause, a queue and a resumption.
-    pub(super) yield_: Samples,
-    /// A look that sees nothing.
-    pub(super) look: Samples,
-    /// Taking the kernel's notice of an arrival and asking for the next one; `None` where the kernel gives none.
-    pub(super) notice: Option<Samples>,
-}
-
-impl Jobs {
-    /// Measures.
-    ///
-    /// # Errors
-    /// When the system has no sockets or readiness queues for it.
-    pub(super) fn measure(effort: Effort) -> io::Result<Jobs> {
-        let count = effort.samples(300);
-        let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
-        Ok(Jobs {
-            clock: Samples::take(count, RUNS, || time_of(clock::now)),
-            spin: spins(effort.samples(2_000)),
-            checkpoint: Samples::take(count, RUNS, checkpoints),
-            yield_: Samples::take(count, 1, yields::mean_time),
-            look: Samples::take(count, RUNS, || time_of(|| arrivals.look())),
-            notice: if crate::runtime::notice::probe().is_ok() {
-                Some(notices(&arrivals, &ingress, count)?)
-            } else {
-                None
-            },
-        })
-    }
+///
+/// # Errors
+/// When the system has no sockets or readiness queues for it.
+pub(super) fn measure(effort: Effort) -> io::Result<[Row; 6]> {
+    let count = effort.samples(300);
+    let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
+    let has_notices = crate::runtime::notice::probe().is_ok();
+    let notice = has_notices.then(|| notices(&arrivals, &ingress, count)).transpose()?;
+    let looks = Samples::take(count, RUNS, || time_of(|| arrivals.look()));
+    Ok([
+        Row::step("yield", Samples::take(count, 1, yields::mean_time), "pause, queue, resume"),
+        Row::step("look", looks, "at the sockets of busy workers, from within a job"),
+        Row::step("notice", notice, "taking the kernel's notice, and asking for the next"),
+        Row::step("checkpoint", Samples::take(count, RUNS, checkpoints), "one that finds nothing"),
+        Row::beside("clock", Samples::take(count, RUNS, || time_of(clock::now)), "one reading"),
+        Row::beside(
+            "spin",
+            spins(effort.samples(2_000)),
+            "10us of the same work: how exact a measured service time is",
+        ),
+    ])
 }
 
 /// Time of [`RUNS`] runs of `step`.

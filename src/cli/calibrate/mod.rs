@@ -12,23 +12,20 @@ use crate::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
 use crate::emulation::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
 use clap::Args;
-use contention::Contention;
-use jobs::Jobs;
-use network::Network;
 use samples::Samples;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
-use threads::Threads;
 
 /// Flags of `forebay calibrate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// Write the overheads into this file, for --overheads file:FILE; the default is what --overheads measured reads. - is
-    /// standard output
+    /// File to write; - is standard output
+    ///
+    /// --overheads file:FILE reads it. --overheads measured reads the default.
     #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
     out: PathBuf,
-    /// A tenth of the samples: good to a factor of two
+    /// Take a tenth of the samples: good to a factor of two
     #[arg(long)]
     quick: bool,
 }
@@ -51,8 +48,19 @@ impl Effort {
 struct Row {
     name: &'static str,
     is_step: bool,
+    /// `None` where this host cannot tell.
     samples: Option<Samples>,
     what: &'static str,
+}
+
+impl Row {
+    fn step(name: &'static str, samples: impl Into<Option<Samples>>, what: &'static str) -> Row {
+        Row { name, is_step: true, samples: samples.into(), what }
+    }
+
+    fn beside(name: &'static str, samples: Samples, what: &'static str) -> Row {
+        Row { is_step: false, ..Row::step(name, samples, what) }
+    }
 }
 
 /// Measures, writes the file and returns the table for standard output.
@@ -74,30 +82,11 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failur
 }
 
 fn measured(effort: Effort) -> io::Result<Vec<Row>> {
-    let jobs = Jobs::measure(effort)?;
-    let network = Network::measure(effort)?;
-    let threads = Threads::measure(effort)?;
-    let (serial, contend) = Contention::measure(effort).map(|Contention { serial, contend }| (serial, contend)).unzip();
-    let step = |name, samples: Option<Samples>, what| Row { name, is_step: true, samples, what };
-    let beside = |name, samples, what| Row { name, is_step: false, samples: Some(samples), what };
-    Ok(vec![
-        step("steal", threads.steal, "a job out of another thread's deque"),
-        step("hop", threads.hop, "a job through a queue to another thread"),
-        step("yield", Some(jobs.yield_), "pause, queue, resume"),
-        step("wake", Some(threads.wake), "from the call to the sleeper's first step"),
-        step("receive", Some(network.receive), "one of a full batch, CPU time"),
-        step("send", Some(network.send), "one of a full batch to as many peers, CPU time"),
-        step("poll", Some(network.poll), "a receive that finds nothing, CPU time"),
-        step("look", Some(jobs.look), "at the sockets of busy workers, from within a job"),
-        step("notice", jobs.notice, "taking the kernel's notice, and asking for the next"),
-        step("checkpoint", Some(jobs.checkpoint), "one that finds nothing"),
-        step("serial", serial, "a push or a pop, by one thread alone"),
-        step("contend", contend, "how much longer it takes for each other thread at it"),
-        beside("receive alone", network.receive_one, "one by one, CPU time"),
-        beside("send alone", network.send_one, "one by one, CPU time"),
-        beside("clock", jobs.clock, "one reading"),
-        beside("spin", jobs.spin, "10us of the same work: how exact a measured service time is"),
-    ])
+    let (jobs, network) = (jobs::measure(effort)?, network::measure(effort)?);
+    let (threads, contention) = (threads::measure(effort)?, contention::measure(effort));
+    let mut rows: Vec<Row> = threads.into_iter().chain(network).chain(jobs).chain(contention).collect();
+    rows.sort_by_key(|row| !row.is_step);
+    Ok(rows)
 }
 
 /// The table for people: medians and quartiles.

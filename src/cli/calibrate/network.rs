@@ -1,7 +1,7 @@
 //! What a datagram costs: receives and sends over loopback, by the calls and sockets of a server.
 
-use super::Effort;
 use super::samples::Samples;
+use super::{Effort, Row};
 use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Group, Io, KernelLink, Link, Message};
 use crate::time::clock;
@@ -11,21 +11,6 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 /// Bytes of each datagram: a header of the bench protocol is as long.
 const BYTES: usize = 48;
 
-/// What datagrams cost, each in CPU time of the calling thread: with the kernel's part of loopback, and without what
-/// other threads do meanwhile.
-pub(super) struct Network {
-    /// Receiving one of a full batch.
-    pub(super) receive: Samples,
-    /// Receiving one alone.
-    pub(super) receive_one: Samples,
-    /// A receive that finds nothing.
-    pub(super) poll: Samples,
-    /// Sending one of a full batch, each to a peer of its own.
-    pub(super) send: Samples,
-    /// Sending one alone.
-    pub(super) send_one: Samples,
-}
-
 /// A server's socket, and a batch of peers.
 struct Loopback {
     group: Group,
@@ -34,21 +19,21 @@ struct Loopback {
     peers: Vec<(UdpSocket, SocketAddr)>,
 }
 
-impl Network {
-    /// Measures.
-    ///
-    /// # Errors
-    /// When the system has no sockets for it.
-    pub(super) fn measure(effort: Effort) -> io::Result<Network> {
-        let mut loopback = Loopback::open()?;
-        let count = effort.samples(400);
-        let receive = loopback.receive(count, BATCH)?;
-        let receive_one = loopback.receive(count, 1)?;
-        let send = loopback.send(count, BATCH)?;
-        let send_one = loopback.send(count, 1)?;
-        let poll = loopback.poll(count)?;
-        Ok(Network { receive, receive_one, poll, send, send_one })
-    }
+/// What datagrams cost, each in CPU time of the calling thread: with the kernel's part of loopback, and without what
+/// other threads do meanwhile.
+///
+/// # Errors
+/// When the system has no sockets for it.
+pub(super) fn measure(effort: Effort) -> io::Result<[Row; 5]> {
+    let mut loopback = Loopback::open()?;
+    let count = effort.samples(400);
+    Ok([
+        Row::step("receive", loopback.receive(count, BATCH)?, "one of a full batch, CPU time"),
+        Row::step("send", loopback.send(count, BATCH)?, "one of a full batch to as many peers, CPU time"),
+        Row::step("poll", loopback.poll(count)?, "a receive that finds nothing, CPU time"),
+        Row::beside("receive alone", loopback.receive(count, 1)?, "one by one, CPU time"),
+        Row::beside("send alone", loopback.send(count, 1)?, "one by one, CPU time"),
+    ])
 }
 
 impl Loopback {

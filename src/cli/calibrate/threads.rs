@@ -1,7 +1,7 @@
 //! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
 
-use super::Effort;
 use super::samples::Samples;
+use super::{Effort, Row};
 use crate::config::cpus;
 use crate::queue::Sharded;
 use crate::time::{Nanos, clock};
@@ -17,31 +17,18 @@ const HAND_OVERS: u64 = 200;
 /// Longer than a thread needs to fall asleep.
 const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 
-/// What passes between threads takes.
-pub(super) struct Threads {
-    /// From the end of a steal to the next; `None` where there is one CPU.
-    pub(super) steal: Option<Samples>,
-    /// A job's way through the queue of another pool; `None` where there is one CPU.
-    pub(super) hop: Option<Samples>,
-    /// From before the call that wakes a thread to that thread's first step.
-    pub(super) wake: Samples,
-}
-
-impl Threads {
-    /// Measures.
-    ///
-    /// # Errors
-    /// When the kernel has no more descriptors for readiness queues.
-    pub(super) fn measure(effort: Effort) -> io::Result<Threads> {
-        let several = cpus() > 1;
-        let hand_overs = |measure: fn() -> Nanos| Samples::take(effort.samples(200), HAND_OVERS, measure);
-        let wakes = wakes(effort.samples(500))?;
-        Ok(Threads {
-            steal: several.then(|| hand_overs(steals)),
-            hop: several.then(|| hand_overs(hops)),
-            wake: Samples::of(wakes),
-        })
-    }
+/// What passes between threads takes; not known for hand-overs where there is one CPU.
+///
+/// # Errors
+/// When the kernel has no more descriptors for readiness queues.
+pub(super) fn measure(effort: Effort) -> io::Result<[Row; 3]> {
+    let hand_overs =
+        |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(effort.samples(200), HAND_OVERS, measure));
+    Ok([
+        Row::step("steal", hand_overs(steals), "a job out of another thread's deque"),
+        Row::step("hop", hand_overs(hops), "a job through a queue to another thread"),
+        Row::step("wake", Samples::of(wakes(effort.samples(500))?), "from the call to the sleeper's first step"),
+    ])
 }
 
 /// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, by a queue each way.

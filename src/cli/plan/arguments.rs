@@ -14,35 +14,46 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("demand").required(true).args(["from", "workload", "replay"]))]
 pub(crate) struct PlanArguments {
-    /// Goal: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99-latency<=2ms [default:
-    /// p99.9-slowdown<=10, or twice that of an idle server]
+    /// Goal to hold, like p99-latency<=2ms [default: p99.9-slowdown<=10, or twice that of an idle server]
+    ///
+    /// PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME.
     #[arg(long, value_name = "GOAL")]
     pub(super) slo: Option<Goal>,
-    /// Load beyond the rate at which the goal must hold, as a share of the rate
+    /// Extra load at which the goal must hold
+    ///
+    /// A share of the rate, 0.05 to 3.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_headroom)]
     pub(super) headroom: f64,
-    /// Plan for the last minute of this running server, like http://127.0.0.1:9001/latency
+    /// Plan for the last minute of this running server
+    ///
+    /// Its admin address, like http://127.0.0.1:9001/latency.
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// Instead of --from, what requests cost: a preset, a form, or a recorded trace as file:PATH, see --help
+    /// Instead of --from: what requests cost (--help lists the forms)
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
-    /// Instead of --from, the requests that `loadgen --dump` wrote
+    /// Instead of --from: requests that `loadgen --dump` wrote
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
-    /// Requests per second, of all servers [default: those of --from or --replay]
+    /// Requests per second, to all servers [default: those of --from or --replay]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
-    /// Instead of --rate, with --workers: the share of their capacity to offer, overheads included
+    /// Instead of --rate: load as a share of capacity
+    ///
+    /// The capacity of --workers workers, at each of --servers servers. Overheads count.
     #[arg(long, value_name = "SHARE", value_parser = parse_load, requires = "workers")]
     pub(super) load: Option<f64>,
-    /// Plan for this number of workers, instead of the smallest that holds the goal
+    /// Number of workers [default: the smallest that holds the goal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Plan for this many servers behind a balancer: how many workers each needs
+    /// Number of servers behind a balancer
+    ///
+    /// The plan says how many workers each needs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
-    /// How the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices or jsq
+    /// How the balancer chooses a server
+    ///
+    /// random, flow-hash, flow-hash:zipf=S, two-choices or jsq; simulate --help explains them.
     #[arg(long, value_name = "NAME", default_value = "random", requires = "servers")]
     pub(super) balance: Balance,
     /// Servers assumed down at full fleet load
@@ -51,16 +62,24 @@ pub(crate) struct PlanArguments {
     /// The most workers to consider
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers_max: u16,
-    /// Policies to consider; reserve needs requests whose header names their class (--classify header)
+    /// Policies to consider
+    ///
+    /// reserve needs requests whose header names their class (--classify header).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
-    /// What each step of the server costs: none, lab, stock, measured, file:PATH or steps, as for simulate
+    /// What each step of the server costs
+    ///
+    /// none, lab, stock, measured, file:PATH or single steps; simulate --help explains them.
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,
-    /// The most requests of one simulation; what is undecided then counts as not held
+    /// The most requests of one simulation
+    ///
+    /// A goal that is undecided then counts as not held.
     #[arg(long, value_name = "N", default_value_t = 30_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
     pub(super) requests: u64,
-    /// Seed of the simulated requests: the same seed repeats them
+    /// Seed of the simulated requests
+    ///
+    /// The same seed repeats them.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Also write the plan as JSON; - is standard output
@@ -72,10 +91,7 @@ pub(crate) struct PlanArguments {
 }
 
 fn workload_help() -> String {
-    format!(
-        "Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace\n\n{}",
-        workloads()
-    )
+    format!("Instead of --from: what requests cost, as the name of a preset or a form\n\n{}", workloads())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

@@ -46,7 +46,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
         None => {
             let on_most = question.scenario_on(*question.workers.end());
             let scenario = Scenario { requests: SUSTAINED.min(on_most.requests), ..on_most };
-            let load = |spec: &PolicySpec| max_load(&scenario, *spec, &question.goal, None, &progress);
+            let load = |spec: &PolicySpec| max_load(&scenario, *spec, &question.goal, None, 0, &progress);
             Findings::Impossible(parallel::map(&arguments.policy, load))
         }
     };

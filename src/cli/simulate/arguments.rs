@@ -14,72 +14,96 @@ use std::path::PathBuf;
 /// Flags of `forebay simulate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// What requests cost: a preset or a form, see --help
+    /// What requests cost: a preset or a form (--help lists them)
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
-    /// Instead of --workload: the requests that `loadgen --dump` wrote, see --help
+    /// Instead of --workload: requests that `loadgen --dump` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
     pub(super) replay: Option<PathBuf>,
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Servers behind a balancer; a load is a share of the capacity of all, see --help
+    /// Number of servers behind a balancer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), long_help = SERVERS_HELP)]
     pub(super) servers: Option<u16>,
-    /// How the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices, jsq
+    /// How the balancer chooses a server
+    ///
+    /// random, flow-hash, flow-hash:zipf=S, two-choices or jsq; --servers explains them.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "random", requires = "servers")]
     pub(super) balance: Vec<Balance>,
-    /// Servers assumed down at full fleet load: 0,1 shows the fleet whole and without one
+    /// Servers assumed down at full fleet load
+    ///
+    /// 0,1 shows the fleet whole and without one.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", requires = "servers")]
     pub(super) lost: Vec<u16>,
-    /// Policies: those of `forebay serve`, and the bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq
+    /// Policies to compare
+    ///
+    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
-    /// Shares of the workers' capacity to offer, overheads included: 0.5,0.7 or 0.1..0.9:0.1 (from, to, step)
+    /// Loads to offer, as shares of the workers' capacity
+    ///
+    /// A list like 0.5,0.7, or a range like 0.1..0.9:0.1 (from, to, step), 0.001 to 10. Overheads count.
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
-    /// Instead of --load: find the highest load that reaches this goal, like p99.9-slowdown<=10, see --help
+    /// Instead of --load: find the highest load that holds this goal
     #[arg(long, value_name = "GOAL", conflicts_with = "load", long_help = MAX_LOAD_HELP)]
     pub(super) max_load: Option<Goal>,
-    /// Seed of arrivals, costs and flows: the same seed repeats them, for every policy
+    /// Seed of arrivals, costs and flows
+    ///
+    /// The same seed repeats them, for every policy.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Requests to measure, after a tenth as many of warm-up; with --max-load the most for a load [default: 1000000;
-    /// with --max-load 30000000]
+    /// Number of requests to measure [default: 1000000; with --max-load 30000000]
+    ///
+    /// A tenth as many come before them as warm-up. With --max-load: the most requests for one load.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
-    /// Sizes for pools and reserve: front=3,heavy=11, or with --max-load best, to search for the best ones [default:
-    /// what light requests need of the workers, and the rest]
+    /// Sizes for pools and reserve, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
+    ///
+    /// best, with --max-load: search for the best sizes.
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
     pub(super) pools: Option<Pools>,
-    /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
+    /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
-    /// Time in one job after which steal receives from the worker's socket [default: as forebay serve]
+    /// Time in one job until others receive from that worker's socket [default: as forebay serve]
+    ///
+    /// Under policy steal.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) thief_threshold: Option<Nanos>,
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
     pub(super) checkpoint: Nanos,
-    /// Time after which a request expires
+    /// Time after which a request expires [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) deadline: Option<Nanos>,
-    /// Time that requests may wait before they are shed, as for forebay serve; not with --replay
+    /// Sheds requests that waited longer than this
+    ///
+    /// As for forebay serve. Not with --replay.
     #[arg(long, value_name = "DURATION|auto|off", default_value = "off")]
     pub(super) max_wait: MaxWait,
-    /// Let policies know a request's class beforehand, as --classify header does; reserve always knows it
+    /// Policies know a request's class before it runs
+    ///
+    /// As with --classify header. reserve always knows it.
     #[arg(long)]
     pub(super) classified: bool,
-    /// What `auto` and `levels` optimise
+    /// What auto and levels optimise
+    ///
+    /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(super) optimise: Objective,
-    /// How requests follow one another: poisson, or bursts:MEAN (1.5 times the rate for MEAN, then 0.5 times)
+    /// How requests follow one another: poisson, or bursts:MEAN
+    ///
+    /// bursts: 1.5 times the rate for a time of that mean, then 0.5 times the rate for as long.
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     pub(super) arrivals: Shape,
-    /// Source ports of requests, each at one worker's socket [default: 32 per worker, at least 256, at most 32768]
+    /// Number of source ports [default: 32 per worker, 256 to 32768]
+    ///
+    /// All requests from one port arrive at one worker's socket.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
-    /// What each step of the server costs: none, lab, stock, measured, file:PATH or steps, see --help [default: stock]
+    /// What each step of the server costs [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
@@ -117,7 +141,7 @@ const DRAWN: [&str; 10] =
     ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
 
 const REPLAY_HELP: &str = "\
-Instead of --workload: the requests that `loadgen --dump` wrote
+Instead of --workload: requests that `loadgen --dump` wrote
 
 Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
 been sent. Times are divided by the run's time scale. Workers, load, seed, warm-up and deadline are those of the run. With \
@@ -128,17 +152,17 @@ been sent. Times are divided by the run's time scale. Workers, load, seed, warm-
   1.204us 18.7us short 500ns 211 7";
 
 const SERVERS_HELP: &str = "\
-Servers behind a balancer; a load is a share of the capacity of all
+Number of servers behind a balancer
 
-Each has --workers workers and follows the policy by itself. random: any server. flow-hash: each of --flows has a server; \
+A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself. random: any server. flow-hash: each of --flows has a server; \
 with :zipf=S the rates of flows fall with their rank to the power of S. two-choices: the server with fewer requests of two \
 at random. jsq: the server with the fewest. The last two know the present number of requests and take no time. --lost 1: \
 the last server is gone, its flows go to the others, and as much comes as before.";
 
 const MAX_LOAD_HELP: &str = "\
-Instead of --load: find the highest load that reaches this goal, like p99.9-slowdown<=10
+Instead of --load: find the highest load that holds this goal
 
-A load is simulated until the 95 % interval of the percentile lies on one side of the limit; after --requests it counts as \
+A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated until the 95 % interval of the percentile lies on one side of the limit; after --requests it counts as \
 not sustained. A goal holds after 20 times the time in which a backlog relaxes (by theory) and the time of 1,000 services of \
 the longest class at the earliest. It fails where the sizes of groups cannot keep up, where the latency of a class grows as \
 long as the run lasts, and where a class with 0.005 % of the requests or more starves: its p99 is above the limit, and \

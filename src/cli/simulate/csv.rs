@@ -1,7 +1,7 @@
 //! The results as comma-separated values: a line for each class of each run. Infinity is `inf`. Fleets have four columns
 //! more.
 
-use super::result::Results;
+use super::sweep::Results;
 use crate::lab::study::scenario::Scenario;
 use crate::metrics::{Block, Percentile};
 

@@ -1,6 +1,6 @@
 //! The results as JSON, schema `forebay-simulate/1`.
 
-use super::result::Results;
+use super::sweep::Results;
 use crate::lab::sim::FATES;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::Judged;

@@ -2,17 +2,15 @@
 
 mod arguments;
 mod csv;
-mod fleets;
-mod html;
 pub(super) mod json;
 pub(super) mod progress;
-mod result;
 mod sweep;
 mod table;
 
 pub(super) use arguments::{SimulateArguments, workloads};
-pub(super) use fleets::fleet;
+pub(super) use sweep::fleet;
 
+use super::page;
 use super::results::{Failure, one_on_stdout, open, printed, write};
 use crate::lab::study::replayed::Replayed;
 
@@ -43,6 +41,7 @@ pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure>
     let results = sweep.carry_out();
     write(&json, || json::render(&sweep.scenario, &results))?;
     write(&csv, || csv::render(&sweep.scenario, &results))?;
-    write(&html, || html::render(&sweep.scenario, &results))?;
+    let page = || page::render("forebay simulate", include_str!("page.js"), &json::value(&sweep.scenario, &results));
+    write(&html, page)?;
     Ok(printed(table::render(&sweep.scenario, &results), &outputs))
 }

@@ -1,15 +1,14 @@
 //! From flags to simulations.
 
 use super::arguments::{Pools, SimulateArguments};
-use super::fleets::fleet;
 use super::progress::Bar;
-use super::result::Results;
-use crate::lab::sim::{Fleet, Replay};
-use crate::lab::study::capacity::{SIMULATIONS, max_load, max_load_of_best};
+use crate::lab::sim::{Balance, Fleet, Replay};
+use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load, max_load_of_best};
+use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::replayed::Replayed;
-use crate::lab::study::scenario::Scenario;
+use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::sched::Sizes;
 
 /// All simulations of one report.
@@ -20,6 +19,27 @@ pub(super) struct Sweep<'a> {
     /// One scenario for each fleet; without a fleet the one.
     scenarios: Vec<Scenario<'a>>,
     arguments: &'a SimulateArguments,
+}
+
+/// The results of a command.
+#[derive(Clone, Debug)]
+pub(super) enum Results {
+    /// Results for every policy at every load.
+    Outcomes(Vec<Simulation>),
+    /// The highest load of every policy.
+    Sustained(Goal, Vec<Sustained>),
+}
+
+impl Results {
+    /// All simulations with figures.
+    pub(super) fn simulations(&self) -> Vec<&Simulation> {
+        match self {
+            Results::Outcomes(simulations) => simulations.iter().collect(),
+            Results::Sustained(_, searches) => {
+                searches.iter().filter_map(|search| Some(&search.at.as_ref()?.simulation)).collect()
+            }
+        }
+    }
 }
 
 /// The lowest load that a search for the highest one looks at.
@@ -123,7 +143,7 @@ impl<'a> Sweep<'a> {
             let progress = Bar::new(runs.len() as u64 * SIMULATIONS * each, arguments.quiet);
             let searches = parallel::map(&runs, |(spec, scenario)| match best {
                 true => max_load_of_best(scenario, *spec, &goal, &progress),
-                false => max_load(scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
+                false => max_load(scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), 0, &progress),
             });
             progress.finish();
             return Results::Sustained(goal, searches);
@@ -166,4 +186,25 @@ fn fleets(arguments: &SimulateArguments, workers: usize) -> Result<Vec<Option<Fl
     }
     let each = arguments.balance.iter().flat_map(|balance| arguments.lost.iter().map(move |lost| (*balance, *lost)));
     each.map(|(balance, lost)| fleet(servers, workers, lost, balance).map(Some)).collect()
+}
+
+/// The most workers of a fleet: so many take some hundred MiB.
+const WORKERS_MAX: usize = 16_384;
+
+/// The fleet of `servers` servers with this many workers each, of which `lost` are lost.
+///
+/// # Errors
+/// A message that names the flags in question and what is allowed.
+pub(in crate::cli) fn fleet(servers: u16, workers: usize, lost: u16, balance: Balance) -> Result<Fleet, String> {
+    if lost >= servers {
+        return Err(format!("--lost {lost}: of --servers {servers} one must be left; allowed: 0 to {}", servers - 1));
+    }
+    let all = usize::from(servers) * workers;
+    if all > WORKERS_MAX {
+        return Err(format!(
+            "--servers {servers} of {workers} workers are {all} workers, and a fleet has {WORKERS_MAX} at most: lower \
+             --servers or the workers of each"
+        ));
+    }
+    Ok(Fleet { servers: servers.into(), lost: lost.into(), balance })
 }

@@ -1,6 +1,6 @@
 //! The results as text tables.
 
-use super::result::Results;
+use super::sweep::Results;
 use crate::lab::sim::{FATES, Fleet};
 use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;

@@ -27,20 +27,9 @@ const HUNDREDTHS: u32 = 100;
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
 /// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or for the scenario's
-/// requests.
+/// requests. A load that is not decided counts as not sustained. If the highest load is not above `floor` hundredths, there
+/// is none, after one simulation.
 pub(crate) fn max_load(
-    scenario: &Scenario<'_>,
-    spec: PolicySpec,
-    goal: &Goal,
-    sizes: Option<&[usize]>,
-    progress: &dyn Progress,
-) -> Sustained {
-    above(scenario, spec, goal, sizes, 0, progress)
-}
-
-/// The highest load of `spec` if it is above `floor` hundredths; otherwise none, after one simulation. A load that is not
-/// decided counts as not sustained.
-fn above(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
     goal: &Goal,
@@ -76,12 +65,12 @@ pub(crate) fn max_load_of_best(
 ) -> Sustained {
     let begin = scenario.default_sizes(spec, 1.0);
     let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
-        return max_load(scenario, spec, goal, None, progress);
+        return max_load(scenario, spec, goal, None, 0, progress);
     };
-    let mut best = max_load(scenario, spec, goal, Some(&begin), progress);
+    let mut best = max_load(scenario, spec, goal, Some(&begin), 0, progress);
     climb(scenario.workers, first_most(scenario, spec), begin[0], |sizes| {
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
-        let found = above(scenario, spec, goal, Some(sizes), floor, progress);
+        let found = max_load(scenario, spec, goal, Some(sizes), floor, progress);
         let better = found.max_load > best.max_load;
         if better {
             best = found;

@@ -128,20 +128,10 @@ pub(crate) fn shown_latency(us: f64) -> String {
     }
 }
 
-/// The error for a text that is not a goal.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 or \
-     p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: p99.9-slowdown-short<=10)"
-)]
-pub(crate) struct GoalError(String);
-
-show_as_text!(GoalError);
-
 impl FromStr for Goal {
-    type Err = GoalError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Goal, GoalError> {
+    fn from_str(text: &str) -> Result<Goal, String> {
         let read = || {
             let (figure, limit) = text.split_once("<=")?;
             let mut parts = figure.trim().splitn(3, '-');
@@ -159,7 +149,13 @@ impl FromStr for Goal {
             };
             Some(Goal { percentile, class, limit })
         };
-        read().ok_or_else(|| GoalError(text.to_owned()))
+        read().ok_or_else(|| {
+            format!(
+                "`{text}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 \
+                 or p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
+                 p99.9-slowdown-short<=10)"
+            )
+        })
     }
 }
 

@@ -43,27 +43,20 @@ impl PolicySpec {
     }
 }
 
-/// The error for a text that names no policy.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no policy is called `{text}`{here}; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
-     rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
-    here = name_here(text), ours = PolicyName::list(|_| true)
-)]
-pub(crate) struct UnknownContender {
-    text: String,
-}
-
-show_as_text!(UnknownContender);
-
 impl FromStr for PolicySpec {
-    type Err = UnknownContender;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<PolicySpec, UnknownContender> {
+    fn from_str(text: &str) -> Result<PolicySpec, String> {
         let text = text.trim();
         let ours = text.parse().map(PolicySpec::Server);
-        ours.or_else(|_| text.parse().map(PolicySpec::Reference))
-            .map_err(|()| UnknownContender { text: text.to_owned() })
+        ours.or_else(|_| text.parse().map(PolicySpec::Reference)).map_err(|()| {
+            format!(
+                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH \
+                 (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
+                name_here(text),
+                PolicyName::list(|_| true)
+            )
+        })
     }
 }
 

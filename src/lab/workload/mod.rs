@@ -11,7 +11,7 @@
 //! let workload: Workload = "bimodal:0.99:20us:2ms".parse()?;
 //! assert_eq!(workload.smallest_cost(), Nanos::from_micros(20));
 //! assert_eq!(workload.mean(), Nanos::new(39_800));
-//! # Ok::<(), forebay::lab::workload::WorkloadError>(())
+//! # Ok::<(), String>(())
 //! ```
 
 mod arrivals;
@@ -23,10 +23,10 @@ mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
-pub use parse::{FORMS, PRESETS, WorkloadError};
-pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
+pub use parse::{FORMS, PRESETS};
+pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded};
 pub use shape::Shape;
-pub use trace::{TRACE_LINES_MAX, Trace, TraceError, TraceRequest};
+pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
 use crate::time::Nanos;
 use rand::{Rng, RngExt};

@@ -1,9 +1,9 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::recorded::{self, RecordingError};
+use super::recorded;
 use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
 use crate::fate::CLASSES;
-use crate::time::{DurationError, Nanos, parse_duration};
+use crate::time::{Nanos, parse_duration};
 use std::str::FromStr;
 
 /// Names of the presets: the workloads that the literature compares schedulers on.
@@ -40,81 +40,10 @@ const MIX: &str = "mix:P@FORM+P@FORM...";
 /// The shares of a mix sum to 1 but for this.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
-/// Why a text is not a workload.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkloadError {
-    /// Neither a preset nor a form.
-    #[error(
-        "`{0}` is not a workload: name one of {presets}, or write a form: {forms}",
-        presets = PRESETS.join(", "),
-        forms = FORMS.join(", ")
-    )]
-    Unknown(String),
-    /// A form with too few or too many parts.
-    #[error("`{text}` has too few or too many parts: write {form}")]
-    Parts {
-        /// The whole text.
-        text: String,
-        /// The form that the text begins like.
-        form: &'static str,
-    },
-    /// A part that should be a duration is not one.
-    #[error(transparent)]
-    Duration(#[from] DurationError),
-    /// A cost of nothing, or above [`COST_MAX`].
-    #[error("`{value}` in `{text}` is out of range: a cost is 1ns to 1h")]
-    Cost {
-        /// The whole text.
-        text: String,
-        /// The part that is out of range.
-        value: String,
-    },
-    /// A file of recorded costs that cannot be used.
-    #[error("file {path}: {problem}")]
-    File {
-        /// The path as written.
-        path: String,
-        /// The problem with the file.
-        problem: RecordingError,
-    },
-    /// Costs of which the first is not below the second.
-    #[error("`{0}` has no range: the first cost must be below the second")]
-    Range(String),
-    /// A mix of too many parts, or with shares that do not sum to 1.
-    #[error(
-        "the shares of the {parts} parts of `{text}` sum to {sum}: write 1 to {CLASSES} parts whose shares sum to 1"
-    )]
-    Mix {
-        /// The whole text.
-        text: String,
-        /// The number of parts.
-        parts: usize,
-        /// The sum of their shares, to six digits.
-        sum: String,
-    },
-    /// A part of a mix that is itself of several classes.
-    #[error(
-        "`{0}` is no part of a mix, which is a form of one class: fixed, exponential, lognormal, pareto or bounded-pareto"
-    )]
-    Part(String),
-    /// A number out of its range.
-    #[error("`{value}` in `{text}` is not {allowed}")]
-    Number {
-        /// The whole text.
-        text: String,
-        /// The part that is out of range.
-        value: String,
-        /// The allowed values, in words.
-        allowed: &'static str,
-    },
-}
-
-show_as_text!(WorkloadError);
-
 impl FromStr for Workload {
-    type Err = WorkloadError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Workload, WorkloadError> {
+    fn from_str(text: &str) -> Result<Workload, String> {
         let classes = match preset(text) {
             Some(classes) => classes,
             None => form(text)?,
@@ -142,23 +71,25 @@ fn preset(name: &str) -> Option<Vec<Class>> {
     Some(shares_and_costs_ns.iter().map(|&(share, ns)| Class { share, cost: Cost::Fixed(Nanos::new(ns)) }).collect())
 }
 
-fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
+fn form(text: &str) -> Result<Vec<Class>, String> {
     if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
-        return recorded::read(path).map_err(|problem| WorkloadError::File { path: path.to_owned(), problem });
+        return recorded::read(path).map_err(|problem| format!("file {path}: {problem}"));
     }
     if let Some(parts) = text.strip_prefix("mix:").filter(|parts| !parts.is_empty()) {
         return mix(text, parts);
     }
+    let unknown = || {
+        let (presets, forms) = (PRESETS.join(", "), FORMS.join(", "));
+        format!("`{text}` is not a workload: name one of {presets}, or write a form: {forms}")
+    };
     let parts: Vec<&str> = text.split(':').collect();
-    let form = FORMS.into_iter().find(|form| form.split(':').next() == Some(parts[0]));
-    let form = form.ok_or_else(|| WorkloadError::Unknown(text.to_owned()))?;
+    let form = FORMS.into_iter().find(|form| form.split(':').next() == Some(parts[0])).ok_or_else(unknown)?;
     if parts.len() != form.split(':').count() || parts.contains(&"") {
-        return Err(WorkloadError::Parts { text: text.to_owned(), form });
+        return Err(wrong_parts(text, form));
     }
-    let cost = |part: &str| match parse_duration(part)? {
-        Nanos::ZERO => Err(WorkloadError::Cost { text: text.to_owned(), value: part.to_owned() }),
-        cost if cost > COST_MAX => Err(WorkloadError::Cost { text: text.to_owned(), value: part.to_owned() }),
-        cost => Ok(cost),
+    let cost = |part: &str| match parse_duration(part).map_err(|error| error.to_string())? {
+        cost if cost > Nanos::ZERO && cost <= COST_MAX => Ok(cost),
+        _ => Err(format!("`{part}` in `{text}` is out of range: a cost is 1ns to 1h")),
     };
     let number = |part: &str, allowed: &'static str, fits: fn(f64) -> bool| number(text, part, allowed, fits);
     let cost = match parts[..] {
@@ -181,7 +112,7 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
             let alpha =
                 number(alpha, "an exponent, 0.01 to 1000", |alpha| (BOUNDED_ALPHA_MIN..=ALPHA_MAX).contains(&alpha))?;
             if low >= high {
-                return Err(WorkloadError::Range(text.to_owned()));
+                return Err(format!("`{text}` has no range: the first cost must be below the second"));
             }
             Cost::BoundedPareto { low, high, alpha }
         }
@@ -192,7 +123,7 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
                 Class { share: 1.0 - share, cost: Cost::Fixed(cost(long)?) },
             ]);
         }
-        _ => return Err(WorkloadError::Unknown(text.to_owned())),
+        _ => return Err(unknown()),
     };
     Ok(vec![Class { share: 1.0, cost }])
 }
@@ -203,29 +134,39 @@ fn is_share(share: f64) -> bool {
     0.0 < share && share < 1.0
 }
 
-fn number(text: &str, part: &str, allowed: &'static str, fits: fn(f64) -> bool) -> Result<f64, WorkloadError> {
-    let error = || WorkloadError::Number { text: text.to_owned(), value: part.to_owned(), allowed };
-    part.parse().ok().filter(|&number: &f64| number.is_finite() && fits(number)).ok_or_else(error)
+fn number(text: &str, part: &str, allowed: &'static str, fits: fn(f64) -> bool) -> Result<f64, String> {
+    let number = part.parse().ok().filter(|&number: &f64| number.is_finite() && fits(number));
+    number.ok_or_else(|| format!("`{part}` in `{text}` is not {allowed}"))
 }
 
-fn mix(text: &str, parts: &str) -> Result<Vec<Class>, WorkloadError> {
+fn wrong_parts(text: &str, form: &str) -> String {
+    format!("`{text}` has too few or too many parts: write {form}")
+}
+
+fn mix(text: &str, parts: &str) -> Result<Vec<Class>, String> {
     let class = |part: &str| {
-        let parts_error = || WorkloadError::Parts { text: text.to_owned(), form: MIX };
-        let (share, form_text) = part.split_once('@').ok_or_else(parts_error)?;
+        let (share, form_text) = part.split_once('@').ok_or_else(|| wrong_parts(text, MIX))?;
         let share = number(text, share, SHARE, is_share)?;
         // A file has one class or several; neither it nor a mix in a mix is worth the trouble.
-        if ["file:", "mix:"].iter().any(|several| form_text.starts_with(several)) {
-            return Err(WorkloadError::Part(form_text.to_owned()));
-        }
-        match <[Class; 1]>::try_from(form(form_text)?) {
+        let classes = match ["file:", "mix:"].iter().any(|several| form_text.starts_with(several)) {
+            true => Vec::new(),
+            false => form(form_text)?,
+        };
+        match <[Class; 1]>::try_from(classes) {
             Ok([Class { cost, .. }]) => Ok(Class { share, cost }),
-            Err(_) => Err(WorkloadError::Part(form_text.to_owned())),
+            Err(_) => Err(format!(
+                "`{form_text}` is no part of a mix, which is a form of one class: fixed, exponential, lognormal, pareto or \
+                 bounded-pareto"
+            )),
         }
     };
-    let classes = parts.split('+').map(class).collect::<Result<Vec<Class>, _>>()?;
+    let classes = parts.split('+').map(class).collect::<Result<Vec<Class>, String>>()?;
     let sum: f64 = classes.iter().map(|class| class.share).sum();
     if classes.len() > CLASSES || (sum - 1.0).abs() > SHARES_TOLERANCE {
-        return Err(WorkloadError::Mix { text: text.to_owned(), parts: classes.len(), sum: format!("{sum:.6}") });
+        return Err(format!(
+            "the shares of the {} parts of `{text}` sum to {sum:.6}: write 1 to {CLASSES} parts whose shares sum to 1",
+            classes.len()
+        ));
     }
     Ok(classes.into_iter().map(|class| Class { share: class.share / sum, ..class }).collect())
 }

@@ -20,41 +20,6 @@ pub struct Recorded {
     mean_seconds: f64,
 }
 
-/// Why a text or a file is not a recording of costs.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RecordingError {
-    /// The file cannot be read, for the system's reason.
-    #[error("it cannot be read: {0}")]
-    Unreadable(String),
-    /// The file has more than [`RECORDED_BYTES_MAX`] bytes.
-    #[error("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20)]
-    TooLarge,
-    /// The file has more than [`RECORDED_COSTS_MAX`] costs.
-    #[error("it holds more than {RECORDED_COSTS_MAX} costs")]
-    TooManyCosts,
-    /// A line is neither empty, nor a comment, nor a cost.
-    #[error("line {line}: {problem}")]
-    Line {
-        /// The number of the line, counted from 1.
-        line: usize,
-        /// The problem, and what would be right.
-        problem: String,
-    },
-    /// The file has no cost.
-    #[error("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms")]
-    Empty,
-    /// A class without a cost stands below one that has some.
-    #[error("it has costs of class {present}, but none of class {missing}: classes count from 0 without a gap")]
-    Gap {
-        /// The highest class that occurs.
-        present: &'static str,
-        /// The lowest that does not.
-        missing: &'static str,
-    },
-}
-
-show_as_text!(RecordingError);
-
 impl Recorded {
     /// The costs, in the order of their lines.
     pub fn costs(&self) -> &[Nanos] {
@@ -72,50 +37,53 @@ impl Recorded {
 }
 
 /// The classes that the file at `path` records.
-pub(super) fn read(path: &str) -> Result<Vec<Class>, RecordingError> {
+pub(super) fn read(path: &str) -> Result<Vec<Class>, String> {
     read_bounded(path, RECORDED_BYTES_MAX)
 }
 
-fn read_bounded(path: &str, bytes_max: u64) -> Result<Vec<Class>, RecordingError> {
-    let unreadable = |error: std::io::Error| RecordingError::Unreadable(error.to_string());
+fn read_bounded(path: &str, bytes_max: u64) -> Result<Vec<Class>, String> {
     let mut bytes = Vec::new();
     // Bounded here and not by the file's size, which a pipe or a device does not have.
-    File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("it cannot be read: {error}"))?;
     if bytes.len() as u64 > bytes_max {
-        return Err(RecordingError::TooLarge);
+        return Err(format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
     }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(text),
-        Err(error) => {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-            Err(RecordingError::Line { line, problem: "it is not text (UTF-8)".to_owned() })
-        }
-    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        format!("line {line}: it is not text (UTF-8)")
+    });
+    parse(text?)
 }
 
 /// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and comments from `#` to
 /// the end of a line.
-pub(super) fn parse(text: &str) -> Result<Vec<Class>, RecordingError> {
+pub(super) fn parse(text: &str) -> Result<Vec<Class>, String> {
     let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
     let mut count = 0;
     for (number, line) in text.lines().enumerate() {
         let words = line.split('#').next().unwrap_or_default();
-        let recorded = parse_line(words).map_err(|problem| RecordingError::Line { line: number + 1, problem })?;
+        let recorded = parse_line(words).map_err(|problem| format!("line {}: {problem}", number + 1))?;
         let Some((class, cost)) = recorded else { continue };
         count += 1;
         if count > RECORDED_COSTS_MAX {
-            return Err(RecordingError::TooManyCosts);
+            return Err(format!("it holds more than {RECORDED_COSTS_MAX} costs"));
         }
         costs[class].push(cost);
     }
-    let classes = costs.iter().rposition(|costs| !costs.is_empty()).ok_or(RecordingError::Empty)? + 1;
-    if let Some(missing) = costs[..classes].iter().position(Vec::is_empty) {
-        return Err(RecordingError::Gap { present: CLASS_NAMES[classes - 1], missing: CLASS_NAMES[missing] });
+    let Some(last) = costs.iter().rposition(|costs| !costs.is_empty()) else {
+        return Err("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms".to_owned());
+    };
+    if let Some(missing) = costs[..last].iter().position(Vec::is_empty) {
+        let (present, missing) = (CLASS_NAMES[last], CLASS_NAMES[missing]);
+        return Err(format!(
+            "it has costs of class {present}, but none of class {missing}: classes count from 0 without a gap"
+        ));
     }
     // A share in proportion to its lines makes every line equally likely.
     let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;
     let class = |costs: Vec<Nanos>| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) };
-    Ok(costs.into_iter().take(classes).map(class).collect())
+    Ok(costs.into_iter().take(last + 1).map(class).collect())
 }
 
 /// Class and cost of one line without its comment; `None` for a blank one.
@@ -147,7 +115,7 @@ pub(super) fn parse_class(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::{Workload, WorkloadError};
+    use crate::lab::workload::Workload;
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
     use std::collections::BTreeMap;
@@ -161,7 +129,7 @@ mod tests {
         file
     }
 
-    fn workload(file: &tempfile::NamedTempFile) -> Result<Workload, WorkloadError> {
+    fn workload(file: &tempfile::NamedTempFile) -> Result<Workload, String> {
         format!("file:{}", file.path().display()).parse()
     }
 
@@ -233,10 +201,11 @@ mod tests {
     // Does reading stop at the bound, whether or not the file has an end?
     #[test]
     fn what_is_read_is_bounded() {
-        assert_eq!(read_bounded("/dev/zero", 1_000), Err(RecordingError::TooLarge));
+        let too_large = |read: Result<_, String>| read.is_err_and(|problem| problem == "it is larger than 256 MiB");
+        assert!(too_large(read_bounded("/dev/zero", 1_000)));
         let five_bytes = file(b"20us\n");
         let path = five_bytes.path().to_str().expect("a path");
         assert!(read_bounded(path, 5).is_ok());
-        assert_eq!(read_bounded(path, 4), Err(RecordingError::TooLarge));
+        assert!(too_large(read_bounded(path, 4)));
     }
 }

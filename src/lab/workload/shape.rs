@@ -26,31 +26,27 @@ impl fmt::Display for Shape {
 }
 
 impl FromStr for Shape {
-    type Err = BadShape;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Shape, BadShape> {
+    fn from_str(text: &str) -> Result<Shape, String> {
         let mean = |text| parse_duration(text).ok().filter(|mean| (MEAN_MIN..=MEAN_MAX).contains(mean));
         match text.split_once(':') {
             None if text == "poisson" => Some(Shape::Poisson),
             Some(("bursts", text)) => mean(text).map(Shape::Bursts),
             _ => None,
         }
-        .ok_or_else(|| BadShape(text.to_owned()))
+        .ok_or_else(|| {
+            format!(
+                "`{text}` is no way for requests to follow one another: write poisson, or bursts:MEAN with a mean of \
+                 {MEAN_MIN} to {MEAN_MAX}, like bursts:2ms"
+            )
+        })
     }
 }
 
 /// The shortest and the longest mean length of bursts. Each is drawn: in an hour with one per microsecond billions.
 const MEAN_MIN: Nanos = Nanos::from_micros(1);
 const MEAN_MAX: Nanos = Nanos::from_secs(3_600);
-
-/// A text that is no shape of arrivals.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no way for requests to follow one another: write poisson, or bursts:MEAN with a mean of {MEAN_MIN} to {MEAN_MAX}, like bursts:2ms"
-)]
-pub struct BadShape(String);
-
-show_as_text!(BadShape);
 
 /// How much higher the rate is in a burst, and how much lower between bursts, as a share of the mean rate.
 const SWING: f64 = 0.5;

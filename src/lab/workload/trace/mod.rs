@@ -71,30 +71,6 @@ pub struct TraceRequest {
     pub class: u8,
 }
 
-/// Why a text or a file is not a trace.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
-    /// The file cannot be read, for the system's reason.
-    #[error("it cannot be read: {0}")]
-    Unreadable(String),
-    /// A line is not a valid request or header, or contradicts others.
-    #[error("line {line}: {problem}")]
-    Line {
-        /// The number of the line, counted from 1.
-        line: usize,
-        /// The problem, and what would be right.
-        problem: String,
-    },
-    /// The trace has more than [`TRACE_LINES_MAX`] lines, or is larger than they may be together.
-    #[error("it has more than {TRACE_LINES_MAX} lines or 4 GiB")]
-    TooLong,
-    /// The trace ends before the first request.
-    #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
-    Empty,
-}
-
-show_as_text!(TraceError);
-
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
 impl Trace {
@@ -102,8 +78,8 @@ impl Trace {
     ///
     /// # Errors
     /// If it cannot be read, or is not a trace.
-    pub fn read(path: &Path) -> Result<Trace, TraceError> {
-        let file = File::open(path).map_err(|error| TraceError::Unreadable(error.to_string()))?;
+    pub fn read(path: &Path) -> Result<Trace, String> {
+        let file = File::open(path).map_err(unreadable)?;
         parse(BufReader::new(file), BYTES_MAX)
     }
 
@@ -143,9 +119,9 @@ impl Trace {
 }
 
 impl FromStr for Trace {
-    type Err = TraceError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Trace, TraceError> {
+    fn from_str(text: &str) -> Result<Trace, String> {
         parse(text.as_bytes(), BYTES_MAX)
     }
 }
@@ -161,19 +137,27 @@ impl fmt::Display for Trace {
     }
 }
 
-fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, TraceError> {
+fn unreadable(error: io::Error) -> String {
+    format!("it cannot be read: {error}")
+}
+
+fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, String> {
     // Bounded here and not by the file's size, which a pipe or a device does not have.
     let mut text = text.take(bytes_max + 1);
-    let (mut offered, mut bytes) = (None, Vec::new());
+    let (mut offered, mut bytes): (Option<Trace>, _) = (None, Vec::new());
+    let too_long = || format!("it has more than {TRACE_LINES_MAX} lines or 4 GiB");
     for line in 1..=TRACE_LINES_MAX {
         bytes.clear();
-        let wrong = |problem: String| TraceError::Line { line, problem };
+        let wrong = |problem: String| format!("line {line}: {problem}");
         let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        if read.map_err(|error: io::Error| TraceError::Unreadable(error.to_string()))? == 0 {
-            return offered.filter(|offered: &Trace| !offered.requests.is_empty()).ok_or(TraceError::Empty);
+        if read.map_err(unreadable)? == 0 {
+            let offered = offered.filter(|offered| !offered.requests.is_empty());
+            return offered.ok_or_else(|| {
+                format!("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")
+            });
         }
         if text.limit() == 0 {
-            return Err(TraceError::TooLong);
+            return Err(too_long());
         }
         if bytes.len() as u64 == LINE_BYTES_MAX {
             return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
@@ -190,7 +174,7 @@ fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, TraceError> {
             }
         }
     }
-    Err(TraceError::TooLong)
+    Err(too_long())
 }
 
 fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {

@@ -120,9 +120,11 @@ fn a_file_that_is_none_is_said_so() {
 #[test]
 fn what_is_read_is_bounded() {
     let endless = || std::io::BufReader::new(std::io::repeat(b'\n'));
-    assert_eq!(parse(endless(), 1_000), Err(TraceError::TooLong));
+    let too_long =
+        |read: Result<Trace, String>| read.is_err_and(|problem| problem.starts_with("it has more than 51000000 "));
+    assert!(too_long(parse(endless(), 1_000)));
     let text = format!("{HEADER}\n1ms 1ms short 500ns 1 0\n");
     let length = text.len() as u64;
     assert!(parse(text.as_bytes(), length).is_ok());
-    assert_eq!(parse(text.as_bytes(), length - 1), Err(TraceError::TooLong));
+    assert!(too_long(parse(text.as_bytes(), length - 1)));
 }
