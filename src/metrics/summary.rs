@@ -3,7 +3,7 @@
 use super::snapshot::Snapshot;
 use super::{Block, Stage};
 use crate::fate::Fate;
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 
 /// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not) and the total
 /// latency of each class.
@@ -37,21 +37,12 @@ fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
         let Block { count, p50, p99, p99_9, p99_95, max, .. } = *block;
         write!(text, "{class:<8} {count:>10}")?;
         for value in [p50, p99, p99_9, p99_95, max] {
-            write!(text, " {:>10}", Micros(value))?;
+            // Infinity where there is no value.
+            write!(text, " {:>10.1}", value.unwrap_or(f64::INFINITY))?;
         }
         text.push('\n');
     }
     Ok(())
-}
-
-/// A time in microseconds with one decimal; infinity where there is no value.
-struct Micros(Option<f64>);
-
-impl Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.map_or_else(|| "inf".into(), |value| format!("{value:.1}"));
-        f.pad(&text)
-    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ labels! {
 }
 
 /// Makes [`Counter`], its storage in each worker and the sums that a scrape shows. One row is a counter: its field in
-/// [`Counted`], its name in [`Counter`], and the label that divides it, if any.
+/// [`Counted`], its name in [`Counter`], and the label that divides it.
 ///
 /// A row under `fates` divides the fate of its name by reason (the reason after `=` is the default), on `/metrics`
 /// within `forebay_datagrams`. Any other row is a family of `/metrics`: name without `_total`, and help. The word above
@@ -67,14 +67,14 @@ macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
         $($part:ident {
-            $($(#[$about:meta])* $field:ident: $Counter:ident $(($label:ident: $type:ident))? = $name:literal, $help:literal;)+
+            $($(#[$about:meta])* $field:ident: $Counter:ident($label:ident: $type:ident) = $name:literal, $help:literal;)+
         })+
     ) => {
         /// A counter that workers keep.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $($(#[$about_reason])* $Fate($reason),)+
-            $($($(#[$about])* $Counter $(($type))?,)+)+
+            $($($(#[$about])* $Counter($type),)+)+
         }
 
         impl Counter {
@@ -92,7 +92,7 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         struct Tallies {
             $($reasons: [Tally; $reason::ALL.len()],)+
-            $($($field: [Tally; 1 $(* $type::ALL.len())?],)+)+
+            $($($field: [Tally; $type::ALL.len()],)+)+
         }
 
         impl Tallies {
@@ -100,7 +100,7 @@ macro_rules! counters {
             fn of(&self, counter: Counter) -> &Tally {
                 match counter {
                     $(Counter::$Fate(reason) => &self.$reasons[reason as usize],)+
-                    $($(Counter::$Counter $(($label))? => &self.$field[0 $(+ $label as usize)?],)+)+
+                    $($(Counter::$Counter($label) => &self.$field[$label as usize],)+)+
                 }
             }
 
@@ -115,7 +115,7 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Counted {
             $($(#[$about_reason])* pub $reasons: [u64; $reason::ALL.len()],)+
-            $($($(#[$about])* pub $field: [u64; 1 $(* $type::ALL.len())?],)+)+
+            $($($(#[$about])* pub $field: [u64; $type::ALL.len()],)+)+
         }
 
         impl Counted {
@@ -134,7 +134,8 @@ macro_rules! counters {
                     vec![$(Family {
                         name: $name,
                         help: $help,
-                        label: None $(.or(Some((stringify!($label), &$type::NAMES))))?,
+                        label: stringify!($label),
+                        values: &$type::NAMES,
                         counts: &self.$field,
                     },)+]
                 }
@@ -182,8 +183,9 @@ counters! {
 pub(super) struct Family<'a> {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    /// The label and its values; `None` for a single counter.
-    pub(super) label: Option<(&'static str, &'static [&'static str])>,
+    pub(super) label: &'static str,
+    /// The values of the label.
+    pub(super) values: &'static [&'static str],
     pub(super) counts: &'a [u64],
 }
 

@@ -1,11 +1,10 @@
 //! Families of metrics and their samples, one call each.
 
-use crate::metrics::counters::Family;
 use crate::metrics::window::Distribution;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
-use std::fmt;
+use std::fmt::{self, Display};
 
 /// Starts families of metrics. Names are without the suffix that the type implies (`_total`, `_info`).
 pub(super) struct Families<'a>(DescriptorEncoder<'a>);
@@ -30,22 +29,47 @@ impl<'a> Families<'a> {
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
         self.start(name, help, MetricType::Info)?.encode_info(&labels)
     }
-}
 
-/// Writes whole families of counters.
-pub(super) fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) -> fmt::Result {
-    for Family { name, help, label, counts } in counted {
-        let mut family = families.start(name, help, MetricType::Counter)?;
-        match label {
-            None => counter(&mut family, &[], &counts[0])?,
-            Some((label, values)) => {
-                for (value, count) in values.iter().zip(counts) {
-                    counter(&mut family, &[(label, value)], count)?;
-                }
-            }
-        }
+    /// Writes a whole family of counters: of each sample the value of `label`, and the count. Without samples there is no
+    /// family; without a label, `""`, there is one sample at most.
+    pub(super) fn counters<V: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (impl Display, V)>,
+    ) -> fmt::Result {
+        self.family((name, help, MetricType::Counter), label, samples, counter)
     }
-    Ok(())
+
+    /// As [`Families::counters`], for gauges.
+    pub(super) fn gauges<V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (impl Display, V)>,
+    ) -> fmt::Result {
+        self.family((name, help, MetricType::Gauge), label, samples, gauge)
+    }
+
+    fn family<V>(
+        &mut self,
+        (name, help, metric_type): (&str, &str, MetricType),
+        label: &str,
+        samples: impl IntoIterator<Item = (impl Display, V)>,
+        write: fn(&mut MetricEncoder<'_>, &[(&str, &str)], &V) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.start(name, help, metric_type)?;
+        samples.try_for_each(|(value, sample)| {
+            let labels = [(label, &*value.to_string())];
+            write(&mut family, if label.is_empty() { &[] } else { &labels }, &sample)
+        })
+    }
 }
 
 /// Writes one sample of a counter.

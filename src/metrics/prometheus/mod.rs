@@ -4,13 +4,15 @@ mod classic;
 mod families;
 mod process;
 
+use super::counters::Family;
 use super::own::{OwnKind, OwnValue};
 use super::sample::SLOWDOWN_ONE;
-use super::snapshot::{Latencies, Snapshot, is_known};
+use super::snapshot::{Decision, Latencies, Snapshot, is_known};
 use super::window::{Distribution, Series};
 use super::{Percentile, SpawnEnd, Stage};
 use crate::fate::Fate;
-use families::{Families, counter, counters, gauge, histogram};
+use crate::time::Nanos;
+use families::{Families, counter, gauge, histogram};
 use process::Process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode, encode_registry};
@@ -163,8 +165,7 @@ fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 }
 
 fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let mut family = families.start("forebay_datagrams_received", "Datagrams received", MetricType::Counter)?;
-    counter(&mut family, &[], &snapshot.fates.received)?;
+    families.counters("forebay_datagrams_received", "Datagrams received", "", [("", snapshot.fates.received)])?;
 
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
     let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
@@ -179,105 +180,74 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     counters(families, snapshot.counted.datagrams())?;
 
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
-    let known: Vec<_> = snapshot.kernel_dropped.iter().enumerate().filter_map(known_drops).collect();
-    if !known.is_empty() {
-        let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
-        for (socket, dropped) in known {
-            counter(&mut family, &[("socket", &socket.to_string())], &dropped)?;
-        }
-    }
-    Ok(())
+    families.counters("forebay_kernel_dropped", help, "socket", known(&snapshot.kernel_dropped))
 }
 
-fn known_drops((socket, dropped): (usize, &Option<u64>)) -> Option<(usize, u64)> {
-    dropped.map(|dropped| (socket, dropped))
+/// Those of `values` that are known, each with its number.
+fn known<T: Copy>(values: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
+    values.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)))
+}
+
+fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) -> fmt::Result {
+    counted.into_iter().try_for_each(|Family { name, help, label, values, counts }| {
+        families.counters(name, help, label, values.iter().zip(counts.iter().copied()))
+    })
 }
 
 fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let mut family = families.start("forebay_queue_depth", "Requests in a queue", MetricType::Gauge)?;
-    for (queue, depth) in &snapshot.queue_depths {
-        gauge(&mut family, &[("queue", queue)], depth)?;
-    }
-
+    let depths = snapshot.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
+    families.gauges("forebay_queue_depth", "Requests in a queue", "queue", depths)?;
     let help = "Age of the oldest request that is not finished";
-    let mut family = families.start("forebay_oldest_request_seconds", help, MetricType::Gauge)?;
-    for (class, age) in &snapshot.oldest {
-        gauge(&mut family, &[("class", class)], &age.as_secs_f64())?;
-    }
-
+    families.gauges(
+        "forebay_oldest_request_seconds",
+        help,
+        "class",
+        snapshot.oldest.iter().copied().map(in_seconds),
+    )?;
     let help = "Time that a worker spent on requests";
-    let mut family = families.start("forebay_worker_busy_seconds", help, MetricType::Counter)?;
-    for (worker, busy) in snapshot.busy.iter().enumerate() {
-        counter(&mut family, &[("worker", &worker.to_string())], &busy.as_secs_f64())?;
-    }
-
+    let busy = snapshot.busy.iter().copied().enumerate().map(in_seconds);
+    families.counters("forebay_worker_busy_seconds", help, "worker", busy)?;
     let help = "Time that workers spent on requests that were not answered";
-    let mut family = families.start("forebay_unanswered_seconds", help, MetricType::Counter)?;
-    counter(&mut family, &[], &snapshot.unanswered.as_secs_f64())?;
-
+    families.counters("forebay_unanswered_seconds", help, "", [in_seconds(("", snapshot.unanswered))])?;
     let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
-    let mut family = families.start("forebay_interruptible_seconds", help, MetricType::Counter)?;
-    counter(&mut family, &[], &snapshot.interruptible.as_secs_f64())?;
-    if let Some(max_wait) = snapshot.max_wait {
-        let help = "How long a request may wait before it is shed, where a queue stands";
-        gauge(&mut families.start("forebay_max_wait_seconds", help, MetricType::Gauge)?, &[], &max_wait.as_secs_f64())?;
-    }
-
+    families.counters("forebay_interruptible_seconds", help, "", [in_seconds(("", snapshot.interruptible))])?;
+    let help = "How long a request may wait before it is shed, where a queue stands";
+    let max_wait = snapshot.max_wait.map(|max_wait| in_seconds(("", max_wait)));
+    families.gauges("forebay_max_wait_seconds", help, "", max_wait)?;
     let help = "Time that a worker was ready to run and its CPU did something else";
-    let waits = snapshot.run_queue_waits.iter().enumerate().filter_map(|(worker, wait)| Some((worker, (*wait)?)));
-    let mut family = families.start("forebay_worker_run_queue_wait_seconds", help, MetricType::Counter)?;
-    for (worker, wait) in waits {
-        counter(&mut family, &[("worker", &worker.to_string())], &wait.as_secs_f64())?;
-    }
+    let waits = known(&snapshot.run_queue_waits).map(in_seconds);
+    families.counters("forebay_worker_run_queue_wait_seconds", help, "worker", waits)?;
 
-    if let Some(decision) = &snapshot.decision {
+    if let Some(Decision { policy, budget, reserved, .. }) = &snapshot.decision {
         let help = "The policy that workers follow under one that adapts";
-        gauge(
-            &mut families.start("forebay_policy_active", help, MetricType::Gauge)?,
-            &[("policy", &decision.policy)],
-            &1_u64,
-        )?;
-        if let Some(budget) = decision.budget {
-            let help = "CPU time after which a request counts as heavy";
-            gauge(
-                &mut families.start("forebay_policy_budget_seconds", help, MetricType::Gauge)?,
-                &[],
-                &budget.as_secs_f64(),
-            )?;
-        }
-        if let Some(reserved) = decision.reserved {
-            let help = "Workers reserved for fresh requests";
-            gauge(&mut families.start("forebay_policy_reserved_workers", help, MetricType::Gauge)?, &[], &reserved)?;
-        }
+        families.gauges("forebay_policy_active", help, "policy", [(policy, 1_u64)])?;
+        let help = "CPU time after which a request counts as heavy";
+        families.gauges("forebay_policy_budget_seconds", help, "", budget.map(|budget| in_seconds(("", budget))))?;
+        let help = "Workers reserved for fresh requests";
+        families.gauges("forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved)))?;
     }
 
     counters(families, snapshot.counted.workers())?;
-
     let help = "Work that other threads put on the workers and that has ended, by result";
-    let mut family = families.start("forebay_spawned", help, MetricType::Counter)?;
-    for (result, count) in SpawnEnd::NAMES.into_iter().zip(&snapshot.spawned) {
-        counter(&mut family, &[("result", result)], count)?;
-    }
-    Ok(())
+    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(snapshot.spawned))
+}
+
+fn in_seconds<L>((label, time): (L, Nanos)) -> (L, f64) {
+    (label, time.as_secs_f64())
 }
 
 /// What the handler counts by itself.
 fn own(families: &mut Families<'_>, own: &[OwnValue]) -> fmt::Result {
-    for OwnValue { name, help, kind, value } in own {
-        match kind {
-            OwnKind::Counter => counter(&mut families.start(name, help, MetricType::Counter)?, &[], value)?,
-            OwnKind::Gauge => gauge(&mut families.start(name, help, MetricType::Gauge)?, &[], value)?,
-        }
-    }
-    Ok(())
+    own.iter().try_for_each(|OwnValue { name, help, kind, value }| match kind {
+        OwnKind::Counter => families.counters(name, help, "", [("", *value)]),
+        OwnKind::Gauge => families.gauges(name, help, "", [("", *value)]),
+    })
 }
 
 /// The standard metrics of a process, under the names that every client library uses.
 fn process(families: &mut Families<'_>, process: &Process) -> fmt::Result {
-    if let Some(seconds) = process.cpu_seconds {
-        let help = "Total user and system CPU time spent in seconds";
-        counter(&mut families.start("process_cpu_seconds", help, MetricType::Counter)?, &[], &seconds)?;
-    }
+    let help = "Total user and system CPU time spent in seconds";
+    families.counters("process_cpu_seconds", help, "", process.cpu_seconds.map(|seconds| ("", seconds)))?;
     for (name, help, value) in [
         ("process_resident_memory_bytes", "Resident memory size in bytes", process.resident_memory_bytes),
         ("process_virtual_memory_bytes", "Virtual memory size in bytes", process.virtual_memory_bytes),
@@ -290,9 +260,7 @@ fn process(families: &mut Families<'_>, process: &Process) -> fmt::Result {
         ),
         ("process_threads", "Number of threads in the process", process.threads),
     ] {
-        if let Some(value) = value {
-            gauge(&mut families.start(name, help, MetricType::Gauge)?, &[], &value)?;
-        }
+        families.gauges(name, help, "", value.map(|value| ("", value)))?;
     }
     Ok(())
 }

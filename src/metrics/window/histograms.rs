@@ -40,12 +40,12 @@ impl Histograms {
         let times = [sample.total(), kernel, queue, service, send].map(Nanos::get);
         let [total, kernel, queue, service, send] = times;
         let slowdown = sample.slowdown_thousandths();
-        self.rows[usize::from(class).min(CLASSES - 1)].record([total, kernel, queue, service, send, slowdown]);
+        self.rows[usize::from(class).min(CLASSES - 1)].record(&[total, kernel, queue, service, send, slowdown]);
     }
 
     /// Records by how much an emulated core overslept.
     pub(crate) fn record_overshoot(&mut self, late: Nanos) {
-        self.rows[CLASSES].record([late.get()]);
+        self.rows[CLASSES].record(&[late.get()]);
     }
 
     /// True if nothing has been recorded since the start or since the samples were last moved.
@@ -84,14 +84,14 @@ impl Histograms {
 }
 
 impl Row {
-    #[inline]
-    fn record<const N: usize>(&mut self, values: [u64; N]) {
+    // For both kinds of rows, so that `saturating_record` has one caller, into which it is inlined.
+    fn record(&mut self, values: &[u64]) {
         if self.columns.is_empty() {
-            self.make(N);
+            self.make(values.len());
         }
         for ((histogram, sum), value) in self.columns.iter_mut().zip(&mut self.sums).zip(values) {
-            histogram.saturating_record(value);
-            *sum = sum.saturating_add(value);
+            histogram.saturating_record(*value);
+            *sum = sum.saturating_add(*value);
         }
         self.records += 1;
     }
