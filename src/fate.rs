@@ -53,8 +53,8 @@ macro_rules! labels {
 }
 pub(crate) use labels;
 
-/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its client, if there is one:
-/// what the client counts the reply as, the status, and the status's number on the wire.
+/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its client, if there is one. The
+/// reply has what the client counts it as, the status, and the status's number on the wire.
 macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
@@ -284,8 +284,8 @@ labels! {
     Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
-        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the
-        /// errors of all their peers (`IP_RECVERR`), as ours do not.
+        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
+        /// all their peers (`IP_RECVERR`). Ours do not ask.
         QueueFull = "queue_full",
         /// Longer than the path takes; replies are never fragmented.
         TooLong = "too_long",

@@ -12,8 +12,8 @@
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its protocol `wire`;
 //! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know each other;
-//! - `lab`: what `simulate`, `plan`, `calibrate` and comparisons need, and no server: `workload`, `stats` (which figures
-//!   hold), `sim` (virtual time instead of threads) and `study` (what `simulate` and `plan` ask of it);
+//! - `lab`: what `simulate`, `plan`, `calibrate` and comparisons need, and no server. It has `workload`, `stats` (which
+//!   figures hold), `sim` (virtual time instead of threads) and `study` (what `simulate` and `plan` ask);
 //! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
 //! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, [`metrics`],

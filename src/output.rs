@@ -1,9 +1,8 @@
 //! Standard output and standard error. Nothing here panics, and only a result waits for its reader.
 //!
-//! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on a full pipe that is
-//! not read. A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth
-//! less than service: log lines go through a bounded queue to a thread of their own and are counted when there is no
-//! room.
+//! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on a full pipe that is not
+//! read. A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth less than
+//! service. Log lines go through a bounded queue to a thread of their own, and are counted when there is no room.
 //!
 //! ```
 //! use forebay::output::{LogWriter, complain, flush_log, print};

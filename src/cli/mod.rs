@@ -30,9 +30,9 @@ const USAGE: u8 = 2;
 /// Exit code: the server was stopped and could not finish what it held.
 const WORK_LOST: u8 = 3;
 
-/// Runs the program that `args` describe, the first being the program's name, and returns its exit code: 0 fine, 1
-/// failed while running, 2 usage or configuration, 3 stopped with work lost. Reads the process's environment, and
-/// directs this process's `tracing` events to standard error unless the caller has directed them elsewhere before.
+/// Runs the program that `args` describe, the first being the program's name. Returns its exit code: 0 fine, 1 failed while
+/// running, 2 usage or configuration, 3 stopped with work lost. Reads the process's environment, and directs this process's
+/// `tracing` events to standard error unless the caller has directed them elsewhere before.
 pub fn run<I, T>(args: I) -> ExitCode
 where
     I: IntoIterator<Item = T>,

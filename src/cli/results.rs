@@ -1,5 +1,5 @@
-//! A place for a result, opened before the work begins: a name that cannot be written to is reported at once, and not
-//! after the minutes that the result took.
+//! A place for a result, opened before the work begins. So a name that cannot be written to is reported at once, and not
+//! after minutes of work.
 
 use crate::output::unwritten;
 use std::fs::{File, OpenOptions};

@@ -37,9 +37,9 @@ pub(crate) struct Row {
 /// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
 ///
 /// # Errors
-/// Everything that is wrong in all layers together: first unknown names and wrong types, then wrong values in the order
-/// of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not parsed, but
-/// its type is a problem all the same.
+/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then wrong values in
+/// the order of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not
+/// parsed, but its type is a problem all the same.
 ///
 /// # Panics
 /// If the command behind `matches` lacks one of those flags.

@@ -58,8 +58,7 @@ impl Layers {
         self.given.contains_key(key)
     }
 
-    /// True if the intended value of `key` is unknown: its value is wrong, or it may have one in a layer that could not
-    /// be read.
+    /// True if the intended value of `key` is unknown. Its value is wrong, or a layer that could not be read may have one.
     pub(super) fn is_open(&self, key: &str) -> bool {
         let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
         self.problems.iter().any(is_it) || (self.incomplete && !self.has(key))

@@ -1,10 +1,10 @@
 //! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
 //!
-//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], how they are parsed and
-//! shown, the command line's flags, the names in the environment and in the file, the help, and the README's table
-//! ([`SETTINGS`]). Rules between settings are in `rules.rs`. A setting is taken from the first layer that has it: flag,
-//! environment (`FOREBAY_` and the key in upper case, `-` as `_`), TOML file, default. The layers hold text; it is
-//! parsed once, and all problems are reported at once, each with where it was written and what is allowed.
+//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], their parsers, the flags, the
+//! names in environment and file, the help, and the README's table ([`SETTINGS`]). Rules between settings are in `rules.rs`.
+//! The first layer that has a setting decides: flag, environment, TOML file, default. In the environment the name is
+//! `FOREBAY_` and the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all problems are
+//! reported at once, each with where it was written and what is allowed.
 //!
 //! ```
 //! use forebay::config::Config;
@@ -136,12 +136,11 @@ impl Default for Config {
     }
 }
 
-/// CPUs that this process may use: the calling thread's affinity mask, but not more than the CPU quota of its
-/// cgroup (v1 or v2), at least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
+/// CPUs that this process may use: the calling thread's affinity mask, but not more than its cgroup's CPU quota (v1 or v2).
+/// At least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
 ///
-/// A quota of 2.5 CPUs counts as 2. Workers that outnumber their quota are all stopped together for the rest of each
-/// scheduling period, up to 100 ms, which no scheduling policy can hide; the half CPU left over serves the admin
-/// endpoint.
+/// A quota of 2.5 CPUs counts as 2. If workers outnumber their quota, the kernel stops all of them for the rest of each
+/// scheduling period, up to 100 ms. No scheduling policy can hide that. The half CPU left over serves the admin endpoint.
 pub(crate) fn cpus() -> usize {
     // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its root. It fails
     // only where there is no such call.

@@ -124,9 +124,9 @@ fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers
     }
 }
 
-/// True if Kubernetes made this variable: for a service called `forebay` (or `forebay-admin`, ...) it puts
-/// `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and the like into every container of
-/// the namespace (its documentation: "Accessing the Service", environment variables).
+/// True if Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...) every container of the
+/// namespace gets such variables: `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and others.
+/// (Kubernetes' documentation: "Accessing the Service", environment variables.)
 fn is_service_link(name: &str, value: &OsStr) -> bool {
     let numbered_port =
         name.split_once("_PORT_").is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()));

@@ -37,7 +37,7 @@ impl Effective {
 }
 
 impl Row {
-    /// Whether somebody wants this value, and not that of a server without settings.
+    /// Whether an operator chose this value. A value that a server without settings has is not chosen.
     fn is_chosen(&self) -> bool {
         let is_default = |default| matches!(default, DefaultValue::Text(text) if text == self.value);
         let differs = find(self.key).is_some_and(|setting| !is_default(setting.default));

@@ -26,9 +26,9 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that the sample bounds: by the width of its interval where there are `bounds`; otherwise by
-    /// the number of values, infinite ones included (see [`Percentile::samples_needed`]), which holds for independent
-    /// values only. `None` prints as `"none"`.
+    /// The highest percentile that the sample bounds. With `bounds`, the width of its interval decides. Otherwise the number
+    /// of values does, infinite ones included, which holds for independent values only (see [`Percentile::samples_needed`]).
+    /// `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
     /// The 95 % intervals of the percentiles, where the order of the values was known.

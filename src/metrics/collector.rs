@@ -12,8 +12,8 @@ use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// The longest wait of one [`Collector::collect`] for workers to hand over. A worker between two turns of its loop
-/// takes microseconds; a worker in a long job is late, and a scrape that waited for it would exceed its own 100 ms.
+/// The longest wait of one [`Collector::collect`] for workers to hand over. A worker between two turns of its loop takes
+/// microseconds. A worker in a long job is late, and a scrape that waited for it would exceed its own 100 ms.
 const PATIENCE: Nanos = Nanos::from_millis(20);
 
 /// The first pause while waiting, doubled up to [`LONGEST_PAUSE`]: about the time that a woken worker needs.
@@ -68,10 +68,9 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Asks every worker with new measurements for its histograms, calls `wake` with the number of each (a sleeping
-    /// worker hands nothing over), and gathers what arrives within 20 ms; the rest is gathered next time. To be called
-    /// once per second, so that the windows are right, and before a [`Collector::snapshot`]. On an idle server no
-    /// worker is asked or woken.
+    /// Asks every worker with new measurements for its histograms, and calls `wake` with its number, since a sleeping worker
+    /// hands nothing over. Gathers what arrives within 20 ms; the rest comes next time. To be called once per second, so
+    /// that the windows are right, and before a [`Collector::snapshot`]. On an idle server no worker is asked or woken.
     ///
     /// Once all recorders are dropped, it gathers everything that is left, without waiting.
     pub fn collect(&mut self, wake: impl Fn(usize)) {
@@ -96,8 +95,7 @@ impl<'b> Collector<'b> {
     }
 
     /// The counters as of now, and the distributions as of the last [`Collector::collect`]. Distributions may lack the
-    /// latest entries of workers that were late, so an answered request can be in the fates before it is in a
-    /// distribution.
+    /// latest entries of workers that were late. So an answered request can be in the fates before it is in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let windows = [&self.since_start, &self.seconds, &self.tens];
         let demand = Demand::of(&self.tens, &self.last, gauges.class_names);

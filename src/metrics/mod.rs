@@ -1,9 +1,8 @@
 //! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
-//! Workers write to `WorkerMetrics`, each through its own `Recorder`: counters, and histograms that change hands by
-//! swap. One control thread owns the `Collector`, which gathers them; a [`Snapshot`] is one scrape's view, as JSON
-//! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
-//! ([`summary()`]).
+//! Workers write to `WorkerMetrics`, each through its own `Recorder`: counters, and histograms that change hands by swap.
+//! One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view: JSON
+//! ([`Snapshot::to_json`]), Prometheus text ([`Snapshot::to_prometheus`]) or the lines printed at the end ([`summary()`]).
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};

@@ -40,8 +40,8 @@ impl Percentile {
         if rank == 0 { 1 } else { rank }
     }
 
-    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided, distribution-free): the
-    /// smallest n with `quantile^n <= 0.05`, so that the maximum is such a bound.
+    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided, distribution-free). It is the
+    /// smallest n with `quantile^n <= 0.05`, so that the maximum is a bound.
     pub fn samples_needed(self) -> u64 {
         (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
     }

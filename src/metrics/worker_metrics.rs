@@ -3,11 +3,11 @@
 //! # Hand-over
 //!
 //! Each worker fills histograms of its own. The control thread puts an empty set into the worker's swap slot and raises
-//! `asked`; the worker reads that flag once per turn of its loop and before it sleeps, swaps its histograms for the
+//! `asked`. The worker reads that flag once per turn of its loop and before it sleeps. Then it swaps its histograms for the
 //! empty set and publishes the full one. A worker in a long job is late, and no thread waits for it: its histograms are
-//! taken the next time. A set of histograms is always in exactly one place (worker, swap slot, control thread) and
-//! moves by value, so nothing can be lost or counted twice. A swap slot holds at most two full sets: the answer to the
-//! one outstanding question, and the last set, which the worker leaves when it stops.
+//! taken the next time. A set of histograms is always in exactly one place: worker, swap slot or control thread. It moves by
+//! value, so nothing can be lost or counted twice. A swap slot holds at most two full sets. One answers the one outstanding
+//! question. The other is the last set, which the worker leaves when it stops.
 
 use super::counters::{Counter, Counts, Unanswered, UnansweredCounts, WorkerCounters};
 use super::sample::Sample;
@@ -25,8 +25,8 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them, which counts as number
-    /// `workers`: at a stop it ends requests too.
+    /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That thread counts as number
+    /// `workers`, since it ends requests at a stop.
     pub fn new(workers: usize) -> WorkerMetrics {
         WorkerMetrics { workers: (0..=workers).map(|_| Worker::new()).collect() }
     }
@@ -110,8 +110,8 @@ impl WorkerMetrics {
     }
 }
 
-/// Metrics of one worker. Counters and swap slot have cache lines of their own: the worker writes the counters for
-/// every datagram and reads the swap slot in every turn, and neither may wait for a neighbour's line.
+/// Metrics of one worker. Counters and swap slot have cache lines of their own. The worker writes the counters for every
+/// datagram and reads the swap slot in every turn. Neither may wait for a neighbour's line.
 #[derive(Debug)]
 struct Worker {
     counters: CachePadded<WorkerCounters>,
@@ -185,9 +185,9 @@ impl Recorder<'_> {
         self.counters.received.add(datagrams);
     }
 
-    /// Counts the end of a datagram, whichever worker received it. [`Fate::Answered`] here means that the handler chose
-    /// not to reply (no sample); a fate with reasons is counted under its default reason ([`Recorder::count`] takes a
-    /// specific one).
+    /// Counts the end of a datagram, whichever worker received it. [`Fate::Answered`] here means that the handler chose not
+    /// to reply (no sample). A fate with reasons is counted under its default reason; [`Recorder::count`] takes a specific
+    /// one.
     pub fn ended(&mut self, fate: Fate) {
         match Counter::of_fate(fate) {
             Some(counter) => self.count(counter),
@@ -281,8 +281,8 @@ impl Recorder<'_> {
 
     #[cold]
     fn exchange(&mut self) {
-        // Ordering: relaxed, the control thread does not ask again before it has taken the histograms pushed below, and
-        // that push and pop order this store before its next one.
+        // Ordering: relaxed, the control thread does not ask again before it has taken the histograms pushed below. That
+        // push and pop order this store before its next one.
         self.swap_slot.asked.store(false, Ordering::Relaxed);
         if let Some(empty) = self.swap_slot.empty.pop() {
             self.publish(empty);

@@ -38,8 +38,8 @@ pub(super) fn measure(effort: Effort) -> [Row; 2] {
     ]
 }
 
-/// Nanoseconds from the end of one operation, a push or a pop, to the end of the next, on a queue with this many users;
-/// `None` if they were not at it together, each on a CPU.
+/// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.
+/// `None` if they did not use it together, each on a CPU.
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Exchange::new(users), AtomicUsize::new(0));
     let used = |user: usize| {

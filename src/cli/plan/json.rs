@@ -1,5 +1,5 @@
-//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered,
-//! is `null`; `recommendation` is `null` where no policy holds the goal, and `sustained` then has the highest load of each.
+//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered, is
+//! `null`. If no policy holds the goal, `recommendation` is `null`, and `sustained` has the highest load of each.
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;

@@ -169,8 +169,8 @@ fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>
 /// The fewest requests that say anything.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// The p99.9 of slowdown that a plan is for where no goal is given, and how many times that of an idle server where even
-/// that is slower.
+/// If no goal is given, a plan is for this p99.9 of the slowdown. If even an idle server is slower, it is for this many
+/// times the figure of that server.
 const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;
 

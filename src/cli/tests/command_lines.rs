@@ -1,6 +1,6 @@
-//! Is every command line either accepted or refused with a documented exit code, without a panic? Method: flags that
-//! exist and flags that nearly do, with values that are right, at a bound, or beyond all sense, through everything
-//! before the first simulation and the first socket.
+//! Is every command line either accepted or refused with a documented exit code, without a panic? Method: flags that exist
+//! and flags that nearly do. Their values are right, at a bound, or beyond all sense. They go through everything before the
+//! first simulation and the first socket.
 
 use crate::cli::*;
 use clap::FromArgMatches;

@@ -3,8 +3,8 @@
 use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
 
-/// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128
-/// of them, enough for variances over longer and longer groups of them, and a run of 10^7 values needs about 1 MB.
+/// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128 of
+/// them, enough for variances over longer and longer groups of them. A run of 10^7 values needs about 1 MB.
 const BATCHES_MAX: usize = 128;
 /// Values in each of the first batches.
 const LENGTH_MIN: u64 = 16;

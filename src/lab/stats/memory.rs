@@ -16,9 +16,9 @@ impl Memory {
     /// Nothing is known beside the sample.
     pub const UNKNOWN: Memory = Memory { episode: 1.0, relaxation: 0.0 };
 
-    /// The memory of workers that share all work, at `load` (a share of their capacity), where the mean of the squared
-    /// costs is `dispersion` times the square of the mean cost: 1 for equal costs, 2 for exponential ones. At a load of 1
-    /// and above it is without end.
+    /// The memory of workers that share all work, at `load` (a share of their capacity). The mean of the squared costs is
+    /// `dispersion` times the square of the mean cost: 1 for equal costs, 2 for exponential ones. At a load of 1 and above
+    /// it is without end.
     pub fn of_queue(load: f64, dispersion: f64) -> Memory {
         let odds = if load < 1.0 { load / (1.0 - load) } else { f64::INFINITY };
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }

@@ -6,9 +6,9 @@ use statrs::function::beta::beta_reg;
 /// The share of intervals that may miss on each side.
 pub(super) const MISS: f64 = 0.025;
 
-/// The fewest independent values that are to be expected above a quantile for its interval to have an upper end. With
-/// 3.7 the largest value would be one by the binomial test, but in dependent samples their number is an estimate, and
-/// runs that overestimate it would be the ones that are believed.
+/// The fewest independent values that are to be expected above a quantile for its interval to have an upper end. By the
+/// binomial test, 3.7 would be enough for the largest value to be that end. But in dependent samples their number is an
+/// estimate. Runs that overestimate it would be believed first.
 const EVENTS_MIN: f64 = 6.0;
 
 /// The shares of a sample above the two ends of a quantile's interval.
@@ -21,8 +21,8 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values` independent values:
-    /// the binomial test of that share, inverted.
+    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values` independent values. They
+    /// invert the binomial test of that share.
     pub(super) fn of(above: f64, values: f64) -> Ranks {
         let at_most = |few: f64| beta_reg(values - few, few + 1.0, 1.0 - above);
         let at_least = |many: f64| beta_reg(many, values - many + 1.0, above);

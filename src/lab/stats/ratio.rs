@@ -12,8 +12,9 @@ pub fn ratio(own: &Sample, first: &Sample, share: f64, memory: Memory) -> Interv
     recovered((own.quantile(share), own_interval), (first.quantile(share), first_interval), together)
 }
 
-/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms: what
-/// differs from run to run is in it. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or infinity.
+/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms. It
+/// includes what differs from run to run. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or
+/// infinity.
 pub fn of_runs(ratios: &[f64]) -> Interval {
     if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
         return Interval::UNKNOWN;

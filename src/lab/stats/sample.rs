@@ -63,8 +63,8 @@ impl Sample {
         Bounds::new(|percentile| self.interval(percentile.quantile(), memory), precision)
     }
 
-    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift: of a run from an
-    /// idle start, whose figures are too good if they are anything, the lower end tells before [`Sample::interval`] does.
+    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a
+    /// run from an idle start are too good, if anything. So the lower end says something before [`Sample::interval`] does.
     pub fn seen(&self, share: f64, memory: Memory) -> Interval {
         if self.count == 0 {
             return Interval::UNKNOWN;
@@ -93,8 +93,8 @@ impl Sample {
             .fold(most, f64::min)
     }
 
-    /// Whether the share above the quantile in the first half differs from that in the second by more than chance: a
-    /// backlog that grows, or a warm-up that was too short. False where there are too few batches to tell.
+    /// Whether the share above the quantile differs between the first half and the second by more than chance. Then a
+    /// backlog grows, or the warm-up was too short. False where there are too few batches to tell.
     pub fn drifts(&self, share: f64) -> bool {
         self.drift(share).abs() > DRIFT_MAX
     }
@@ -104,8 +104,8 @@ impl Sample {
         self.drift(share) > DRIFT_MAX
     }
 
-    /// The change of the share above the quantile from one half to the other, in standard errors; 0 where there are too
-    /// few batches to tell.
+    /// The change of the share above the quantile from one half to the other, in standard errors. It is 0 where there are
+    /// too few batches.
     fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
@@ -124,8 +124,8 @@ impl Sample {
         if error > 0.0 { change / error } else { change * f64::MAX }
     }
 
-    /// Deviations of each batch's number of values above the quantile from what its values let expect; those of two
-    /// streams can be compared if their batches cover the same stretches.
+    /// For each batch, how far its number of values above the quantile is from the expected number. Two streams can be
+    /// compared if their batches cover the same stretches.
     pub(super) fn deviations(&self, share: f64) -> Vec<f64> {
         deviations(&self.groups(share), 1)
     }

@@ -7,7 +7,7 @@ use super::scenario::Scenario;
 use crate::lab::study::goal::Goal;
 use crate::sched::Sizes;
 
-/// The highest load at which a goal is reached.
+/// The highest load at which a goal holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Sustained {
     pub(crate) spec: PolicySpec,

@@ -1,8 +1,8 @@
 //! Whether a policy holds a goal at a load: a simulation that goes on until its intervals tell.
 //!
-//! A run from an idle start flatters: queues that grow without bound, and long requests that meet rarely, are not yet
-//! there. So a goal *holds* after the least length of a run at the earliest (see [`Trial::least`]), and *fails* as soon as
-//! the interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
+//! A run from an idle start flatters: queues that grow without bound, and long requests that meet rarely, are not yet there.
+//! So a goal *holds* after the least length of a run at the earliest (see [`Trial::least`]). It *fails* as soon as the
+//! interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
 
 use super::goal::Goal;
 use super::length::Length;
@@ -110,8 +110,8 @@ const SHARE_MIN: f64 = 0.000_05;
 const STARVED: f64 = 10.0;
 /// The highest quantile of a class that is looked at for starvation.
 const GUARDED: f64 = 0.99;
-/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be the whole run: there a
-/// limit counts as exceeded by this factor only.
+/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be the whole run. There
+/// only a figure above this many times the limit exceeds it.
 const FAR: f64 = 3.0;
 const FAR_UNTIL: f64 = 0.1;
 
@@ -127,8 +127,8 @@ struct Trial<'t> {
 }
 
 impl Scenario<'_> {
-    /// The least measured requests of a run at `load` that can say that a goal holds: 20 times the time in which a backlog
-    /// relaxes, by theory, and the time of 1,000 services of the longest class.
+    /// The least measured requests of a run at `load` that can say that a goal holds. They cover 20 times the time in which
+    /// a backlog relaxes, by theory. They also cover 1,000 services of the longest class.
     fn least(&self, load: f64, memory: Memory) -> u64 {
         let beside = self.workload.time_beside();
         let longest = self.workload.classes().iter().map(|class| class.cost.mean().plus(beside)).max();
@@ -200,8 +200,8 @@ impl Scenario<'_> {
 }
 
 impl Scenario<'_> {
-    /// Simulates `spec`, in pools of `sizes` if it has any, with the requests of `replayed` in their order and at their
-    /// times, which are stretched so that they amount to `load`. The verdict on `goal` is as certain as they are.
+    /// Simulates `spec`, in pools of `sizes` if it has any, with the requests of `replayed` in their order. Their times are
+    /// stretched so that they amount to `load`. The verdict on `goal` is as certain as they are.
     pub(crate) fn judge_recorded(
         &self,
         spec: PolicySpec,

@@ -2,8 +2,8 @@
 
 use crate::lab::sim::Tally;
 
-/// How long a simulation goes on: while `look` wants more, which is asked after the first `until_look` requests and says
-/// how many come before it is asked again.
+/// How long a simulation goes on: while `look` wants more. It is asked after the first `until_look` requests, and says how
+/// many come before it is asked again.
 pub(super) struct Length<'l> {
     /// Requests before any is measured.
     pub(super) warmup: u64,

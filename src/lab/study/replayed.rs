@@ -34,8 +34,8 @@ impl Replayed {
         self.offered.requests.len() as f64 / seconds
     }
 
-    /// The requests in their order, at their intended times, stretched so that `rate` of them come in a second, on a server
-    /// of this many workers, and the source port of each. Classes have the numbers of `workload`.
+    /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.
+    /// The times are stretched so that `rate` requests come in a second. Classes have the numbers of `workload`.
     pub(super) fn stretched(&self, rate: f64, workers: usize) -> impl Iterator<Item = (ArrivingRequest, u16)> {
         let Trace { time_scale, warmup, seed, ref requests, .. } = self.offered;
         let stretch = self.rate() / rate / time_scale as f64;

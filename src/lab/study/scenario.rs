@@ -52,7 +52,7 @@ pub(crate) struct Simulation {
     pub(crate) fleet: Option<(Fleet, f64)>,
     /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues; `None`
+    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues. `None`
     /// where that is all the capacity, or unknown.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,

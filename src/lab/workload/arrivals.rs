@@ -23,8 +23,8 @@ pub struct Arrival {
 
 /// Arrivals without end, in the order of their times: Poisson, unless shaped otherwise.
 ///
-/// Times, costs and flows come from three streams of one seed that do not overlap, so that a different workload keeps
-/// the times, and a different number of flows keeps both.
+/// Times, costs and flows come from three streams of one seed that do not overlap. So a different workload keeps the times,
+/// and a different number of flows keeps both.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'w> {
     workload: &'w Workload,

@@ -52,9 +52,9 @@ pub struct Class {
 }
 
 impl Workload {
-    /// A workload from measurements: for each class, in the order of their numbers, the number of requests, and costs
-    /// of which each is as likely as the others. `None` if there is no class, too many, one without requests or costs,
-    /// or a cost above [`COST_MAX`].
+    /// A workload from measurements. Each class, in the order of their numbers, has a number of requests, and costs of which
+    /// each is as likely as the others. `None` if there is no class, too many, one without requests or costs, or a cost
+    /// above [`COST_MAX`].
     pub fn measured(name: &str, classes: Vec<(u64, Vec<Nanos>)>) -> Option<Workload> {
         let all: f64 = classes.iter().map(|(requests, _)| *requests as f64).sum();
         let is_whole = |(requests, costs): &(u64, Vec<Nanos>)| {

@@ -19,11 +19,11 @@ pub const PRESETS: [&str; 8] = [
 ];
 
 /// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
-/// between 0 and 1; `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
+/// between 0 and 1. `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
 /// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from
-/// [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with
-/// the costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or
-/// `CLASS COST`; every line is equally likely, blank lines and what follows a `#` do not count.
+/// [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with the
+/// costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or
+/// `CLASS COST`. Every line is equally likely. Blank lines and comments after `#` do not count.
 pub const FORMS: [&str; 8] = [
     "fixed:D",
     "exponential:MEAN",
@@ -53,9 +53,9 @@ impl FromStr for Workload {
 }
 
 /// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment, OrderStatus, NewOrder,
-/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond.
-/// A packet of `packet-chain` is searched for ends of lines and makes 60 random reads, about 2 us; one in a thousand goes on
-/// with two tasks of 20 ms.
+/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond. `packet-chain`: a
+/// packet is searched for ends of lines and makes 60 random reads, about 2 us. One in a thousand goes on with two tasks of
+/// 20 ms.
 fn preset(name: &str) -> Option<Vec<Class>> {
     let shares_and_costs_ns: &[(f64, u64)] = match name {
         "extreme-bimodal" => &[(0.995, 500), (0.005, 500_000)],

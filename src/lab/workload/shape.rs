@@ -11,8 +11,8 @@ pub enum Shape {
     /// Poisson arrivals, each with a cost of its own.
     #[default]
     Poisson,
-    /// A Poisson process whose rate is half as high again in bursts, and half as high between them; both last this long in
-    /// the mean, and exponentially long (a Markov-modulated Poisson process of two states).
+    /// A Poisson process whose rate is 1.5 times the mean in bursts, and half the mean between them. Both last this long in
+    /// the mean, exponentially distributed (a Markov-modulated Poisson process of two states).
     Bursts(Nanos),
 }
 

@@ -1,10 +1,10 @@
 //! Counters with one writer each, and consistent readings of them.
 //!
-//! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on; the datagram reaches
-//! the worker that ends it through a queue, whose push and pop synchronise; that worker then adds to the counter of its
-//! fate. So the store to `received` happens before the store to the fate. A reader reads every fate of every worker
-//! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
-//! arrivals whose ends it missed; they count as in flight, as they were a moment before.
+//! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on. The datagram reaches the
+//! worker that ends it through a queue, whose push and pop synchronise. Only then that worker adds to the counter of its
+//! fate. So the store to `received` happens before the store to the fate. A reader reads every fate of every worker first
+//! (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
+//! ends it missed; they count as in flight, as they were a moment before.
 
 mod stretches;
 mod tally;

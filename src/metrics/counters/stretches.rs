@@ -25,8 +25,8 @@ impl Stretches {
     /// The present stretch ends, having lasted for `time`.
     #[inline]
     pub(in crate::metrics) fn end(&self, time: Nanos) {
-        // Ordering: relaxed, the release in `add` orders it before the sum: a reader of a sum that includes this stretch
-        // does not read the start of the stretch afterwards.
+        // Ordering: relaxed, the release in `add` orders it before the sum. A reader of a sum with this stretch does not
+        // read the start of the stretch afterwards.
         self.since.store(0, Ordering::Relaxed);
         self.ended_ns.add(time.get());
     }
@@ -40,9 +40,8 @@ impl Stretches {
 
     /// The time of all stretches up to `now`, which was read before the call, including the present one.
     ///
-    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never counted again; one
-    /// that ends in between is missed, and the largest value returned so far stands in for it, so that the result never
-    /// falls.
+    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never counted again. One that
+    /// ends in between is not seen. Then the largest value returned so far stands in for it, so that the result never falls.
     pub(in crate::metrics) fn time(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.ended_ns.read());
         let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(in crate::metrics) struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `amount`. Only the owner of the counter may call this: it is a load and a store, because a
-    /// read-modify-write locks the cache line at five times the cost.
+    /// Adds `amount`. Only the owner of the counter may call this. It is a load and a store: a read-modify-write locks the
+    /// cache line at five times the cost.
     pub(in crate::metrics) fn add(&self, amount: u64) {
         // Ordering: relaxed, the only writer reads its own last store.
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);

@@ -1,5 +1,5 @@
-//! When the requests came that are not finished: one number for each packet, written when its request is admitted and when
-//! that ends, and read only by a scrape.
+//! When the requests came that are not finished. Each packet has one number, written when its request is admitted and when
+//! it ends. Only a scrape reads it.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;

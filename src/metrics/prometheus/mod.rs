@@ -54,8 +54,8 @@ impl Format {
 impl Snapshot {
     /// The body of `GET /metrics`: the metrics of CONTRACTS.md and the standard metrics of this process, in base units.
     ///
-    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out, and
-    /// so is any figure that cannot be read.
+    /// Histograms and the quantiles of window `start` are since the start. A quantile without a sample is left out, and so
+    /// is any figure that cannot be read.
     pub fn to_prometheus(&self, format: Format) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Scrape { snapshot: self.clone(), process: Process::read() }));
@@ -126,8 +126,8 @@ fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static s
 fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    // No type: the label `quantile` is reserved for summaries, and readers of summaries (OpenTelemetry's, for one) drop
-    // a summary without count and sum, which a window of ten seconds does not have.
+    // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
+    // summary without count and sum, which a window of ten seconds does not have.
     let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Unknown)?;
     for (window, latencies) in
         [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)]

@@ -179,8 +179,8 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is an unknown figure absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage
-/// without kernel time stamps, a bound on waiting, the quantiles of no request?
+/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when all are unknown. A stage
+/// without kernel time stamps, a bound on waiting, the quantiles of no request.
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));

@@ -1,8 +1,9 @@
 //! Service times of requests of which some were broken off: expired, cancelled, failed.
 //!
-//! What such a request took says only that it would have taken longer. Counted as a service time it makes equal requests look
-//! uneven: a policy that then lets the old ones give way breaks off more of them. So their share is passed on to what took
-//! longer (B. Efron, "The two sample problem with censored data", 1967), which is the estimate of Kaplan and Meier (1958).
+//! What such a request took says only that it would have taken longer. Counted as a service time, it makes equal requests
+//! look uneven. A policy that then lets the old ones give way breaks off more of them. So their share is passed on to what
+//! took longer (B. Efron, "The two sample problem with censored data", 1967), which is the estimate of Kaplan and Meier
+//! (1958).
 
 use crate::time::Nanos;
 

@@ -60,9 +60,9 @@ impl Distribution {
         })
     }
 
-    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before it, followed by the
-    /// number of values above the last bound: one entry more than `bounds`, and their sum is the count. A bin belongs
-    /// to the first bound that none of its values exceeds, and to no other.
+    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before it, then the number above
+    /// the last bound. There is one entry more than `bounds`, and their sum is the count. A bin belongs to the first bound
+    /// that none of its values exceeds, and to no other.
     #[cfg(any(test, feature = "admin"))]
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];

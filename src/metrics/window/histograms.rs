@@ -16,8 +16,8 @@ const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
 /// The set of histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges
 /// histograms.
 ///
-/// The histograms of a class exist from its first sample on: a class takes 640 KB, and a server holds two sets per
-/// worker, while most workloads have two classes. After the first sample of every class the size is constant.
+/// The histograms of a class exist from its first sample on. A class takes 640 KB, and a server holds two sets per worker,
+/// while most workloads have two classes. After the first sample of every class the size is constant.
 #[derive(Debug, Default)]
 pub(crate) struct Histograms {
     rows: [Row; ROWS],

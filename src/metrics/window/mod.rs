@@ -26,9 +26,9 @@ use std::ops::RangeBounds;
 /// What was measured in the last `slots` intervals, each `width` long. The current interval is incomplete, so that the
 /// window covers between `slots - 1` and `slots` widths.
 ///
-/// At the start each slot has room for as many bins as a server of a few workers ever needs; when one slot needs more,
-/// all slots grow with it. Constant traffic soon fills one slot, and the window then has its final size. There are never
-/// more bins than samples in an interval times stages, and never more than 27,000 of a series.
+/// At the start each slot has room for as many bins as a server of a few workers ever needs. When one slot needs more, all
+/// slots grow with it. Constant traffic soon fills one slot, and the window then has its final size. There are never more
+/// bins than samples in an interval times stages, and never more than 27,000 of a series.
 #[derive(Debug)]
 pub(crate) struct Window {
     width: Nanos,

@@ -11,8 +11,8 @@ use crate::time::Nanos;
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
-    /// would be if those that were not answered had been served to their end (`censored`). A slice under way that is longer than
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests. Requests
+    /// without an answer count as if they had been served to their end (`censored`). A slice under way that is longer than
     /// all of them counts as one more, for ten seconds.
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
@@ -41,7 +41,7 @@ pub struct Recent {
 
 impl Recent {
     /// The work in `window`, by `workers` workers, up to `now`, which was the last reading. `running` says for how long each
-    /// slice under way has lasted; `mix` is the number of the interval since which requests are of the mix of now. To be
+    /// slice under way has lasted. `mix` is the number of the interval in which the present mix of requests began. To be
     /// called once an interval.
     pub(crate) fn of(window: &Window, now: &Reading, running: &[Nanos], workers: usize, mix: &mut u64) -> Recent {
         let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
@@ -165,8 +165,9 @@ mod tests {
         assert_eq!((by_class[0], times_of_class[0].len()), ((0, Nanos::ZERO), 0));
     }
 
-    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift told of once, are
-    // the seconds after it added up, also when what was broken off is all that has shifted, and is it over after ten?
+    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift reported
+    // once, and are the seconds after it added up? Is that so when only requests that were broken off have shifted? Is it
+    // over after ten seconds?
     #[test]
     fn what_came_since_a_shift_is_told_apart() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));

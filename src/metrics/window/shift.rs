@@ -1,9 +1,9 @@
-//! Whether the requests of the last second are others than those before: what was measured of the ones says nothing of the
-//! others, however few seconds ago.
+//! Whether the requests of the last second differ from those before. If they do, measurements of the older ones say nothing
+//! of the new ones.
 //!
-//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and Smirnov (1939): of the
-//! number of requests up to each service time, or of the time that they take in all, in which few heavy requests can be most.
-//! Older seconds are forgotten once they differ from the newest, as a window that adapts forgets them (Bifet and Gavaldà,
+//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and Smirnov (1939). The
+//! distance is of the number of requests up to each service time, or of their total time. Few heavy requests can be most of
+//! the total time. Older seconds are forgotten once they differ from the newest, as in adaptive windowing (Bifet and Gavaldà,
 //! "Learning from time-changing data with adaptive windowing", 2007).
 
 use crate::metrics::counters::{BUCKETS, PER_OCTAVE, bucket_of};
@@ -24,8 +24,8 @@ const ALIKE_BUCKETS: usize = 2;
 /// Shares that differ by less change no choice.
 const DISTANCE_MIN: f64 = 0.1;
 
-/// The squared distance times the size of the samples. By chance two samples of the same requests have as much once in 2e8
-/// comparisons, two of which are made each second (2 exp(-2 x), the bound of Smirnov).
+/// The squared distance times the size of the samples. Two samples of the same requests differ as much once in 2e8
+/// comparisons, two of which are made each second. (2 exp(-2 x), the bound of Smirnov.)
 const EVIDENCE_MIN: f64 = 10.0;
 
 /// The share of requests which are too few to tell: pauses of the host, of which a bad second has many, look like that.

@@ -105,8 +105,8 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
-    /// The mean of the squared times over the square of the mean, both with the time beside handlers: 1 for equal times, 2
-    /// for exponential ones; 1 without any measurement.
+    /// The mean of the squared times over the square of the mean, both with the time beside handlers. It is 1 for equal
+    /// times, 2 for exponential ones, and 1 without any measurement.
     pub fn dispersion(&self) -> f64 {
         let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
         for (took, requests) in &self.bins {
@@ -211,15 +211,15 @@ fn bucket_start(number: usize) -> Nanos {
     Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
 }
 
-/// The workers to reserve for fresh requests where a reservation costs next to nothing when it is too large, because
-/// heavy requests go on there too: beside the workers that fresh requests keep busy, the square root of that number for
-/// the moments at which more come at once (square-root staffing: Halfin and Whitt, 1981). `offered` is the CPU time that
-/// all requests need in each unit of time (the mean number of busy workers).
+/// The workers to reserve for fresh requests where a reservation that is too large costs next to nothing, because heavy
+/// requests go on there too. It is the number that fresh requests keep busy, and its square root for the moments at which
+/// more come at once. (Square-root staffing: Halfin and Whitt, 1981.) `offered` is the CPU time that all requests need in
+/// each unit of time (the mean number of busy workers).
 ///
-/// The time beside handlers is no reason to reserve: every worker receives and answers, so this is no capacity, but the
-/// number of workers whose heavy requests watch closely, and watching has its price for each arrival. (Simulated, Extreme
-/// Bimodal at 0.7 of 14 workers with the stock table: 8 reserved in place of 2 take p99.9 of light slowdowns from 30 to 25,
-/// and the median of heavy latencies from 0.76 ms to 16 ms.)
+/// The time beside handlers is no reason to reserve, since every worker receives and answers. What is reserved is no
+/// capacity. It is the number of workers whose heavy requests watch closely, and watching costs something for each arrival.
+/// Simulated, at 0.7 of 14 workers, Extreme Bimodal, stock table: 8 reserved in place of 2 take p99.9 of light slowdowns
+/// from 30 to 25. They take the median of heavy latencies from 0.76 ms to 16 ms.
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
@@ -247,9 +247,9 @@ impl Groups {
 
     /// Groups from what was measured of each class: the number of requests, and the CPU time of them all. Classes whose
     /// means lie within 20 % of the lightest in a group belong to it. The workers are shared out by [`share_out`], with
-    /// `busy` the mean number of busy workers; the lightest group has `lightest` workers where that is given, as far as
-    /// the others are left one each, whether or not the others can then keep up ([`Groups::unstable_from`]). Classes
-    /// without a request belong to the heaviest group. `None` when nothing was measured.
+    /// `busy` the mean number of busy workers. If `lightest` is given, the lightest group has that many, as long as one is
+    /// left for each other group. The others may then fail to keep up ([`Groups::unstable_from`]). Classes without a request
+    /// belong to the heaviest group. `None` when nothing was measured.
     pub fn by_demand(
         measured: &[(u64, Nanos); CLASSES],
         busy: f64,

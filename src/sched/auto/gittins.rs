@@ -1,7 +1,7 @@
 //! Where the levels of `levels` begin: from measured service times, by the Gittins index.
 //!
-//! The index of a request that has taken the time `a` is the best ratio, over all further times `d`, of its chance to end
-//! within `d` to the time that it then takes:
+//! A request has taken the time `a`. Its chance to end within a further time `d`, over the time that it then takes, is a
+//! ratio. Its index is the best ratio over all `d`:
 //!
 //! `G(a) = max over d of P(S <= a + d | S > a) / (E[min(S - a, d) | S > a] + y)`
 //!
@@ -12,8 +12,8 @@
 //!
 //! Where the class is known, `S` is the service time of requests of that class.
 //!
-//! A request may run for the `d` that is best at its age before another is looked at, since its index is no lower on the
-//! way. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
+//! A request may run for the `d` that is best at its age before another is considered, since its index does not fall before
+//! that. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use super::tail;
@@ -45,8 +45,8 @@ struct Bucket {
 }
 
 /// The levels of requests with these service times, of which a yield costs `yield_cost`. Where the times of each class are
-/// known, requests of a class begin where its index is, and those of a class of which too little is known where that of all
-/// requests is.
+/// known, requests of a class begin at the level of its index. If too little is known of a class, the index of all requests
+/// counts.
 pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
     let all = Descent::new(times, times, yield_cost);
     let of_class = of_class.map(|of_class| of_class.each_ref().map(|of| Descent::new(of, times, yield_cost)));
@@ -143,8 +143,8 @@ impl<'t> Descent<'t> {
     }
 }
 
-/// The index at `age`, where `buckets` begin, of requests that run at least to the age `least`, and how many buckets are
-/// over when it is reached.
+/// The index at `age`, where `buckets` begin, of requests that run at least to the age `least`. Also how many buckets are
+/// over at the best age.
 fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize)> {
     let all: f64 = buckets.iter().map(|bucket| bucket.count).sum();
     let (mut ended, mut time) = (0.0, 0.0);
@@ -297,8 +297,8 @@ mod tests {
         assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
     }
 
-    // Does the cost of a yield count in the index? 9,500 requests take 1,000 ns, below the limit of 1,024, and 500 take 3,160.
-    // Free yields: 9,500 / (9,500 * 1,000 + 500 * 1,024) is 2.03 times 1 / (3,160 - 1,024). A yield of 50 ns adds
+    // Does the cost of a yield count in the index? Here 9,500 requests take 1,000 ns, below the limit of 1,024, and 500 take
+    // 3,160. Free yields: 9,500 / (9,500 * 1,000 + 500 * 1,024) is 2.03 times 1 / (3,160 - 1,024). A yield of 50 ns adds
     // 10,000 * 50 and 50 to these times, which makes it 1.98: less than what a level takes.
     #[test]
     fn the_index_counts_what_a_yield_costs() {

@@ -1,5 +1,5 @@
-//! `auto`: the levels of attained service that the measured service times and the measured cost of a yield call for, with
-//! hysteresis, and with a reason to publish. Where they call for none, first come, first served.
+//! `auto`: the levels of attained service that suit the measured service times and the measured cost of a yield. It has
+//! hysteresis, and a reason to publish. Where they call for none, first come, first served.
 
 pub mod estimate;
 pub mod gittins;
@@ -116,18 +116,19 @@ pub struct Auto {
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// What one queue for all costs a request, unscaled: as much as a yield, of which it is a part, but no more than this where
-/// yields are dear for other reasons.
+/// What one queue for all costs a request at most, unscaled. The queue is a part of a yield, so it costs no more than a
+/// yield. Yields may be dear for other reasons.
 const QUEUE_COST_MAX: Nanos = Nanos::new(100);
 
 /// The better order is worth that where a request takes this many times as long.
 const QUEUES_PER_REQUEST: u64 = 20;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
-/// number, up to the third, and an hour without one halves it: near the bound between two choices chance decides each time,
-/// and no margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
-/// chance: after it the second decision that lets requests give way comes into force. None does for first come, first served:
-/// heavy requests that come for a second now and then are a shift each time, and must find light ones ahead of them.
+/// number, up to the fourth, and an hour without one halves it. Near the bound between two choices, chance decides each
+/// time. No margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
+/// chance: after it the second decision that lets requests give way comes into force. A decision for first come, first
+/// served gets no such credit. Heavy requests that come for a second now and then are a shift each time, and light ones must
+/// stay ahead of them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -213,8 +214,8 @@ impl Auto {
         };
         let ladders = objective.ladders(measured, yield_cost);
         let Some(budget) = ladders.first_limit() else { return Decision::of(alike, one_level) };
-        // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
-        // all that it takes of its worker (simulated, with and without the kernel's part).
+        // Giving way at each arrival may cost 0.6 of a light request's time in its handler. Soft reservation may cost all
+        // that a light request takes of its worker. (Simulated, with and without the kernel's part.)
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             return Decision { ladders: Some(ladders), ..Decision::of("levels", levels) };

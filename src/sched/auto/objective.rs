@@ -15,8 +15,8 @@ labels! {
         /// later it goes.
         #[default]
         Slowdown = "slowdown",
-        /// p99.9 of the latency of all requests: first come, first served, but what takes little of the time goes first,
-        /// and the longest of 2,000 last.
+        /// p99.9 of the latency of all requests. First come, first served, but what takes little of the time goes first, and
+        /// the longest of 2,000 last.
         Latency = "latency",
     }
 }

@@ -9,10 +9,10 @@ pub enum Help {
     Lighter,
 }
 
-/// The load, as a share of the capacity of all workers, from which on groups of these `sizes` fall behind for ever,
-/// whatever the order: some of the work then comes faster than all the workers that may do it can do it. At most 1, where
-/// all workers together are too few. Below it they may still fall behind, where help for lighter groups costs a heavy one
-/// more than it can spare. `demands` is what each group takes of the CPU time, in any unit.
+/// The load, as a share of the capacity of all workers, from which on groups of these `sizes` fall behind for ever, whatever
+/// the order. Then some of the work comes faster than all workers that may do it can do it. At most 1, where all workers
+/// together are too few. Below it they may still fall behind, where help for lighter groups costs a heavy one more than it
+/// can spare. `demands` is what each group takes of the CPU time, in any unit.
 ///
 /// # Panics
 /// If there is not one demand for each size.
@@ -29,15 +29,15 @@ pub fn unstable_from(demands: &[f64], sizes: &[usize], help: Help) -> f64 {
     (0..sizes.len()).map(bound).fold(1.0, f64::min)
 }
 
-/// A number of `workers`, no fewer than there are groups, for each group of these `demands` (CPU time in any unit), with
-/// `busy` workers busy: the busiest group is as little busy as it can be. (Each group's share rounded to the nearest, as
-/// in Persephone, leaves two workers to the light requests of extreme-bimodal, which keep 2.3 of 14 busy: from a load of
-/// 0.86 on they are too few.)
+/// Divides `workers`, of which there is one for each group at least, among groups of these `demands` (CPU time in any unit).
+/// With `busy` workers busy, the busiest group is as little busy as it can be. (Persephone rounds each group's share to the
+/// nearest. Of 14 workers that leaves two to the light requests of extreme-bimodal, which keep 2.3 busy: too few from a load
+/// of 0.86 on.)
 ///
-/// Where that leaves a group alone with one worker, each group has, as nearly as can be, beside the workers that it keeps
-/// busy the square root of their number for the moments at which more comes at once (square-root staffing: Halfin and
-/// Whitt, 1981), unless some group could then not keep up, or hardly. Where only sizes that leave light groups to their
-/// helpers can keep up, it is those. Where none can, the light groups keep their margin: no size helps the heaviest.
+/// If that leaves a group one worker, more comes at some moments than it can do. Then each group gets what it keeps busy and
+/// the square root of that number. (Square-root staffing: Halfin and Whitt, 1981.) Not so if some group could then hardly
+/// keep up, or not at all. Where only sizes that leave light groups to their helpers can keep up, it is those. Where none
+/// can, the light groups keep their margin: no size helps the heaviest.
 pub fn share_out(demands: &[f64], workers: usize, busy: f64, help: Help) -> Vec<usize> {
     let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let at_full_load = |demand: &f64| demand / total * workers as f64;
@@ -53,9 +53,9 @@ pub fn share_out(demands: &[f64], workers: usize, busy: f64, help: Help) -> Vec<
     best(WELL_WITHIN).or(best(1.0)).unwrap_or(preferred).clone()
 }
 
-/// The share of their bound up to which a margin for light groups is worth what it costs the heavy ones. Nearer, the
-/// queue of these is the longer one: with 0.9 of 14 workers for requests of 0.5 us and the rest for 500 us, 2+12 has a
-/// p99.9 slowdown of 5 at .98 of its bound, and 1+13 one of 23.
+/// The share of their bound up to which a margin for light groups is worth what it costs the heavy ones. Nearer, the queue
+/// of these is the longer one. Example: requests of 0.5 us take 0.9 of 14 workers, requests of 500 us the rest. At .98 of
+/// its bound, 2+12 has a p99.9 slowdown of 5, and 1+13 one of 23.
 const WELL_WITHIN: f64 = 0.99;
 
 /// For heavy groups the fewest workers with which they are stable, for the lightest the rest; `None` if nothing is left

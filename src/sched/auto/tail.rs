@@ -2,9 +2,8 @@
 //!
 //! p99.9 of the latency is no worse for what happens to fewer than one request in 1,000. So these can go last, and where
 //! they hold much of the time all others wait for less. What takes next to none of the time can go first, and nothing else
-//! waits for longer. The others are served in the order in which they came: where
-//! service times have a light tail, as these have without the longest, no order that knows as little has a latency with a
-//! lighter tail (Wierman and Zwart 2012).
+//! waits for longer. The others are served in the order in which they came. Without the longest, service times have a light
+//! tail. Then no order that knows as little has a latency with a lighter tail (Wierman and Zwart 2012).
 
 use super::estimate::ServiceTimes;
 use crate::sched::ladder::{LIMITS_MAX, Ladder};

@@ -174,9 +174,9 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.policy.name() == "levels"));
 }
 
-// After a shift of the mix, does the second decision that lets requests give way come into force, also where the two differ
-// and after many changes, unless one confirms what is in force? Does first come, first served take as many as ever, of which the
-// shift counts as one?
+// After a shift of the mix, does the second decision that lets requests give way come into force, unless one confirms what
+// is in force? Also where the two differ, and after many changes? Does first come, first served take as many as ever, of
+// which the shift counts as one?
 #[test]
 fn after_a_shift_the_second_decision_counts() {
     let [alike, near, far] = [(10_000, 10_000), (20_000, 2_000_000), (200_000, 20_000_000)]
@@ -210,7 +210,7 @@ fn after_a_shift_the_second_decision_counts() {
     assert_eq!(changes, [false, false, false, true]);
 }
 
-/// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second, whose
+/// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second. Their
 /// service times in microseconds are drawn.
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

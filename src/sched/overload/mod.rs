@@ -100,8 +100,9 @@ impl QueueBounds {
     /// No bounds.
     pub const NONE: QueueBounds = QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE };
 
-    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out, of which the
-    /// first `first_slice` before other fresh ones could go first (`None` = all). `None` where too few were measured to tell.
+    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out. Within
+    /// `first_slice`, a request could go before other fresh ones (`None` = for all its time). `None` where too few were
+    /// measured to tell.
     pub fn new(
         max_wait: MaxWait,
         times: &ServiceTimes,
@@ -151,8 +152,8 @@ pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
 }
 
 /// The time from which on a request must not begin that expires at `expires_at`, a time `deadline` after it came. It is
-/// `expected` of service, of which it has had `served`. Half of the deadline is left for waiting, whatever is expected:
-/// or requests whose deadlines are shorter than that would never be tried, and nothing new be learnt of them.
+/// `expected` of service, of which it has had `served`. Half of the deadline is left for waiting, whatever is expected.
+/// Otherwise requests with shorter deadlines would never be tried, and nothing new be learnt of them.
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
@@ -199,9 +200,9 @@ impl HeavyQueue {
         self.in_a_row >= HEAVY_IN_A_ROW
     }
 
-    /// Whether a request that has waited for `waited` would be shed when it leaves the queue, `waiting` others being in it
-    /// at `now`, in a queue that stands. It is the wait to expect that counts, and not that of what leaves: where
-    /// fresh requests go first, nothing may. The limit is below the bound, or what is begun would be lost as often as not.
+    /// Whether a request that has waited for `waited` would be shed when it leaves the queue. At `now`, `waiting` others are
+    /// in the queue, and the queue stands. It is the wait to expect that counts, and not that of what leaves: where fresh
+    /// requests go first, nothing may. The limit is below the bound, or what is begun would be lost as often as not.
     pub fn is_full(&mut self, now: Nanos, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
         let expected = match self.each {
             Nanos::ZERO if waiting >= HEAVY_IN_A_ROW as usize => bounds.bound,
@@ -256,8 +257,9 @@ impl StandingQueues {
     #[cold]
     pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
         let standing = &mut self.queues[queue];
-        // What the worker saw before it last rested, or too long ago, is no queue that has stood since; unless this job was
-        // in the queue then, and nothing behind it has left. A worker with many sockets comes to each once in a long while.
+        // What the worker saw before it last rested, or too long ago, says nothing of a queue that has stood since. An
+        // exception: this job was in the queue then, and nothing behind it has left. A worker with many sockets comes to
+        // each once in a long while.
         let unseen = now.minus(standing.last);
         let is_lost = unseen > bounds.interval && unseen > wait;
         if standing.since == Nanos::MAX || standing.since < self.rested_at || is_lost {

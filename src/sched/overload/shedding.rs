@@ -213,8 +213,8 @@ impl Shedding {
         (is_old && self.queues.on_old(queue, now, wait, &bounds)).then_some(Cause::Waited)
     }
 
-    /// Whether a fresh request that turns out heavy would wait for too long when it is to go on, by the bound for all or by
-    /// its own deadline: its first slice would be lost.
+    /// Whether a fresh request that turns out heavy would then wait for too long, by the bound for all or by its own
+    /// deadline. Its first slice would be lost.
     #[cold]
     fn would_wait(&mut self, stay: &Stay, class: u8, now: Nanos, waiting: usize, limits: &impl Limits) -> bool {
         let bounds = limits.bounds(true);
@@ -223,7 +223,7 @@ impl Shedding {
             && self.heavy.is_full(now, waiting, now.minus(stay.came_at), &bounds.within(patience))
     }
 
-    /// Notes that a request is put into a queue of continuations, `waiting` others being in some.
+    /// Notes that a request goes into a queue of continuations, while `waiting` others are in some.
     pub fn on_put(&mut self, stay: &mut Stay, class: u8, waiting: impl FnOnce() -> usize, limits: &impl Limits) {
         if !stay.resumed {
             self.heavy.on_heavy();

@@ -79,8 +79,8 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
 }
 
-// At twice the load: is nothing young lost, does nothing wait longer than the bound once the queue has stood, and is the
-// server as busy as it can be?
+// At twice the load, is nothing young lost? Does nothing wait longer than the bound once the queue has stood? Is the server
+// as busy as it can be?
 #[test]
 fn at_twice_the_load_every_second_one_is_served_in_time() {
     let bounds = auto(&[(10_000, 100)]);
@@ -183,8 +183,8 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
     assert!(!heavy.is_certain());
 }
 
-// Is the queue full where the wait to expect, own wait included, has been above half of the bound for the interval and is
-// above three quarters of it, by what was measured of late?
+// Is the queue full where the expected wait, own wait included, was above half of the bound for the interval? It must be
+// above three quarters of the bound now, by recent measurements.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);

@@ -99,8 +99,8 @@ pub enum Fresh {
     ByPool,
     /// In the queue of the group of its class. Without a class it counts as lightest.
     ByGroup(Groups),
-    /// By the level at which its class begins: above level 0 in the queue of that level, in level 0 in the deque of the
-    /// worker that received it or, where the order of arrival counts, in the queue of level 0.
+    /// By the level at which its class begins. Above level 0, it goes into the queue of that level. In level 0 it goes into
+    /// the deque of the worker that received it, or into queue 0 where the order of arrival counts.
     ByLevel {
         /// Whether requests of level 0 are served in the order in which they came.
         in_order: bool,
@@ -174,8 +174,8 @@ impl Policy {
         self
     }
 
-    /// Number of queues that there must be: [`QUEUES`] for all policies of servers, of which each serves what another
-    /// left, and [`PRIORITIES`] for each pool of the library's, which is never switched.
+    /// Number of queues that there must be. All policies of servers have [`QUEUES`], since each serves what another left.
+    /// Policies of the library, which are never switched, have [`PRIORITIES`] for each pool.
     pub fn queues(&self) -> usize {
         if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
     }
@@ -333,8 +333,8 @@ impl Policy {
         self.stuck_after
     }
 
-    /// Whether any decision, of this policy or of one that takes over from it in the middle of a long job, asks since
-    /// when a worker has been in one.
+    /// Whether any decision asks since when a worker has been in a job. The decision may be of this policy, or of one that
+    /// takes over during a long job.
     pub fn looks_at_busy(&self) -> bool {
         self.switched
     }

@@ -124,16 +124,16 @@ use SearchPlace::{
     ReceiveNoticed, ReceiveOwn, ReceiveRest, Steal,
 };
 
-/// Longest time between two looks for waiting requests, of all workers together, unscaled: what a request may wait for
-/// a heavy one to notice it, where the kernel gives no notice of it.
+/// Longest time between two looks for waiting requests, of all workers together, unscaled. Without notices of the kernel, a
+/// request may wait for so long until a heavy one sees it.
 const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
 /// Time between two looks of a heavy request on workers that look rarely, unscaled: long enough that looking costs next
 /// to nothing.
 const LOOK_RARELY: Nanos = Nanos::from_micros(20);
 
-/// Jobs behind a worker from which on it gives further ones away: as many as it would have done by the time that a
-/// woken worker needs to take the first.
+/// Jobs behind a worker from which on it gives further ones away. It would have done as many by the time that a woken worker
+/// takes the first.
 const OVERLOADED_FROM: usize = 8;
 
 /// All workers watch closely, and ask one another to step aside.
@@ -200,9 +200,8 @@ fn pools(tuning: &Tuning) -> Made {
     Made { budget: Some(tuning.budget), chosen, ..Made::plain(policy) }.bounded(unstable_from, tuning)
 }
 
-/// The share of the workers' time, in any unit, that is spent in each of `pools` pools. Where classes are known, each
-/// class begins in a pool of its own, as far as there are pools; where they are not, all spend a slice in each but the
-/// last.
+/// The share of the workers' time, in any unit, that is spent in each of `pools` pools. Where classes are known, each class
+/// begins in a pool of its own, as far as there are pools. Otherwise all requests spend a slice in each pool but the last.
 fn demands(measured: &Measured, tuning: &Tuning, pools: usize) -> Vec<f64> {
     if tuning.classified {
         let mut demands = vec![0.0; pools];
@@ -238,9 +237,9 @@ fn reserve(tuning: &Tuning) -> Made {
     Made { reserved, chosen, reason, ..made }.bounded(unstable_from, tuning)
 }
 
-/// A worker of a heavier group serves a lighter one first where more wait there than that has workers. Where fewer wait,
-/// its own are free for them in a moment. If heavier workers took these as well, as DARC's dispatcher does, the lighter
-/// ones would stand idle after it while heavy requests wait: TPC-C on 14 workers would end below a load of .95.
+/// A worker of a heavier group serves a lighter one first where more wait there than that has workers. Where fewer wait, its
+/// own are free for them in a moment. If heavier workers took these as well, as DARC's dispatcher does, lighter ones would
+/// then stand idle while heavy requests wait. TPC-C on 14 workers would end below a load of .95.
 pub fn by_group(groups: Groups, tuning: &Tuning) -> Policy {
     Policy {
         topology: Topology::new(&groups.sizes),
@@ -307,8 +306,8 @@ fn levels(tuning: &Tuning) -> Made {
         }
         (None, None) => (Ladders::blind(Ladder::from_iter([tuning.budget])), unmeasured(tuning)),
     };
-    // Where all requests together have one level, those of each class have too: to keep them apart would take queues for
-    // what is as good in the order of arrival.
+    // Where all requests together have one level, those of each class have one too. To keep them apart would take queues,
+    // and the order of arrival is as good.
     let Some(budget) = ladders.first_limit() else {
         return Made { chosen: "one level".to_owned(), reason, ..Made::plain(global(tuning)) };
     };
@@ -321,9 +320,9 @@ fn levels(tuning: &Tuning) -> Made {
     Made { budget: Some(budget), chosen, reason, ..Made::plain(policy) }
 }
 
-/// Every worker receives, and lower levels go first. Deques and sockets hold fresh requests only. A worker that has
-/// heavy requests to go on with asks first where something waits: to receive from each of 14 sockets takes as long as
-/// five light requests.
+/// Every worker receives, and lower levels go first. Deques and sockets hold fresh requests only. A worker that has heavy
+/// requests to go on with asks first where something waits. To receive from each of 14 sockets takes as long as five light
+/// requests.
 fn by_level(ladders: Ladders, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
     let gives_way = GiveWay { rarely: tuning.scaled(gives_way.rarely), ..gives_way };
@@ -345,8 +344,8 @@ pub fn in_order(policy: Policy) -> Policy {
 }
 
 /// The policy of the runtime as a library, which has no sockets. Each pool has a queue for high tasks, one for normal and
-/// one for background tasks; what a task spawns stays in the deque of its worker. Workers of a pool steal from one
-/// another. A task that has run for a slice gives way, at its checkpoints, to any waiting one that is at least as urgent.
+/// one for background tasks. What a task spawns stays in the deque of its worker. Workers of a pool steal from one another.
+/// A task that has run for a slice gives way, at its checkpoints, to any waiting one that is at least as urgent.
 pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
     // A task that stepped aside goes behind what its queue holds: from its own deque it would come back at once.
     let order = Order {

@@ -76,8 +76,8 @@ impl Entry {
 }
 
 impl PolicyName {
-    /// What `simulate`, `plan` and `loadgen compare` take where nothing else is said: what most servers do today, the two
-    /// that share work in other ways, and the default.
+    /// What `simulate`, `plan` and `loadgen compare` take by default: what most servers do today, the two that share work in
+    /// other ways, and the default policy.
     #[cfg_attr(doc, doc(hidden))]
     pub const COMPARED: &str = "isolated,steal,pools,auto";
 

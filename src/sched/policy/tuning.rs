@@ -7,8 +7,8 @@ use super::{Policy, PolicyName};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
-/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
-/// request takes with its kernel part, shorter than anything worth waiting for.
+/// How long a worker must have been in one job before thieves look into its socket, unscaled. It is longer than a light
+/// request takes with its kernel part, and shorter than anything worth waiting for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
 /// What a policy is made from.
@@ -96,8 +96,8 @@ pub struct Made {
     pub budget: Option<Nanos>,
     /// Workers for light requests, where the policy has such workers.
     pub reserved: Option<usize>,
-    /// The load, as a share of the capacity of all workers, from which on the sizes cannot keep up with the measured
-    /// demand, however long the queues; `None` where there are no sizes, or nothing was measured.
+    /// The load, as a share of all workers' capacity, from which on the sizes cannot keep up with the measured demand,
+    /// whatever the queues. `None` where there are no sizes, or nothing was measured.
     pub unstable_from: Option<f64>,
     /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose. Sizes that cannot
     /// be stable at every load say so.
@@ -152,8 +152,8 @@ impl Made {
         Made { name: PolicyName::NONE, policy, budget: None, reserved: None, unstable_from: None, chosen, reason }
     }
 
-    /// The same policy, whose sizes cannot be stable from this load on; says so where that is less than all workers can
-    /// do, and loudly where `tuning` has measured as much.
+    /// The same policy, whose sizes cannot be stable from this load on. Says so where that is less than all workers can do,
+    /// and loudly where `tuning` has measured as much.
     pub(super) fn bounded(mut self, unstable_from: Option<f64>, tuning: &Tuning) -> Made {
         self.unstable_from = unstable_from;
         if let (Some(bound), Some(measured)) = (unstable_from.filter(|bound| *bound < 1.0), &tuning.measured) {

@@ -96,7 +96,7 @@ fn what_grows_is_unstable() {
     assert_eq!(stable.verdict, Verdict::Holds);
 }
 
-// Is a class that waits for ever so long a failure where the percentile does not see it, and is a rarer one not looked at?
+// Is a class that waits for very long a failure where the percentile does not see it? Is a rarer one left out?
 #[test]
 fn a_class_that_starves_is_a_failure() {
     let goal = "p99-slowdown<=20";
@@ -117,8 +117,8 @@ fn a_verdict_is_repeated() {
     assert_eq!(judged(), judged());
 }
 
-// Does a trace come to a whole fleet, at the rate of all, and are sizes fitted to the part of a server that is left? Is a
-// server that is too slow the cause, where one is?
+// Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server that is left? Is a server
+// that is too slow the cause, where one is?
 #[test]
 fn a_trace_comes_to_all_servers_of_a_fleet() {
     let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";

@@ -88,8 +88,8 @@ impl Trace {
         self.requests.iter().filter(|request| request.intended >= self.warmup).count() as u64
     }
 
-    /// The share of the workers' time that the requests take, from the start to the last one: their cost, and what it
-    /// costs to receive and answer them.
+    /// The share of the workers' time that the requests take, from the start to the last one. It includes what it costs to
+    /// receive and answer them.
     pub fn load(&self) -> f64 {
         self.load_with(self.overheads.per_request())
     }

@@ -86,8 +86,8 @@ fn useful(bounds: &WaitBounds, order: Order, varies: bool, patience: Nanos, know
     useful.as_secs_f64() / end.minus(counted_from).as_secs_f64()
 }
 
-// Is newest first worth nothing where clients wait for longer than the bound, or where the bound is set below what they
-// wait for, and much where neither holds?
+// Is newest first worth nothing where clients wait for longer than the bound, or where the bound is below their patience? Is
+// it worth much where neither holds?
 #[test]
 fn newest_first_helps_where_patience_is_short_and_not_known() {
     let auto = auto(&[(10_000, 100)]);
