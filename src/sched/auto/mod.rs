@@ -13,76 +13,6 @@ use super::ladder::{Ladder, Ladders};
 use super::{Entry, Made, Measured, PolicyName, Tuning};
 use crate::time::{Nanos, Steady};
 use estimate::{Gap, ServiceTimes};
-use std::fmt;
-
-/// Why `auto` chose as it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Too few requests were measured.
-    TooFew {
-        /// Number of requests in the last seconds.
-        requests: u64,
-    },
-    /// What has taken long ends as soon as what begins.
-    Alike,
-    /// No percentile of the latency gains by another order.
-    InOrder,
-    /// Requests pass no checkpoints, where they could give way.
-    RunToCompletion,
-    /// What has taken long should give way, but a yield costs more than that brings.
-    YieldTooDear {
-        /// The measured cost of a yield.
-        yield_cost: Nanos,
-        /// The CPU time that requests take before they would give way, in the mean.
-        light: Nanos,
-    },
-    /// What has taken long is to give way.
-    Levels {
-        /// The measured cost of a yield.
-        yield_cost: Nanos,
-    },
-    /// Requests take little of the time that go first, or much of it that no percentile counts.
-    InOrderBut,
-    /// A gap divides light from heavy requests, and yields are too dear for one at each arrival.
-    Divided {
-        /// The gap.
-        gap: Gap,
-        /// The measured cost of a yield.
-        yield_cost: Nanos,
-    },
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::TooFew { requests } => {
-                write!(f, "{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)")
-            }
-            Reason::Alike => {
-                f.write_str("by the measured service times, what has taken long ends as soon as what begins")
-            }
-            Reason::InOrder => {
-                f.write_str("for p99.9 of the latency, by the measured service times, first come is to go first")
-            }
-            Reason::InOrderBut => f.write_str(
-                "for p99.9 of the latency, by the measured service times, first come is to go first, but for what takes little of the time and the longest of 2,000",
-            ),
-            Reason::RunToCompletion => f.write_str("requests pass no checkpoints, where they could give way"),
-            Reason::YieldTooDear { yield_cost, light } => {
-                write!(f, "a yield costs {yield_cost}, and light requests take {light}")
-            }
-            Reason::Levels { yield_cost } => {
-                write!(
-                    f,
-                    "by the measured service times, what has taken long ends later, and a yield costs {yield_cost}"
-                )
-            }
-            Reason::Divided { gap, yield_cost } => {
-                write!(f, "service times divide at {} to {}, and a yield costs {yield_cost}", gap.below, gap.above)
-            }
-        }
-    }
-}
 
 /// A choice of `auto`, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +23,9 @@ pub struct Decision {
     /// served.
     pub ladders: Option<Ladders>,
     /// The reason for the choice.
-    pub reason: Reason,
+    pub reason: String,
+    /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
+    is_start: bool,
 }
 
 /// The state of `auto`: the decision in force, and the one that may replace it.
@@ -140,7 +72,7 @@ impl Auto {
     pub fn new(tuning: &Tuning) -> Auto {
         let Tuning { objective, yield_cost, .. } = *tuning;
         let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
-        let current = Steady::new(Decision::of("levels", Reason::TooFew { requests: 0 }));
+        let current = Steady::new(Decision::too_few(0));
         Auto {
             objective,
             yield_cost,
@@ -167,7 +99,7 @@ impl Auto {
         self.is_outdated |= measured.has_shifted;
         let decision = self.judge(measured);
         let current = self.current.get();
-        let (begins, too_few) = (current.is_start(), decision.is_start());
+        let (begins, too_few) = (current.is_start, decision.is_start);
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
         // end while heavy ones are left: first come, first served would let them wait for these.
         let gave_way = begins || current.ladders.is_some();
@@ -202,35 +134,54 @@ impl Auto {
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {
-            return Decision::of("levels", Reason::TooFew { requests });
+            return Decision::too_few(requests);
         }
         let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { "global" } else { "steal" };
         if times.are_run_to_completion() {
-            return Decision::of(alike, Reason::RunToCompletion);
+            return Decision::of(alike, "requests pass no checkpoints, where they could give way");
         }
-        let (one_level, levels) = match objective {
-            Objective::Slowdown => (Reason::Alike, Reason::Levels { yield_cost }),
-            Objective::Latency => (Reason::InOrder, Reason::InOrderBut),
-        };
         let ladders = objective.ladders(measured, yield_cost);
-        let Some(budget) = ladders.first_limit() else { return Decision::of(alike, one_level) };
+        let Some(budget) = ladders.first_limit() else {
+            return Decision::of(
+                alike,
+                match objective {
+                    Objective::Slowdown => {
+                        "by the measured service times, what has taken long ends as soon as what begins"
+                    }
+                    Objective::Latency => {
+                        "for p99.9 of the latency, by the measured service times, first come is to go first"
+                    }
+                },
+            );
+        };
         // Giving way at each arrival may cost 0.6 of a light request's time in its handler. Soft reservation may cost all
         // that a light request takes of its worker. (Simulated, with and without the kernel's part.)
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
-            return Decision { ladders: Some(ladders), ..Decision::of("levels", levels) };
+            let reason = match objective {
+                Objective::Slowdown => {
+                    format!(
+                        "by the measured service times, what has taken long ends later, and a yield costs {yield_cost}"
+                    )
+                }
+                Objective::Latency => {
+                    "for p99.9 of the latency, by the measured service times: first come, first served; \
+                                       short requests first, the longest of 2,000 last"
+                        .to_owned()
+                }
+            };
+            return Decision { ladders: Some(ladders), ..Decision::of("levels", reason) };
         }
         let gap = times.widest_gap().filter(|gap| {
             let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside());
             is_worth_it && objective == Objective::Slowdown
         });
-        match gap {
-            Some(gap) => {
-                let ladders = Some(Ladders::blind(Ladder::from_iter([budget])));
-                Decision { ladders, ..Decision::of("hybrid", Reason::Divided { gap, yield_cost }) }
-            }
-            None => Decision::of(alike, Reason::YieldTooDear { yield_cost, light }),
-        }
+        let Some(Gap { below, above }) = gap else {
+            return Decision::of(alike, format!("a yield costs {yield_cost}, and light requests take {light}"));
+        };
+        let reason = format!("service times divide at {below} to {above}, and a yield costs {yield_cost}");
+        let ladders = Some(Ladders::blind(Ladder::from_iter([budget])));
+        Decision { ladders, ..Decision::of("hybrid", reason) }
     }
 }
 
@@ -256,18 +207,20 @@ pub(super) const ENTRY: Entry = Entry {
 
 impl Decision {
     /// The policy of that name, without levels.
-    fn of(policy: &str, reason: Reason) -> Decision {
-        Decision { policy: PolicyName::named(policy), ladders: None, reason }
+    fn of(policy: &str, reason: impl Into<String>) -> Decision {
+        Decision { policy: PolicyName::named(policy), ladders: None, reason: reason.into(), is_start: false }
     }
 
-    /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
-    fn is_start(&self) -> bool {
-        matches!(self.reason, Reason::TooFew { .. })
+    /// What is decided of too few requests.
+    fn too_few(requests: u64) -> Decision {
+        let reason =
+            format!("{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)");
+        Decision { is_start: true, ..Decision::of("levels", reason) }
     }
 
     /// The policy that was decided for, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
-        let measured = if self.is_start() { None } else { tuning.measured.clone() };
+        let measured = if self.is_start { None } else { tuning.measured.clone() };
         let made = self.policy.entry().make(&Tuning { measured, ladders: self.ladders.clone(), ..tuning.clone() });
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
         let classes = self.ladders.as_ref().map(Ladders::classes_text).unwrap_or_default();
@@ -286,7 +239,7 @@ impl Decision {
             (Some(one), Some(other)) => one.are_like(other),
             (one, other) => one == other,
         };
-        ladders && self.policy == other.policy && self.is_start() == other.is_start()
+        ladders && self.policy == other.policy && self.is_start == other.is_start
     }
 }
 

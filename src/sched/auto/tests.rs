@@ -80,8 +80,7 @@ fn alike_requests_and_near_costs_are_first_come_first_served() {
     let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
     assert_eq!(judged(&charged, 100), "global", "not beside 2.68 us more");
     assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), "steal", "20 yields outlast the heavy");
-    let too_few = Reason::TooFew { requests: 400 };
-    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::of("levels", too_few));
+    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400));
 }
 
 // Does what cannot give way get no levels?
@@ -89,7 +88,7 @@ fn alike_requests_and_near_costs_are_first_come_first_served() {
 fn without_checkpoints_there_are_no_levels() {
     let brief = times(&[(500, 9_000), (5_500, 1_000)]);
     for (times, choice) in [(extreme(), "global"), (brief, "steal")] {
-        let expected = Decision::of(choice, Reason::RunToCompletion);
+        let expected = Decision::of(choice, "requests pass no checkpoints, where they could give way");
         assert_eq!(decided(&times.run_to_completion(), 100), expected);
     }
 }
@@ -168,7 +167,7 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = auto(100);
     let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
     assert_eq!(decide(&mut auto, &few), None);
-    assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
+    assert!(auto.current().reason.starts_with("400 requests in the last seconds are too few"));
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &alike), None);
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.policy.name() == "levels"));
