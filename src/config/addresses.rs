@@ -89,7 +89,7 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
 }
 
 /// The text that [`ports`] parses as `ports`.
-pub(super) fn ports_text(ports: &Vec<u16>) -> String {
+pub(super) fn ports_text(ports: &[u16]) -> String {
     if ports.is_empty() { "none".to_owned() } else { list_text(ports) }
 }
 

@@ -68,7 +68,7 @@ settings! {
         form: text(
             "none, or up to 64 different ports of 1 to 65535, like 7,19",
             addresses::ports,
-            addresses::ports_text,
+            |ports| addresses::ports_text(ports),
         ),
         help: "Source ports whose datagrams are dropped as malformed.", [
             "The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.",

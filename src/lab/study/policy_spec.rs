@@ -78,7 +78,7 @@ mod tests {
         for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
             assert_eq!(text.parse::<PolicySpec>().map(|spec| spec.to_string()), Ok(text.to_owned()));
         }
-        let error = "stael".parse::<PolicySpec>().expect_err("a slip").to_string();
+        let error = "stael".parse::<PolicySpec>().expect_err("a slip");
         assert!(PolicyName::ALL.iter().all(|policy| error.contains(policy.name())), "{error}");
     }
 }

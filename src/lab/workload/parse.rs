@@ -223,7 +223,7 @@ mod tests {
                         prop_assert!(Nanos::ZERO < cost && cost <= COST_MAX, "{}: {}", text, cost);
                     }
                 }
-                Err(error) => prop_assert!(!error.to_string().is_empty()),
+                Err(error) => prop_assert!(!error.is_empty()),
             }
         }
     }
@@ -243,7 +243,7 @@ mod tests {
             workload.classes().iter().map(|class| (class.share, class.cost.mean())).collect();
         assert_eq!(classes, [(0.75, Nanos::from_micros(20)), (0.25, Nanos::from_millis(2))]);
         let nine = ["0.111111111@fixed:1us"; 9].join("+");
-        let error = format!("mix:{nine}").parse::<Workload>().expect_err("nine classes").to_string();
+        let error = format!("mix:{nine}").parse::<Workload>().expect_err("nine classes");
         assert!(error.contains("9 parts") && error.contains("1 to 8 parts"), "{error}");
     }
 
@@ -277,7 +277,7 @@ mod tests {
             ("file:", "write file:PATH"),
             ("fixed:", "write fixed:D"),
         ] {
-            let error = Workload::from_str(text).expect_err(text).to_string();
+            let error = Workload::from_str(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -180,7 +180,7 @@ mod tests {
             ("# nothing\n\n", "no cost"),
             ("0 1us\n2 1us", "costs of class class2, but none of class long"),
         ] {
-            let error = parse(text).expect_err(text).to_string();
+            let error = parse(text).expect_err(text);
             assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
@@ -194,7 +194,7 @@ mod tests {
             ("/", "it cannot be read"),
             (binary.path().to_str().expect("a path"), "line 3: it is not text"),
         ] {
-            let error = format!("file:{path}").parse::<Workload>().expect_err(path).to_string();
+            let error = format!("file:{path}").parse::<Workload>().expect_err(path);
             assert!(error.contains(path) && error.contains(expected), "{error}");
         }
     }

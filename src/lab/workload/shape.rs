@@ -131,7 +131,7 @@ mod tests {
         for text in
             ["", "bursts", "bursts:", "bursts:0s", "bursts:2", "bursts:999ns", "bursts:2h", "clusters", "poisson:1ms"]
         {
-            let error = text.parse::<Shape>().expect_err(text).to_string();
+            let error = text.parse::<Shape>().expect_err(text);
             assert!(error.contains("poisson, or bursts:MEAN"), "{error}");
         }
     }

@@ -79,7 +79,7 @@ impl Trace {
     /// # Errors
     /// If it cannot be read, or is not a trace.
     pub fn read(path: &Path) -> Result<Trace, String> {
-        let file = File::open(path).map_err(unreadable)?;
+        let file = File::open(path).map_err(|error| unreadable(&error))?;
         parse(BufReader::new(file), BYTES_MAX)
     }
 
@@ -137,7 +137,7 @@ impl fmt::Display for Trace {
     }
 }
 
-fn unreadable(error: io::Error) -> String {
+fn unreadable(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
@@ -150,7 +150,7 @@ fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, String> {
         bytes.clear();
         let wrong = |problem: String| format!("line {line}: {problem}");
         let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        if read.map_err(unreadable)? == 0 {
+        if read.map_err(|error| unreadable(&error))? == 0 {
             let offered = offered.filter(|offered| !offered.requests.is_empty());
             return offered.ok_or_else(|| {
                 format!("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")

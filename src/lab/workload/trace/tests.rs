@@ -100,10 +100,10 @@ fn mistakes_are_located() {
         (HEADER.replace("warmup=1s", "warmup=1"), "line 1: warmup: `1` is not a duration"),
         (with(&"x".repeat(9_000)), "line 2: it is longer than 8192 bytes"),
     ] {
-        let error = text.parse::<Trace>().expect_err(&text).to_string();
+        let error = text.parse::<Trace>().expect_err(&text);
         assert!(error.contains(expected), "{text:?}: {error}");
     }
-    assert!(parse(&b"\xff\xfe\n"[..], 100).is_err_and(|error| error.to_string().contains("line 1: it is not text")));
+    assert!(parse(&b"\xff\xfe\n"[..], 100).is_err_and(|error| error.contains("line 1: it is not text")));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_file_that_is_none_is_said_so() {
     for (path, expected) in
         [("/nowhere", "it cannot be read: No such file"), ("/", "it cannot be read"), ("/dev/zero", "line 1")]
     {
-        let error = Trace::read(Path::new(path)).expect_err(path).to_string();
+        let error = Trace::read(Path::new(path)).expect_err(path);
         assert!(error.contains(expected), "{path}: {error}");
     }
 }
