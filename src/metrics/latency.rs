@@ -1,11 +1,10 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
-use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
-use super::window::Demand;
+use super::snapshot::{Description, Latencies, Snapshot};
 use super::{OwnReasons, Stage};
-use crate::fate::{Fate, Fates, Malformed};
+use crate::fate::{Fate, Malformed};
 use crate::time::Nanos;
-use serde::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use std::collections::BTreeMap;
 
 impl Snapshot {
@@ -13,68 +12,54 @@ impl Snapshot {
     /// Under `--burn sleep` the object `emulation` is added, under an adaptive policy the object `decision`, and for a handler
     /// that names reasons the object `own_reasons`.
     pub fn to_json(&self) -> String {
-        let body = Body {
-            schema: "forebay-latency/1",
-            description: &self.description,
-            start_time_seconds: self.start_time.as_secs_f64(),
-            fates: &self.fates,
-            malformed_by_reason: Malformed::NAMES.into_iter().zip(self.counted.malformed).collect(),
-            own_reasons: (!self.own_reasons.is_empty()).then_some(&self.own_reasons),
-            run_queue_wait_us: self
-                .run_queue_waits
-                .iter()
-                .try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64())),
-            busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
-            unanswered_us: self.unanswered.as_micros_f64(),
-            max_wait_us: self.max_wait.map(Nanos::as_micros_f64),
-            oldest_us: self.oldest.iter().map(|(class, age)| (*class, age.as_micros_f64())).collect(),
-            decision: self.decision.as_ref(),
-            emulation: self.emulation.as_ref(),
-            since_start: &self.since_start,
-            demand: &self.demand,
-            windows: Windows { last_10s: &self.last_10s, last_60s: &self.last_60s },
-        };
-        serde_json::to_string(&body).expect("numbers and strings serialize")
+        serde_json::to_string(self).expect("numbers and strings serialize")
+    }
+
+    /// Microseconds that the workers' threads waited for a CPU, all together; `None` where that cannot be read.
+    fn run_queue_wait_us(&self) -> Option<f64> {
+        self.run_queue_waits.iter().try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64()))
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    description: &'a Description,
-    /// Seconds since the Unix epoch.
-    start_time_seconds: f64,
-    fates: &'a Fates,
-    #[serde(serialize_with = "as_object")]
-    malformed_by_reason: Vec<(&'static str, u64)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    own_reasons: Option<&'a OwnReasons>,
-    /// Time that the workers' threads waited for a CPU, all together; `None` (`null`) where that cannot be read.
-    run_queue_wait_us: Option<f64>,
-    /// Microseconds that all workers together spent in handlers.
-    busy_us: f64,
-    /// Microseconds of these that went into requests which were not answered.
-    unanswered_us: f64,
-    /// How long requests may wait now, where a queue stands; `None` (`null`) where they may for ever.
-    max_wait_us: Option<f64>,
-    #[serde(serialize_with = "as_object")]
-    oldest_us: Vec<(&'static str, f64)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<&'a Decision>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    emulation: Option<&'a Emulation>,
-    since_start: &'a Latencies,
-    demand: &'a Demand,
-    windows: Windows<'a>,
-}
-
-#[derive(Serialize)]
-struct Windows<'a> {
-    #[serde(rename = "10s")]
-    last_10s: &'a Latencies,
-    #[serde(rename = "60s")]
-    last_60s: &'a Latencies,
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Description { policy, listen, workers, burn, time_scale, overheads, notices } = &self.description;
+        let malformed: Vec<_> = Malformed::NAMES.into_iter().zip(self.counted.malformed).collect();
+        let oldest: Vec<_> = self.oldest.iter().map(|(class, age)| (*class, age.as_micros_f64())).collect();
+        let mut body = to.serialize_map(None)?;
+        body.serialize_entry("schema", "forebay-latency/1")?;
+        body.serialize_entry("policy", policy)?;
+        body.serialize_entry("listen", listen)?;
+        body.serialize_entry("workers", workers)?;
+        body.serialize_entry("burn", burn)?;
+        body.serialize_entry("time_scale", time_scale)?;
+        if let Some(overheads) = overheads {
+            body.serialize_entry("overheads", overheads)?;
+        }
+        body.serialize_entry("notices", notices)?;
+        body.serialize_entry("start_time_seconds", &self.start_time.as_secs_f64())?;
+        body.serialize_entry("fates", &self.fates)?;
+        body.serialize_entry("malformed_by_reason", &Pairs(&malformed))?;
+        if !self.own_reasons.is_empty() {
+            body.serialize_entry("own_reasons", &self.own_reasons)?;
+        }
+        body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
+        body.serialize_entry("busy_us", &self.busy.iter().map(|busy| busy.as_micros_f64()).sum::<f64>())?;
+        body.serialize_entry("unanswered_us", &self.unanswered.as_micros_f64())?;
+        // Null: requests may wait for ever.
+        body.serialize_entry("max_wait_us", &self.max_wait.map(Nanos::as_micros_f64))?;
+        body.serialize_entry("oldest_us", &Pairs(&oldest))?;
+        if let Some(decision) = &self.decision {
+            body.serialize_entry("decision", decision)?;
+        }
+        if let Some(emulation) = &self.emulation {
+            body.serialize_entry("emulation", emulation)?;
+        }
+        body.serialize_entry("since_start", &self.since_start)?;
+        body.serialize_entry("demand", &self.demand)?;
+        body.serialize_entry("windows", &Pairs(&[("10s", &self.last_10s), ("60s", &self.last_60s)]))?;
+        body.end()
+    }
 }
 
 /// Pairs as an object, in their order.

@@ -66,7 +66,6 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
 
 /// The set-up of a server, as shown on `/latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "admin", derive(Serialize))]
 #[non_exhaustive]
 pub struct Description {
     /// The policy in force.
@@ -80,7 +79,6 @@ pub struct Description {
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
     /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where cores are real.
-    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub overheads: Option<String>,
     /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
     pub notices: String,

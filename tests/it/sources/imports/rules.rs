@@ -97,10 +97,11 @@ const TABLE: &[Layer] = &[
         banned: &["handler::builtin::wire"],
     },
     // The names of policies, ways to wait and ways to reach the kernel stand where they are followed: `PolicyName` and `Wait`
-    // in sched, `Io` in net. Of sockets themselves a configuration knows nothing.
+    // in sched, `Io` in net. Of sockets themselves a configuration knows nothing. Its own enums of names are made by the macro
+    // that makes those of fates.
     Layer {
         module: "config",
-        imports: &["sched", "net", "emulation::overheads", "time"],
+        imports: &["sched", "net", "emulation::overheads", "fate::labels", "time"],
         banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
     },
     Layer { module: "output", imports: &["time"], banned: SOCKETS },
