@@ -20,14 +20,14 @@ struct Way {
 }
 
 const WAYS: [Way; 8] = [
-    way("small", "steal", net::BATCH, 3_230.0),
-    way("small", "steal", 1, 4_790.0),
-    way("small", "levels", net::BATCH, 3_320.0),
-    way("small", "levels", 1, 4_920.0),
-    way("echo", "steal", net::BATCH, 3_420.0),
-    way("echo", "steal", 1, 4_980.0),
-    way("echo", "levels", net::BATCH, 3_510.0),
-    way("echo", "levels", 1, 5_110.0),
+    way("small", "steal", net::BATCH, 3_070.0),
+    way("small", "steal", 1, 4_480.0),
+    way("small", "levels", net::BATCH, 3_180.0),
+    way("small", "levels", 1, 4_630.0),
+    way("echo", "steal", net::BATCH, 3_260.0),
+    way("echo", "steal", 1, 4_680.0),
+    way("echo", "levels", net::BATCH, 3_370.0),
+    way("echo", "levels", 1, 4_830.0),
 ];
 
 const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f64) -> Way {
