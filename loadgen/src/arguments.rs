@@ -9,6 +9,7 @@ use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Open-loop load generator for Forebay servers.
@@ -74,7 +75,7 @@ pub(crate) struct RunArguments {
 }
 
 /// Flags of `loadgen compare`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArguments {
     /// Policies to compare; the last is judged against the first and the second
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
@@ -140,7 +141,7 @@ pub(crate) struct CompareArguments {
 }
 
 /// What is offered, how long, and how it is judged: common to both commands.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
     #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
@@ -249,16 +250,17 @@ fn parse_saturation(text: &str) -> Result<Nanos, String> {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
-    let rate: Option<f64> = number.parse().ok().filter(|rate: &f64| *rate >= 0.001 && *rate <= 1e9);
-    rate.ok_or_else(|| "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s".to_owned())
+    within(0.001..=1e9, number, "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s")
 }
 
 fn parse_precision(text: &str) -> Result<f64, String> {
-    let factor: Option<f64> = text.parse().ok().filter(|factor: &f64| *factor > 1.0 && *factor <= 1e6);
-    factor.ok_or_else(|| "write a factor above 1, at most 1000000, like 2".to_owned())
+    within(1.0_f64.next_up()..=1e6, text, "write a factor above 1, at most 1000000, like 2")
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {
-    let load: Option<f64> = text.parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
-    load.ok_or_else(|| "write a share of the workers' capacity, 0.001 to 10, like 0.7".to_owned())
+    within(0.001..=10.0, text, "write a share of the workers' capacity, 0.001 to 10, like 0.7")
+}
+
+fn within(range: RangeInclusive<f64>, text: &str, remedy: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| remedy.to_owned())
 }

@@ -38,6 +38,12 @@ impl Failure {
     }
 }
 
+impl From<String> for Failure {
+    fn from(problem: String) -> Failure {
+        Failure::Usage(problem)
+    }
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         Failure::Broken(error)

@@ -5,8 +5,6 @@
 //! sender, receiver and figures (`benches/peers`); nothing here is published.
 
 mod arguments;
-#[cfg(test)]
-mod command_lines;
 pub mod compare;
 pub mod drive;
 pub mod endpoint;
@@ -16,7 +14,8 @@ pub mod plan;
 pub mod progress;
 pub mod report;
 pub mod run;
-pub mod saturation;
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 use arguments::{Arguments, Command, RunArguments};
@@ -45,7 +44,7 @@ pub fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
-        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Compare(arguments) => compare::compare(*arguments),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
@@ -90,12 +89,12 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         }
         (plan, None) => plan?,
     };
-    let json = json::open_json(arguments.offer.json.as_deref())?;
+    let json = json::open("--json", arguments.offer.json.as_deref())?;
     let flows = flows::open(plan.target, plan.flows)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
     let outputs = [json.as_ref(), dump.as_ref().map(Dump::output)];
-    one_on_stdout(&outputs).map_err(Failure::Usage)?;
+    one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
     // A lost text must not cost the JSON.

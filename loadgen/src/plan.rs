@@ -108,7 +108,7 @@ impl Plan {
             }
             (None, None, _) => TARGET_DEFAULT,
         };
-        let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads).map_err(Failure::usage)?;
+        let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads)?;
         let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1), overheads)?;
         let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)

@@ -37,6 +37,11 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of workers.
+pub(crate) fn workers(count: u16) -> String {
+    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+}
+
 /// Rows under a header, the first `left` columns aligned to the left, the others to the right.
 pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {

@@ -1,51 +1,47 @@
 //! What `--verbose` tells of a comparison: the settings, what became of every datagram, what was charged, and what is not
 //! shown.
 
-use crate::arguments::CompareArguments;
 use crate::compare::capacity::{BASE, Capacities};
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::report::text::{cell, conditions, mix, offer, pacer, verdict};
-use crate::text::{factor, grouped, time, wrapped};
+use crate::text::{factor, grouped, time, workers, wrapped};
 use forebay::config::Burn;
 use forebay::metrics::Percentile;
 use std::fmt::Write;
 
 /// The settings, printed before the first run.
-pub(crate) fn settings_of(settings: &ServerSettings, plan: &Plan, arguments: &CompareArguments) -> String {
-    let cores = match (settings.burn, settings.workers) {
-        (Burn::Cpu, 1) => "1 worker that burns CPU".to_owned(),
-        (Burn::Cpu, workers) => format!("{workers} workers that burn CPU"),
-        (Burn::Sleep, 1) => "1 emulated worker that sleeps for each cost".to_owned(),
-        (Burn::Sleep, workers) => format!("{workers} emulated workers that sleep for each cost"),
+pub(crate) fn settings_of(settings: &ServerSettings, plan: &Plan) -> String {
+    let ServerSettings { arguments, pools, reserved, .. } = settings;
+    let mut servers = match settings.burn {
+        Burn::Cpu => format!("{} on real cores; ", workers(settings.workers)),
+        Burn::Sleep => format!("{} on emulated cores, which sleep for each cost; ", workers(settings.workers)),
     };
-    let pools =
-        settings.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
-    let scaled = if settings.time_scale == 1 { String::new() } else { format!(" x {}", grouped(settings.time_scale)) };
-    let slice = time(Some(settings.slice.as_micros_f64()));
-    let reserved = settings
-        .reserved
-        .map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid and reserve, "));
-    let charged = match settings.burn {
-        Burn::Cpu => String::new(),
-        Burn::Sleep => format!(", overheads {}", settings.overheads.text()),
-    };
-    let (classify, optimise) = (settings.classify.name(), settings.objective.name());
-    let servers =
-        format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {classify}, optimise {optimise}{charged}");
-    let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
-    let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
+    if let Some(pools) = pools {
+        let _ = write!(servers, "pools {pools} where policies have pools, ");
+    }
+    if let Some(reserved) = reserved {
+        let _ = write!(servers, "{reserved} reserved under hybrid and reserve, ");
+    }
+    let _ = write!(servers, "slice {}", time(Some(settings.slice.as_micros_f64())));
+    if settings.time_scale > 1 {
+        let _ = write!(servers, " x {}", grouped(settings.time_scale));
+    }
+    let (classify, optimise) = (arguments.classify.name(), arguments.optimise.name());
+    let _ = write!(servers, ", classify {classify}, optimise {optimise}");
+    if settings.burn == Burn::Sleep {
+        let _ = write!(servers, ", overheads {}", settings.overheads.text());
+    }
     let load = match plan.load().filter(|_| settings.saturated_for.is_some()) {
         Some(load) => format!("{} at load {} of what {BASE} can do, measured first", mix(plan), factor(Some(load))),
         None => offer(plan),
     };
-    text += &item("load", &load);
     let seeds: Vec<String> = arguments.seeds().map(|seed| seed.to_string()).collect();
-    text += &item("rounds", &conditions(plan, &seeds.join(", ")));
-    text += &item("servers", &servers);
-    text += &item("fits", &settings.fits);
-    text
+    let rounds = conditions(plan, &seeds.join(", "));
+    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers), ("fits", &settings.fits)];
+    let items = items.map(|(label, text)| wrapped(&format!("  {label:<9}"), text, "           "));
+    format!("Comparing {}\n{}", arguments.policies.join(", "), items.concat())
 }
 
 /// The account of every run, the pacer, and what is not shown.

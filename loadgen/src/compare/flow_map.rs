@@ -5,16 +5,14 @@
 //! worker's socket, whatever its policy. Under `isolated` the reply names that worker: the owner of the socket serves
 //! it.
 
+use crate::compare::ANY_PORT;
+use crate::compare::capacity::BASE;
 use crate::compare::server_process::ServerProcess;
 use crate::compare::server_settings::ServerSettings;
-use crate::compare::validation::Sockets;
-use crate::drive::Exchange;
 use crate::drive::flows::{self, sockets_of};
-use crate::drive::receiver::Reply;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use forebay::emulation::overheads::Overheads;
-use forebay::wire::Status;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// Flows, and the server's socket of each.
@@ -36,37 +34,17 @@ impl FlowMap {
     ///
     /// # Errors
     /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
-    pub(crate) fn survey(flag: &str, settings: &ServerSettings, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    pub(crate) fn survey(flag: &str, settings: &ServerSettings) -> Result<FlowMap, Failure> {
         // Which socket a flow comes to does not depend on what a request costs, and each flow takes one.
-        let mut free = settings.clone();
-        free.overheads = Overheads::NONE;
-        let process = ServerProcess::start(&free.serve_arguments("isolated", any), verbose)?;
+        let free = ServerSettings { overheads: Overheads::NONE, ..settings.clone() };
+        let process = ServerProcess::start(&free.serve_arguments(BASE, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
         let reservation = reserve(flag, address)?;
-        let flows = flows::open(address, flows)?;
+        let flows = flows::open(address, settings.plan(address)?.flows)?;
         let socket_of = sockets_of(flag, &flows)?;
         process.stop()?;
         Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
     }
-
-    /// Compares the answers to a run under `isolated` with the flow map: how many came from another worker.
-    pub(crate) fn disagreements(&self, exchange: &Exchange) -> Sockets {
-        disagreements(&self.socket_of, exchange)
-    }
-}
-
-/// Of the answers of `exchange`, how many came from another worker than that of their flow. What was not served counts
-/// neither way: such a reply names no worker.
-fn disagreements(socket_of: &[u16], exchange: &Exchange) -> Sockets {
-    let mut sockets = Sockets { replies: 0, elsewhere: 0 };
-    for (request, reply) in exchange.schedule.iter().zip(&exchange.replies) {
-        if let Some(Reply { status: Status::Ok, worker, .. }) = reply {
-            sockets.replies += 1;
-            sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != *worker);
-        }
-    }
-    sockets
 }
 
 /// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a
@@ -84,7 +62,6 @@ fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::schedule::Request;
     use forebay::config::Config;
     use forebay::handler::builtin::{Bench, Burner, Spin};
     use forebay::server::Server;
@@ -131,28 +108,6 @@ mod tests {
             assert_eq!(asked(address, 4, &mut flows).1, first);
         }
         assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
-    }
-
-    /// Does an answer of another worker count, and no refusal? Refusals name worker 0, whoever sent them.
-    #[test]
-    fn a_refusal_says_nothing_of_its_socket() {
-        let reply = |status, worker| Some(Reply { at: Nanos::ZERO, status, worker, late: false });
-        let replies = vec![
-            reply(Status::Ok, 1),
-            reply(Status::ShedWaited, 0),
-            reply(Status::Failed, 0),
-            None,
-            reply(Status::Ok, 0),
-        ];
-        let request = Request { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 1, class: 0 };
-        let exchange = Exchange {
-            schedule: vec![request; replies.len()],
-            slips: vec![Nanos::ZERO; replies.len()],
-            taken: vec![true; replies.len()],
-            replies,
-        };
-        let Sockets { replies, elsewhere } = disagreements(&[0, 1], &exchange);
-        assert_eq!((replies, elsewhere), (2, 1));
     }
 
     /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only its own datagrams

@@ -3,7 +3,6 @@
 mod account;
 mod capacity;
 mod flow_map;
-mod html;
 mod nearness;
 mod picture;
 mod pooled;
@@ -12,7 +11,6 @@ pub(crate) mod server_settings;
 mod sizing;
 mod text;
 mod validation;
-mod validation_text;
 mod verdict;
 mod virtual_time;
 
@@ -23,16 +21,16 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::json::{RunReport, open_json, write_to};
+use crate::report::json::{self, RunReport};
 use crate::report::validity::Validity;
 use crate::run;
 use crate::text::Screen;
 use anyhow::{Context, Result};
 use capacity::Capacities;
 use flow_map::FlowMap;
-use forebay::cli::results::{Output, one_on_stdout};
+use forebay::cli::results::one_on_stdout;
 use forebay::config::Burn;
-use forebay::metrics::{ALL_CLASSES, Percentile};
+use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use forebay::wire::CLASS_NAMES;
@@ -73,7 +71,7 @@ pub(crate) struct CompareReport {
     pub(crate) runs: Vec<ComparedRun>,
     /// With `--simulate`, each policy's figures beside those of virtual time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    validation: Vec<validation_text::Row>,
+    validation: Vec<nearness::Row>,
 }
 
 /// One policy's run, from both sides.
@@ -96,100 +94,89 @@ pub(crate) struct ComparedRun {
 ///
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
-pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure> {
+pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
     let interrupt = Interrupt::listen()?;
     let mut settings = ServerSettings::of(arguments)?;
-    let plan = checked_plan(arguments, &mut settings)?;
-    let json = open_json(arguments.offer.json.as_deref())?;
-    let page =
-        arguments.html.as_deref().map(|path| Output::open("--html", path)).transpose().map_err(Failure::Usage)?;
+    let plan = checked_plan(&mut settings)?;
+    let arguments = &settings.arguments;
+    let json = json::open("--json", arguments.offer.json.as_deref())?;
+    let page = json::open("--html", arguments.html.as_deref())?;
     let outputs = [json.as_ref(), page.as_ref()];
-    one_on_stdout(&outputs).map_err(Failure::Usage)?;
+    one_on_stdout(&outputs)?;
     let tasks = Task::all(arguments)?;
     let screen = Screen::beside(&outputs);
-    let length = Length::of(&tasks, &plan, &settings, arguments);
-    let heading = text::heading(&settings, &plan, &arguments.policies, length);
+    let heading = text::heading(&settings, &plan, tasks.len());
     screen.show(&heading)?;
     if arguments.verbose {
-        screen.show(&account::settings_of(&settings, &plan, arguments))?;
+        screen.show(&account::settings_of(&settings, &plan))?;
     }
-    let capacity = capacity::measure(arguments, &settings, &interrupt)?;
+    let capacity = capacity::measure(&settings, &interrupt)?;
     if let Some(capacity) = &capacity {
         if arguments.verbose {
             screen.show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers))?;
         }
         settings.capacity_rps = Some(capacity.base_rps());
     }
-    let plan = settings.plan(arguments, ANY_PORT)?;
-    let report = report(arguments, &settings, &plan, &tasks, length.rounds, capacity, &interrupt)?;
+    let plan = settings.plan(ANY_PORT)?;
+    let report = CompareReport::of(&settings, &plan, &tasks, capacity, &interrupt)?;
     let mut text = text::render(&report);
-    if arguments.verbose {
+    if settings.arguments.verbose {
         text += &account::accounts(&report, &settings);
     }
     // A lost text must not cost the JSON.
-    let shown = screen.show(&(text + &validation_text::render(&report.validation, &plan)));
-    let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(html::render(&report, &heading).as_bytes())));
-    shown.and(write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
+    let shown = screen.show(&(text + &nearness::render(&report.validation, &plan)));
+    let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(text::page(&report, &heading).as_bytes())));
+    shown.and(json::write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
     Ok(report.validity())
 }
 
 /// The plan of each run. Every error of the flags is reported before the first server runs for its half minute.
-fn checked_plan(arguments: &CompareArguments, settings: &mut ServerSettings) -> Result<Plan, Failure> {
-    let plan = settings.plan(arguments, ANY_PORT)?;
+fn checked_plan(settings: &mut ServerSettings) -> Result<Plan, Failure> {
+    let plan = settings.plan(ANY_PORT)?;
     schedule::check(&plan)?;
-    if arguments.simulate {
-        validation::prepare(settings, &arguments.policies, &plan)?;
+    if settings.arguments.simulate {
+        validation::prepare(settings, &plan)?;
     }
     let base = settings.saturated_for.map(|_| capacity::BASE);
-    for policy in arguments.policies.iter().map(String::as_str).chain(base) {
+    for policy in settings.arguments.policies.iter().map(String::as_str).chain(base) {
         server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }
     Ok(plan)
 }
 
-/// Makes the runs, and compares them.
-fn report(
-    arguments: &CompareArguments,
-    settings: &ServerSettings,
-    plan: &Plan,
-    tasks: &[Task],
-    rounds: usize,
-    capacity: Option<Capacities>,
-    interrupt: &Interrupt,
-) -> Result<CompareReport, Failure> {
-    // Before anything is compared, so that what is shown does not choose it.
-    let schedule = schedule::draw(plan)?;
-    let told = |class: &str| verdict::percentile_for(plan, &schedule, rounds, class);
-    let [light, heavy, all] = [LIGHT, HEAVY, ALL_CLASSES].map(told);
-    drop(schedule);
-    let percentile = |class: &str| match class {
-        LIGHT => light,
-        HEAVY => heavy,
-        _ => all,
-    };
-    let mut runs = Vec::new();
-    for (number, task) in tasks.iter().enumerate() {
-        // One policy's only run must know its percentile by itself.
-        let percentile = (rounds > 1).then_some(heavy);
-        runs.push(run_one(arguments, settings, task, (number, tasks.len()), percentile, interrupt)?);
-        if interrupt.is_raised() {
-            break;
-        }
-    }
-    let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(arguments, settings) };
-    let validation = validation_text::rows(&runs);
-    Ok(CompareReport {
-        schema: "forebay-compare/1",
-        capacity,
-        verdicts: verdict::verdicts(&runs, &pooled::arms(&runs), percentile),
-        arms: Arm::all(&runs, arguments.offer.precision),
-        virtual_time,
-        runs,
-        validation,
-    })
-}
-
 impl CompareReport {
+    /// Makes the runs, and compares them.
+    fn of(
+        settings: &ServerSettings,
+        plan: &Plan,
+        tasks: &[Task],
+        capacity: Option<Capacities>,
+        interrupt: &Interrupt,
+    ) -> Result<CompareReport, Failure> {
+        let arguments = &settings.arguments;
+        // Before anything is compared, so that what is shown does not choose it.
+        let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
+        // One policy's only run must know its percentile by itself.
+        let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
+        let mut runs = Vec::new();
+        for (number, task) in tasks.iter().enumerate() {
+            runs.push(run_one(settings, task, (number, tasks.len()), of_round, interrupt)?);
+            if interrupt.is_raised() {
+                break;
+            }
+        }
+        let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(settings) };
+        Ok(CompareReport {
+            schema: "forebay-compare/1",
+            capacity,
+            verdicts: verdict::verdicts(&runs, &percentiles),
+            arms: Arm::all(&runs, arguments.offer.precision),
+            virtual_time,
+            validation: nearness::rows(&runs),
+            runs,
+        })
+    }
+
     /// VALID where every verdict can be used; without one, where every run is VALID.
     fn validity(&self) -> Validity {
         let usable = match &self.verdicts[..] {
@@ -197,23 +184,6 @@ impl CompareReport {
             verdicts => verdicts.iter().all(|verdict| verdict.is_usable),
         };
         if usable { Validity::Valid } else { Validity::Invalid }
-    }
-}
-
-/// How long a comparison takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Length {
-    /// Runs of each policy.
-    pub(crate) rounds: usize,
-    pub(crate) seconds: f64,
-}
-
-impl Length {
-    fn of(tasks: &[Task], plan: &Plan, settings: &ServerSettings, arguments: &CompareArguments) -> Length {
-        let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN).as_secs_f64();
-        let saturated = settings.saturated_for.map_or(0.0, |span| span.plus(BESIDE_RUN).as_secs_f64());
-        let seconds = one * tasks.len() as f64 + saturated * arguments.policies.len() as f64;
-        Length { rounds: arguments.rounds as usize, seconds }
     }
 }
 
@@ -239,7 +209,7 @@ impl Task {
         for (seed, (policy, arm)) in arguments.seeds().flat_map(|seed| arms.iter().map(move |arm| (seed, arm))) {
             // Opened only to check: there may be more files than this process may have open.
             let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
-            dump.as_deref().map(trace::open).transpose()?;
+            json::open("--dump", dump.as_deref())?;
             tasks.push(Task { policy: policy.clone(), arm: arm.clone(), seed, dump });
         }
         Ok(tasks)
@@ -258,20 +228,19 @@ fn arms(policies: &[String]) -> Vec<(String, String)> {
 }
 
 fn run_one(
-    arguments: &CompareArguments,
     settings: &ServerSettings,
     task: &Task,
     (number, tasks): (usize, usize),
     of_round: Option<Percentile>,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
+    let arguments = &settings.arguments;
     let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
-    let flows = settings.plan(arguments, ANY_PORT)?.flows;
-    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, settings, flows, arguments.verbose)).transpose()?;
+    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, settings)).transpose()?;
     let listen = flow_map.as_ref().map_or(ANY_PORT, |flow_map| flow_map.address);
     let process = ServerProcess::start(&settings.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
-    let plan = settings.plan(arguments, process.udp)?;
+    let plan = settings.plan(process.udp)?;
     let percentile = plan.percentile.or(of_round);
     // Who asks for a percentile asks every run for it.
     let plan = Plan { seed: task.seed, percentile, is_round: plan.percentile.is_none() && of_round.is_some(), ..plan };
@@ -284,31 +253,17 @@ fn run_one(
         outcome.report.invalidate(format!("{error:#}"));
     }
     let simulated = match &flow_map {
-        Some(flow_map) => once_more(arguments, settings, task, &plan, flow_map, &outcome.exchange, &server)?,
+        Some(flow_map) => once_more(settings, task, &plan, flow_map, &outcome.exchange, &server)?,
         None => None,
     };
-    if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
-        let reason =
-            format!("{elsewhere} of {replies} replies came from another worker than was learnt of their flows");
+    for reason in simulated.iter().flat_map(|again| again.objections(&outcome.report)).collect::<Vec<_>>() {
         outcome.report.invalidate(reason);
-    }
-    if let Some(disagreement) = simulated.as_ref().and_then(|again| again.disagreement.as_ref()) {
-        outcome.report.invalidate(format!(
-            "at the end the server followed {disagreement} as in virtual time: a longer --warmup lets it measure enough"
-        ));
-    }
-    let refused: u64 = outcome.report.send_errors.values().sum();
-    if simulated.is_some() && refused > 0 {
-        outcome.report.invalidate(format!(
-            "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
-        ));
     }
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
 }
 
 /// Writes and simulates the trace of the run of `plan` on `flow_map`, as far as requested.
 fn once_more(
-    arguments: &CompareArguments,
     settings: &ServerSettings,
     task: &Task,
     plan: &Plan,
@@ -317,17 +272,14 @@ fn once_more(
     server: &ServerView,
 ) -> Result<Option<Simulated>, Failure> {
     let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, exchange);
-    if let Some(path) = &task.dump {
-        trace::write(&trace::open(path)?, &offered)?;
+    if let Some(output) = json::open("--dump", task.dump.as_deref())? {
+        trace::write(&output, &offered)?;
     }
     // An interrupt may have come before the first request.
-    let Some(name) =
-        task.policy.parse::<PolicyName>().ok().filter(|_| arguments.simulate && !offered.requests.is_empty())
-    else {
-        return Ok(None);
-    };
+    let simulates = settings.arguments.simulate && !offered.requests.is_empty();
+    let Some(name) = task.policy.parse::<PolicyName>().ok().filter(|_| simulates) else { return Ok(None) };
     let mut simulated = validation::simulated(settings, name, &offered, server);
-    simulated.sockets = (!name.entry().shares_sockets).then(|| flow_map.disagreements(exchange));
+    simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
     Ok(Some(simulated))
 }
 

@@ -1,14 +1,20 @@
-//! How near a simulated slowdown is to the real one, measured by what waiting adds to it.
+//! How near simulated slowdowns are to real ones, measured by what waiting adds to them: rows of a Markdown table.
 //!
 //! A figure that an idle server has too is no achievement of a simulation: it is not judged. Of what is above that a part is
 //! allowed, so no constant is near to figures that differ by more.
 
+use crate::compare::ComparedRun;
+use crate::compare::pooled::{arms, is_valid, runs_of};
+use crate::plan::Plan;
+use crate::report::json::as_text;
+use crate::text::{factor, wrapped};
 use forebay::lab::workload::Trace;
 use forebay::metrics::{Block, Percentile};
 use serde::Serialize;
+use std::fmt::Write;
 
 /// The percentiles that are compared.
-pub(crate) const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
+const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 /// A simulated figure may differ by this share of what the real one is above that of an idle server.
 const SHARE_ALLOWED: f64 = 0.2;
 /// Figures that are both above an idle server's by less than this share of it are not judged, and a real one that is counts
@@ -17,23 +23,23 @@ const IDLE_SHARE: f64 = 0.25;
 
 /// A simulated slowdown beside the real one, and beside that of an idle server.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Nearness {
+struct Nearness {
     /// The slowdown of the run.
-    pub(crate) real: f64,
+    real: f64,
     /// The slowdown of the same requests in virtual time.
-    pub(crate) simulated: f64,
+    simulated: f64,
     /// The slowdown of the same requests if each met an idle server.
-    pub(crate) idle: f64,
+    idle: f64,
     /// The least figure that would be near; infinite where the real one is.
-    pub(crate) near_from: f64,
+    near_from: f64,
     /// The largest figure that would be near; infinite where the real one is.
-    pub(crate) near_to: f64,
+    near_to: f64,
     /// Whether the simulated figure is near; `None` where neither shows that anything waited.
-    pub(crate) is_near: Option<bool>,
+    is_near: Option<bool>,
 }
 
 impl Nearness {
-    pub(crate) fn of(real: f64, simulated: f64, idle: f64) -> Nearness {
+    fn of(real: f64, simulated: f64, idle: f64) -> Nearness {
         let least = IDLE_SHARE * idle;
         let allowed = SHARE_ALLOWED * (real - idle).max(least);
         let (near_from, near_to) = if real.is_finite() { (real - allowed, real + allowed) } else { (real, real) };
@@ -43,7 +49,7 @@ impl Nearness {
     }
 
     /// The cell of a table.
-    pub(crate) fn cell(&self) -> &'static str {
+    fn cell(&self) -> &'static str {
         match self.is_near {
             Some(true) => "yes",
             Some(false) => "**no**",
@@ -61,6 +67,97 @@ pub(crate) fn idle(offered: &Trace) -> Block {
         measured.map(|request| request.cost.plus(beside).get() as f64 / request.cost.get() as f64).collect();
     slowdowns.sort_by(f64::total_cmp);
     Block::from_sorted(&slowdowns)
+}
+
+/// The figures of one arm: medians over its VALID runs, and how near they are.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    /// The name of the runs.
+    arm: String,
+    /// How many runs were VALID, and how many there were.
+    valid: [usize; 2],
+    /// Slowdown of all requests; empty without a VALID run.
+    percentiles: Vec<Cell>,
+}
+
+/// One percentile of the slowdown.
+#[derive(Clone, Debug, Serialize)]
+struct Cell {
+    #[serde(serialize_with = "as_text")]
+    percentile: Percentile,
+    #[serde(flatten)]
+    nearness: Nearness,
+    /// Whether the real figure and the simulated one are known within `--precision` in all runs.
+    #[serde(skip)]
+    known: [bool; 2],
+}
+
+/// One row for each arm; none if nothing was simulated.
+pub(crate) fn rows(runs: &[ComparedRun]) -> Vec<Row> {
+    if runs.iter().all(|run| run.simulated.is_none()) {
+        return Vec::new();
+    }
+    arms(runs).into_iter().map(|arm| Row::of(arm, &runs_of(runs, arm))).collect()
+}
+
+impl Row {
+    fn of(arm: &str, runs: &[&ComparedRun]) -> Row {
+        let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
+        let again: Vec<_> = valid.iter().filter_map(|run| run.simulated.as_ref()).collect();
+        let real: Vec<&Block> = valid.iter().map(|run| run.report.slowdown.all()).collect();
+        let simulated: Vec<&Block> = again.iter().map(|again| again.slowdown.all()).collect();
+        let idle: Vec<&Block> = again.iter().map(|again| &again.idle).collect();
+        let cell = |percentile| {
+            let [real, simulated, idle] = [&real, &simulated, &idle].map(|blocks| median(blocks, percentile));
+            let known = [real.1, simulated.1];
+            Cell { percentile, nearness: Nearness::of(real.0, simulated.0, idle.0), known }
+        };
+        let percentiles = if again.is_empty() { Vec::new() } else { JUDGED.map(cell).to_vec() };
+        Row { arm: arm.to_owned(), valid: [valid.len(), runs.len()], percentiles }
+    }
+
+    fn text(&self, plan: &Plan) -> String {
+        let load = plan.load().map_or_else(|| "-".to_owned(), |load| ((load * 1e3).round() / 1e3).to_string());
+        let mut text = format!("| {} | {load} | {} |", plan.offered(), self.arm);
+        for Cell { nearness, known, .. } in &self.percentiles {
+            let shown =
+                |figure: f64, known| factor(Some(figure).filter(|it| it.is_finite())) + if known { "" } else { "?" };
+            let (real, simulated) = (shown(nearness.real, known[0]), shown(nearness.simulated, known[1]));
+            let _ = write!(text, " {real} | {simulated} | {} |", nearness.cell());
+        }
+        if self.percentiles.is_empty() {
+            text += &" - | - | - |".repeat(JUDGED.len());
+        }
+        let [valid, runs] = self.valid;
+        text + &format!(" {valid} of {runs} |\n")
+    }
+}
+
+/// The median of a percentile of one block or more, and whether all of them know it. What was not answered is infinite.
+fn median(blocks: &[&Block], percentile: Percentile) -> (f64, bool) {
+    let value = |block: &&Block| block.percentile(percentile).unwrap_or(f64::INFINITY);
+    let mut values: Vec<f64> = blocks.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
+    (middle, blocks.iter().all(|block| block.supports(percentile)))
+}
+
+/// The table of `rows`; nothing if there are none.
+pub(crate) fn render(rows: &[Row], plan: &Plan) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads = JUDGED.map(|percentile: Percentile| format!(" {percentile} real | simulated | near |")).concat();
+    let mut text = format!("\n| workload | load | policy |{heads} VALID |\n|{}\n", "---|".repeat(4 + 3 * JUDGED.len()));
+    for row in rows {
+        text += &row.text(plan);
+    }
+    text.push('\n');
+    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the \
+         same requests at the same times and sockets in virtual time. near: the simulated figure is off by at most 20 % of what the \
+         real one is above that of an idle server. idle: neither is above an idle server's by more than a quarter of it, and \
+         the cell says nothing. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
+    text + &wrapped("", explained, "  ")
 }
 
 #[cfg(test)]
@@ -135,5 +232,15 @@ mod tests {
         assert_eq!((idle.count, idle.p50, idle.max), (3, Some(4.0), Some(4.0)));
         let free = Trace { overheads: forebay::emulation::overheads::Overheads::NONE, ..offered };
         assert_eq!(super::idle(&free).p99, Some(1.0));
+    }
+
+    // Does a row say the load that was offered, to a thousandth, where it is known?
+    #[test]
+    fn a_row_has_its_load() {
+        let row = Row { arm: "steal".to_owned(), valid: [0, 1], percentiles: Vec::new() };
+        let plan = Plan { rate: 1_234.5, capacity_rps: Some(10_000.0), ..crate::plan::test_plan() };
+        assert!(row.text(&plan).contains(" | 0.123 | steal | - |"), "{}", row.text(&plan));
+        let unknown = Plan { capacity_rps: None, workers: None, ..plan };
+        assert!(row.text(&unknown).contains(" | - | steal | - |"), "{}", row.text(&unknown));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::compare::ComparedRun;
 use crate::report::by_class::ByClass;
+use crate::report::json::as_text;
 use crate::report::validity::Validity;
 use forebay::lab::stats::Sample;
 use forebay::metrics::{Block, Bounds, Percentile};
@@ -25,8 +26,8 @@ pub(crate) struct Figures(pub(crate) Vec<Figure>);
 /// One percentile.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// The percentile, as `p99.9`.
-    pub(crate) percentile: String,
+    #[serde(serialize_with = "as_text")]
+    pub(crate) percentile: Percentile,
     /// `None` where too many requests were not answered.
     pub(crate) value: Option<f64>,
     /// The lower end of its 95 % interval.
@@ -68,7 +69,7 @@ impl Figures {
         let figure = |percentile: Percentile| {
             let interval = bounds.interval(percentile);
             Figure {
-                percentile: percentile.to_string(),
+                percentile,
                 value: Some(value(percentile)).filter(|value| value.is_finite()),
                 low: interval.low,
                 high: Some(interval.high).filter(|high| high.is_finite()),

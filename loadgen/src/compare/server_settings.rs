@@ -4,7 +4,7 @@ use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use forebay::config::{Burn, Classify, Objective};
+use forebay::config::{Burn, Classify};
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::Fit;
 use forebay::lab::workload::Workload;
@@ -30,6 +30,8 @@ const DEFAULTS: Defaults =
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
+    /// The flags that they follow from.
+    pub(crate) arguments: CompareArguments,
     /// The number of workers of each server.
     pub(crate) workers: u16,
     /// Value of `--pools`; `None` for a single worker, which cannot be divided.
@@ -52,13 +54,9 @@ pub(crate) struct ServerSettings {
     pub(crate) capacity_rps: Option<f64>,
     /// Time that a request takes of a worker beside its handler, unscaled: what an emulated core is charged, or what the
     /// kernel takes of a real one.
-    beside: Nanos,
+    pub(crate) beside: Nanos,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
-    /// Value of `--classify`: the facts about a request that policies may know.
-    pub(crate) classify: Classify,
-    /// Value of `--optimise`: what levels optimise.
-    pub(crate) objective: Objective,
 }
 
 impl ServerSettings {
@@ -66,11 +64,11 @@ impl ServerSettings {
     ///
     /// # Errors
     /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time scale fits.
-    pub(crate) fn of(arguments: &CompareArguments) -> Result<ServerSettings, Failure> {
+    pub(crate) fn of(arguments: CompareArguments) -> Result<ServerSettings, Failure> {
         ServerSettings::on(cpus(), arguments)
     }
 
-    fn on(cpus: usize, arguments: &CompareArguments) -> Result<ServerSettings, Failure> {
+    fn on(cpus: usize, arguments: CompareArguments) -> Result<ServerSettings, Failure> {
         let in_pools = arguments.pools.as_deref().map(workers_in).transpose()?;
         let workers = match (arguments.workers, in_pools) {
             (Some(workers), Some(sum)) if workers != sum => {
@@ -91,7 +89,7 @@ impl ServerSettings {
             }
             Burn::Cpu => Overheads::NONE,
         };
-        let saturated_for = saturated_for(burn, arguments)?;
+        let saturated_for = saturated_for(burn, &arguments)?;
         let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
         let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
@@ -112,31 +110,32 @@ impl ServerSettings {
             Burn::Sleep => overheads.per_request(),
             Burn::Cpu => Overheads::STOCK.divided_by(sizing.time_scale).per_request(),
         };
-        let settings = ServerSettings {
+        let mut settings = ServerSettings {
             workers,
             pools: arguments.pools.clone(),
             reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
-            burn: sizing.burn,
+            burn,
             time_scale: sizing.time_scale,
             overheads,
             saturated_for,
             saturating_rps: sizing.saturating_rps,
             capacity_rps: None,
             beside,
-            fits: sizing.said(),
-            classify: arguments.classify,
-            objective: arguments.optimise,
+            fits: sizing.fits,
+            arguments,
         };
-        let pools = arguments.pools.clone().or_else(|| settings.pools_for(&workload));
-        Ok(ServerSettings { pools, ..settings })
+        if settings.pools.is_none() {
+            settings.pools = settings.pools_for(&workload);
+        }
+        Ok(settings)
     }
 
     /// What policies are fitted to: `workload` at the share `load` of the workers.
     pub(crate) fn fit(&self, workload: &Workload, load: f64) -> Fit {
         let workload = workload.clone().with_time_beside(self.beside);
         let fit = Fit::new(&workload, self.workers.into(), load);
-        Fit { slice: self.slice, classified: self.classified(), objective: self.objective, ..fit }
+        Fit { slice: self.slice, classified: self.classified(), objective: self.arguments.optimise, ..fit }
     }
 
     /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.
@@ -150,27 +149,24 @@ impl ServerSettings {
 
     /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system picks.
     pub(crate) fn serve_arguments(&self, policy: &str, listen: SocketAddr) -> Vec<String> {
-        let listen = listen.to_string();
-        let slice = format!("{}ns", self.slice.get());
-        let workers = self.workers.to_string();
-        let time_scale = self.time_scale.to_string();
-        let mut arguments = vec!["--listen", &listen, "--admin", "127.0.0.1:0"];
-        arguments.extend(["--policy", policy, "--workers", &workers, "--slice", &slice]);
-        arguments.extend(["--burn", self.burn.name(), "--time-scale", &time_scale]);
-        arguments.extend(["--classify", self.classify.name(), "--handler", "spin"]);
-        arguments.extend(["--optimise", self.objective.name()]);
-        let reserved = self.reserved.map(|reserved| reserved.to_string());
-        if let Some(reserved) = &reserved {
-            arguments.extend(["--reserved", reserved]);
-        }
-        if let Some(pools) = &self.pools {
-            arguments.extend(["--pools", pools]);
-        }
-        let overheads = self.overheads.text();
-        if self.burn == Burn::Sleep {
-            arguments.extend(["--overheads", &overheads]);
-        }
-        arguments.into_iter().map(str::to_owned).collect()
+        let set = |flag: &str, value: String| [flag.to_owned(), value];
+        let Self { arguments, slice, .. } = self;
+        let always = [
+            set("--listen", listen.to_string()),
+            set("--admin", "127.0.0.1:0".to_owned()),
+            set("--policy", policy.to_owned()),
+            set("--workers", self.workers.to_string()),
+            set("--slice", format!("{}ns", slice.get())),
+            set("--burn", self.burn.name().to_owned()),
+            set("--time-scale", self.time_scale.to_string()),
+            set("--classify", arguments.classify.name().to_owned()),
+            set("--handler", "spin".to_owned()),
+            set("--optimise", arguments.optimise.name().to_owned()),
+        ];
+        let reserved = self.reserved.map(|reserved| set("--reserved", reserved.to_string()));
+        let pools = self.pools.clone().map(|pools| set("--pools", pools));
+        let charged = (self.burn == Burn::Sleep).then(|| set("--overheads", self.overheads.text()));
+        always.into_iter().chain(reserved).chain(pools).chain(charged).flatten().collect()
     }
 
     /// Workers of each pool; `None` without pools.
@@ -180,23 +176,19 @@ impl ServerSettings {
 
     /// True if policies may know a request's class.
     pub(crate) fn classified(&self) -> bool {
-        self.classify == Classify::Header
+        self.arguments.classify == Classify::Header
     }
 
     /// The plan of a run against the server at `target`.
     ///
     /// # Errors
     /// See [`Plan::of_offer`].
-    pub(crate) fn plan(&self, arguments: &CompareArguments, target: SocketAddr) -> Result<Plan, Failure> {
-        let (offer, workers) = (&arguments.offer, Some(self.workers));
+    pub(crate) fn plan(&self, target: SocketAddr) -> Result<Plan, Failure> {
+        let (offer, workers) = (&self.arguments.offer, Some(self.workers));
         let plan = Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads)?;
-        Ok(match self.capacity_rps {
-            Some(capacity_rps) => {
-                let rate = offer.load.unwrap_or(LOAD_DEFAULT) * capacity_rps;
-                Plan { rate, capacity_rps: Some(capacity_rps), ..plan }
-            }
-            None => plan,
-        })
+        let Some(capacity_rps) = self.capacity_rps else { return Ok(plan) };
+        let rate = offer.load.unwrap_or(LOAD_DEFAULT) * capacity_rps;
+        Ok(Plan { rate, capacity_rps: Some(capacity_rps), ..plan })
     }
 }
 
@@ -253,7 +245,7 @@ mod tests {
     }
 
     fn settings(flags: &str) -> Result<ServerSettings, Failure> {
-        ServerSettings::of(&arguments(flags))
+        ServerSettings::of(arguments(flags))
     }
 
     fn chosen(flags: &str) -> ServerSettings {
@@ -284,26 +276,21 @@ mod tests {
     #[test]
     fn the_plan_of_any_machine_can_be_sent() {
         for machine in 1..=1_024 {
-            let arguments = arguments("");
-            let settings = ServerSettings::on(machine, &arguments).expect("a choice");
-            let plan = settings.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
+            let settings = ServerSettings::on(machine, arguments("")).expect("a choice");
+            let plan = settings.plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
             let expected = if machine < 4 { (Burn::Sleep, 14) } else { (Burn::Cpu, (machine - 2).min(14)) };
             assert_eq!((settings.burn, usize::from(settings.workers)), expected, "{machine} CPUs");
             assert!(plan.rate <= 250_000.0 && plan.rate * 4.0 < 49e6, "{machine} CPUs: {}", plan.rate);
             assert!((plan.load().expect("workers") - 0.7).abs() < 1e-9, "{machine} CPUs");
         }
-        let given = ServerSettings::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
+        let given = ServerSettings::on(16, arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
         assert_eq!((given.burn, given.time_scale), (Burn::Sleep, 7));
     }
 
     // Is the load a share of capacity with what the servers charge, and is real time charged nothing?
     #[test]
     fn what_is_charged_takes_capacity() {
-        let rate = |flags: &str| {
-            let arguments = arguments(flags);
-            let settings = ServerSettings::of(&arguments).expect("a choice");
-            settings.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate
-        };
+        let rate = |flags: &str| chosen(flags).plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate;
         let cost = "--workers 2 --cost fixed:10us --load 0.5 --time-scale 100 --burn";
         assert!((rate(&format!("{cost} sleep --overheads none")) - 1_000.0).abs() < 1e-6);
         assert!((rate(&format!("{cost} sleep --overheads receive=3us,send=7us")) - 500.0).abs() < 1e-6);
@@ -319,7 +306,7 @@ mod tests {
         let flags = "--workers 2 --cost fixed:10us --load 0.5 --burn cpu";
         let mut settings = chosen(flags);
         settings.capacity_rps = Some(150_000.0);
-        let plan = settings.plan(&arguments(flags), SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
+        let plan = settings.plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
         assert_eq!((plan.rate, plan.load()), (75_000.0, Some(0.5)));
         let saturated = |flags: &str| chosen(&format!("--workers 2 --cost fixed:1ms {flags}")).saturated_for;
         assert_eq!(saturated("--burn cpu"), Some(Nanos::from_secs(2)));

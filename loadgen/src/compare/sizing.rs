@@ -3,9 +3,10 @@
 //! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes packets rarer at the
 //! same load; the scale chosen here is the smallest round one at which they fit. README.md beside this file has the rule.
 
+use crate::compare::capacity::OVERLOAD;
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
-use crate::saturation::OVERLOAD;
+
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
 use forebay::emulation::overheads::Overheads;
@@ -57,21 +58,15 @@ pub(crate) enum Amount {
     Rate(f64),
 }
 
-/// The chosen sizing, and how it fits.
+/// The chosen sizing.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizing {
-    /// Real or emulated cores.
-    pub(crate) burn: Burn,
     /// The factor on costs.
     pub(crate) time_scale: u64,
     /// Requests per second that saturate a server: [`OVERLOAD`] times its cores, or all that can be sent.
     pub(crate) saturating_rps: f64,
-    cpus: usize,
-    workers: u16,
-    /// CPU time that the workers need, in CPUs; emulated ones need none.
-    cpus_needed: f64,
-    demand: Demand,
-    room: Room,
+    /// How it fits, in words, with a warning for given values that do not fit.
+    pub(crate) fits: String,
 }
 
 /// The demand of a run on the machine.
@@ -120,41 +115,42 @@ impl Sizing {
             }
         };
         let demand = Demand::of(given, time_scale);
-        let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
-        let cpus_needed = if burn == Burn::Cpu { load.min(workers as f64) } else { 0.0 };
         let saturating_rps = given.workload.rate_at(OVERLOAD, workers, time_scale).min(room.rate);
-        Ok(Sizing { burn, time_scale, saturating_rps, cpus, workers: given.workers, cpus_needed, demand, room })
-    }
-
-    /// How the sizing fits, in words, with a warning for given values that do not fit.
-    pub(crate) fn said(&self) -> String {
-        let share = self.demand.rate / self.room.kernel_rate * 100.0;
-        let whose = if self.burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
-        let at_most = if self.demand.saturating > 0.0 { "at most " } else { "" };
-        let mut text = format!(
-            "{} CPUs; {at_most}{} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
-             holds, the kernel's {KERNEL_PER_PACKET} per packet {} % of {whose}",
-            grouped(self.cpus as u64),
-            grouped(self.demand.rate.round() as u64),
-            grouped(self.room.rate.round() as u64),
-            grouped(self.demand.requests.round() as u64),
-            grouped(REQUESTS_MAX),
-            factor(Some(share)),
-        );
-        if self.room.overfilled_by(&self.demand) > 1.0 {
-            text += ". That is too much: expect INVALID, raise --time-scale or lower --rate";
-        } else if self.demand.saturating > self.room.rate {
-            text += ". It may be unable to saturate a server: then raise --time-scale";
-        }
-        if self.burn == Burn::Cpu && usize::from(self.workers) >= self.cpus {
-            text += &format!(
-                ". {} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn cpu out",
-                self.workers,
-                factor(Some(self.cpus_needed))
+        let mut fits = said(cpus, burn, &demand, &room);
+        if burn == Burn::Cpu && workers >= cpus {
+            let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
+            fits += &format!(
+                ". {workers} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn \
+                 cpu out",
+                factor(Some(load.min(workers as f64)))
             );
         }
-        text
+        Ok(Sizing { time_scale, saturating_rps, fits })
     }
+}
+
+/// How `demand` fits into `room`.
+fn said(cpus: usize, burn: Burn, demand: &Demand, room: &Room) -> String {
+    let share = demand.rate / room.kernel_rate * 100.0;
+    let whose = if burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
+    let at_most = if demand.saturating > 0.0 { "at most " } else { "" };
+    let warning = if room.overfilled_by(demand) > 1.0 {
+        ". That is too much: expect INVALID, raise --time-scale or lower --rate"
+    } else if demand.saturating > room.rate {
+        ". It may be unable to saturate a server: then raise --time-scale"
+    } else {
+        ""
+    };
+    format!(
+        "{} CPUs; {at_most}{} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
+         holds, the kernel's {KERNEL_PER_PACKET} per packet {} % of {whose}{warning}",
+        grouped(cpus as u64),
+        grouped(demand.rate.round() as u64),
+        grouped(room.rate.round() as u64),
+        grouped(demand.requests.round() as u64),
+        grouped(REQUESTS_MAX),
+        factor(Some(share)),
+    )
 }
 
 impl Given<'_> {
@@ -265,13 +261,14 @@ mod tests {
                     let given = Given { workers, amount, lasts, ..given(workload) };
                     let chosen = sizing(cpus, &given);
                     let case = format!("{cpus} CPUs, {}, {workers} workers, load {load}: {chosen:?}", workload.name());
-                    assert_eq!(chosen.burn == Burn::Cpu, usize::from(workers) < cpus, "{case}");
+                    let burn = burn_on(cpus, workers);
+                    assert_eq!(burn == Burn::Cpu, usize::from(workers) < cpus, "{case}");
                     let rate = workload.rate_at(load, workers.into(), chosen.time_scale);
                     assert!(rate <= 250_000.0, "{case}");
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
-                    let server = if chosen.burn == Burn::Cpu { usize::from(workers) } else { cpus };
+                    let server = if burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 2.68e-6 <= 0.0500001 * server as f64, "{case}");
-                    if chosen.burn == Burn::Cpu {
+                    if burn == Burn::Cpu {
                         // What one core takes for a request, the kernel's part included, on all of them.
                         let request_s = workload.mean().as_secs_f64() * chosen.time_scale as f64 + 2.68e-6;
                         let sender = if cpus - usize::from(workers) < 2 { 125_000.0 } else { 250_000.0 };
@@ -280,14 +277,15 @@ mod tests {
                         assert!((chosen.saturating_rps / saturating - 1.0).abs() < 1e-9, "{case}");
                     }
                     // And is no larger than it has to be: the next smaller round scale is too small.
-                    let asked = Given { saturates: chosen.burn == Burn::Cpu, ..given };
+                    let asked = Given { saturates: burn == Burn::Cpu, ..given };
                     let smaller = chosen.time_scale * 2 / 5;
-                    let least = if chosen.burn == Burn::Cpu { 1 } else { least_emulated(workload) };
+                    let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(
-                        chosen.time_scale == least || !chosen.room.fits(&Demand::of(&asked, smaller.max(1))),
+                        chosen.time_scale == least
+                            || !Room::of(cpus, workers.into(), burn).fits(&Demand::of(&asked, smaller.max(1))),
                         "{case}"
                     );
-                    assert!(!chosen.said().contains("INVALID"), "{}", chosen.said());
+                    assert!(!chosen.fits.contains("INVALID"), "{}", chosen.fits);
                 }
             }
         }
@@ -297,7 +295,7 @@ mod tests {
     #[test]
     fn the_default_runs_on_real_cores_where_there_are_15() {
         let workload = parsed("extreme-bimodal");
-        let of = |cpus| (sizing(cpus, &given(&workload)).burn, sizing(cpus, &given(&workload)).time_scale);
+        let of = |cpus| (burn_on(cpus, 14), sizing(cpus, &given(&workload)).time_scale);
         assert_eq!([1, 2, 14].map(of), [(Burn::Sleep, 1_000); 3]);
         // With one CPU left over, sender and receiver share it.
         assert_eq!(of(15), (Burn::Cpu, 50));
@@ -313,7 +311,7 @@ mod tests {
         };
         let drawn = crate::drive::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
-        let said = sizing(16, &given(&workload)).said();
+        let said = sizing(16, &given(&workload)).fits;
         for part in [
             "16 CPUs",
             "at most 163,470 packets/s of the 250,000",
@@ -339,13 +337,13 @@ mod tests {
         let workload = parsed("extreme-bimodal");
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
-        assert!(unscaled.time_scale == 1 && unscaled.said().contains("That is too much"), "{}", unscaled.said());
+        assert!(unscaled.time_scale == 1 && unscaled.fits.contains("That is too much"), "{}", unscaled.fits);
         let light = sizing(16, &Given { time_scale: Some(10), amount: Amount::Load(0.1), ..given });
-        assert!(light.said().contains("unable to saturate a server"), "{}", light.said());
+        assert!(light.fits.contains("unable to saturate a server"), "{}", light.fits);
         let rate = sizing(16, &Given { amount: Amount::Rate(8_000.0), ..given });
-        assert!(rate.time_scale == 1 && !rate.said().contains("INVALID"), "{}", rate.said());
+        assert!(rate.time_scale == 1 && !rate.fits.contains("INVALID"), "{}", rate.fits);
         let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");
-        assert!(few.said().contains("need 9.80 CPUs and one more"), "{}", few.said());
+        assert!(few.fits.contains("need 9.80 CPUs and one more"), "{}", few.fits);
         let nanoseconds = parsed("fixed:1ns");
         let endless = Given { workers: 1_024, workload: &nanoseconds, amount: Amount::Load(10.0), ..given };
         let error = Sizing::of(2, &endless).expect_err("nothing is large enough").to_string();

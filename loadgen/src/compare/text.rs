@@ -1,33 +1,41 @@
-//! A comparison as text: a picture, what it shows, what it does not know, and one table.
+//! A comparison for people: a picture, what it shows, what it does not know, and one table.
 
-use crate::compare::pooled::{Arm, Figures, is_valid};
+use crate::compare::pooled::{Figures, is_valid};
 use crate::compare::server_settings::ServerSettings;
+use crate::compare::verdict::Verdict;
 use crate::compare::virtual_time::VirtualTime;
-use crate::compare::{CompareReport, HEAVY, LIGHT, Length, picture};
+use crate::compare::{BESIDE_RUN, CompareReport, HEAVY, LIGHT, picture};
 use crate::plan::Plan;
 use crate::text::{factor, grouped, table, wrapped};
+use forebay::cli::page;
 use forebay::config::Burn;
 use forebay::metrics::{ALL_CLASSES, Percentile};
+use forebay::time::Nanos;
+use serde_json::json;
 use std::fmt::Write;
 
 /// The percentiles of the table.
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9];
 
-/// What is compared, and how long it takes; printed before the first run.
-pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, policies: &[String], length: Length) -> String {
+/// What is compared, and how long all `runs` take; printed before the first.
+pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> String {
+    let arguments = &settings.arguments;
     let cores = match settings.burn {
         Burn::Cpu => "real cores".to_owned(),
         Burn::Sleep => format!("emulated cores (time x{})", grouped(settings.time_scale)),
     };
     let load = plan.load().map_or_else(String::new, |load| format!("at load {} ", factor(Some(load))));
+    let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN);
+    let saturated = settings.saturated_for.map_or(Nanos::ZERO, |span| span.plus(BESIDE_RUN));
+    let all = one.times(runs as u64).plus(saturated.times(arguments.policies.len() as u64));
     let text = format!(
         "Comparing {}: {} {load}on {} {cores}. {} of {} for each, about {:.0} s.",
-        policies.join(", "),
+        arguments.policies.join(", "),
         plan.offered(),
         settings.workers,
-        if length.rounds == 1 { "One run".to_owned() } else { format!("{} runs", length.rounds) },
+        if arguments.rounds == 1 { "One run".to_owned() } else { format!("{} runs", arguments.rounds) },
         plan.duration,
-        length.seconds,
+        all.as_secs_f64(),
     );
     wrapped("", &text, "") + "\n"
 }
@@ -38,10 +46,8 @@ pub(crate) fn render(report: &CompareReport) -> String {
     let light =
         if first.slowdown.of(LIGHT).is_some() && first.slowdown.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES };
     let mut text = format!("Slowdown of {light} requests: latency over cost, log scale\n\n");
-    let figures = |arm: &Arm| arm.slowdown.of(light).cloned();
-    let bars: Vec<(&str, Figures)> =
-        report.arms.iter().filter_map(|arm| Some((arm.arm.as_str(), figures(arm)?))).collect();
-    text += &picture::bars(&bars.iter().map(|(name, figures)| (*name, figures)).collect::<Vec<_>>());
+    let bars = report.arms.iter().filter_map(|arm| Some((&arm.arm[..], arm.slowdown.of(light)?)));
+    text += &picture::bars(&Vec::from_iter(bars));
     text.push('\n');
     for verdict in &report.verdicts {
         text += &wrapped("- ", &verdict.said(), "  ");
@@ -53,6 +59,21 @@ pub(crate) fn render(report: &CompareReport) -> String {
     text
 }
 
+/// The result as a self-contained page: slowdown by percentile, with intervals; `about` says what was compared.
+pub(crate) fn page(report: &CompareReport, about: &str) -> String {
+    let mut findings: Vec<String> = report.verdicts.iter().map(Verdict::said).collect();
+    findings.extend(Some(unwrapped(&invalid(report))).filter(|text| !text.is_empty()));
+    let data = json!({
+        "title": report.runs.first().map_or("", |run| &run.report.workload),
+        "about": unwrapped(about),
+        "findings": findings,
+        "classes": report.arms.first().map(|arm| Vec::from_iter(told_classes(&arm.slowdown.0).iter().map(|(class, _)| *class))),
+        "arms": report.arms,
+        "virtual_time": report.virtual_time,
+    });
+    page::render("loadgen compare", include_str!("page.js"), &data)
+}
+
 /// What is not known of the figures below, in one line.
 fn not_known(report: &CompareReport) -> &'static str {
     let all = report.arms.iter().flat_map(|arm| told_classes(&arm.slowdown.0));
@@ -61,7 +82,7 @@ fn not_known(report: &CompareReport) -> &'static str {
 }
 
 /// The runs that do not count.
-pub(crate) fn invalid(report: &CompareReport) -> String {
+fn invalid(report: &CompareReport) -> String {
     let invalid: Vec<_> = report.runs.iter().filter(|run| !is_valid(run)).collect();
     let Some(reason) = invalid.first().and_then(|run| run.report.reasons.first()) else { return String::new() };
     let named: Vec<String> = invalid.iter().map(|run| format!("{} with seed {}", run.arm, run.report.seed)).collect();
@@ -71,7 +92,7 @@ pub(crate) fn invalid(report: &CompareReport) -> String {
 }
 
 /// Text for a page that wraps by itself.
-pub(crate) fn unwrapped(text: &str) -> String {
+fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -125,6 +146,6 @@ fn simulated(all: &VirtualTime) -> String {
 }
 
 /// The classes of the table: each of them, or `all` where there is one.
-pub(crate) fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
+fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }

@@ -2,10 +2,13 @@
 
 use crate::compare::nearness::idle;
 use crate::compare::server_settings::ServerSettings;
+use crate::drive::Exchange;
+use crate::drive::receiver::Reply;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
+use crate::report::json::RunReport;
 use crate::text::time;
 use forebay::config::Burn;
 use forebay::lab::sim::{Replay, simulate};
@@ -13,6 +16,7 @@ use forebay::lab::workload::Trace;
 use forebay::metrics::Block;
 use forebay::sched::{Entry, Made, PolicyName, Sizes};
 use forebay::time::Nanos;
+use forebay::wire::Status;
 use serde::Serialize;
 
 /// The simulation of a run.
@@ -43,13 +47,50 @@ pub(crate) struct Sockets {
     pub(crate) elsewhere: usize,
 }
 
+impl Sockets {
+    /// Of the answers of `exchange`, how many came from another worker than that of their flow. What was not served counts
+    /// neither way: such a reply names no worker.
+    pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
+        let mut sockets = Sockets { replies: 0, elsewhere: 0 };
+        for (request, reply) in exchange.schedule.iter().zip(&exchange.replies) {
+            if let Some(Reply { status: Status::Ok, worker, .. }) = reply {
+                sockets.replies += 1;
+                sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != *worker);
+            }
+        }
+        sockets
+    }
+}
+
+impl Simulated {
+    /// The reasons why the run of `report` and this simulation are not of the same.
+    pub(crate) fn objections(&self, report: &RunReport) -> impl Iterator<Item = String> {
+        let elsewhere = self.sockets.filter(|sockets| sockets.elsewhere > 0).map(|Sockets { replies, elsewhere }| {
+            format!("{elsewhere} of {replies} replies came from another worker than was learnt of their flows")
+        });
+        let decision = self.disagreement.as_ref().map(|disagreement| {
+            format!(
+                "at the end the server followed {disagreement} as in virtual time: a longer --warmup lets it measure enough"
+            )
+        });
+        let refused: u64 = report.send_errors.values().sum();
+        let refused = (refused > 0).then(|| {
+            format!(
+                "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
+            )
+        });
+        [elsewhere, decision, refused].into_iter().flatten()
+    }
+}
+
 /// Makes server and simulator follow the same policies: fixes the value that `hybrid` would measure, as virtual time
 /// would choose it for the offered load. What `levels` and `auto` make of service times is the same in both, once the
 /// server has measured enough of them; [`simulated`] tells where it is not.
 ///
 /// # Errors
 /// A usage failure for a policy that follows the load besides.
-pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn prepare(settings: &mut ServerSettings, plan: &Plan) -> Result<(), Failure> {
+    let policies = &settings.arguments.policies;
     for policy in policies {
         // An unknown policy is refused by the server.
         let named = policy.parse::<PolicyName>();
@@ -90,7 +131,7 @@ pub(crate) fn simulated(
         _ => settings.sizes(),
     };
     replay.classified = settings.classified();
-    replay.fit.objective = settings.objective;
+    replay.fit.objective = settings.arguments.optimise;
     if settings.burn == Burn::Sleep {
         // As a server takes it, which weighs what an emulated core is charged.
         replay.fit.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
@@ -128,6 +169,7 @@ fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
     use serde_json::json;
 
     fn made(policy: &str) -> Made {
@@ -163,5 +205,27 @@ mod tests {
             let said = said(other.clone()).unwrap_or_else(|| panic!("{other} agrees"));
             assert!(said.starts_with(words), "{other}: {said}");
         }
+    }
+
+    // Does an answer of another worker count, and no refusal? Refusals name worker 0, whoever sent them.
+    #[test]
+    fn a_refusal_says_nothing_of_its_socket() {
+        let reply = |status, worker| Some(Reply { at: Nanos::ZERO, status, worker, late: false });
+        let replies = vec![
+            reply(Status::Ok, 1),
+            reply(Status::ShedWaited, 0),
+            reply(Status::Failed, 0),
+            None,
+            reply(Status::Ok, 0),
+        ];
+        let request = Request { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 1, class: 0 };
+        let exchange = Exchange {
+            schedule: vec![request; replies.len()],
+            slips: vec![Nanos::ZERO; replies.len()],
+            taken: vec![true; replies.len()],
+            replies,
+        };
+        let Sockets { replies, elsewhere } = Sockets::of(&[0, 1], &exchange);
+        assert_eq!((replies, elsewhere), (2, 1));
     }
 }

@@ -2,15 +2,19 @@
 //!
 //! Each round gives one ratio of the two policies' percentiles, and the interval is that of the mean of their logarithms,
 //! by Student's t: what differs between two runs of the same server is in it. The percentile follows from the plan, before
-//! anything is measured: see [`percentile_for`].
+//! anything is measured: see [`percentiles`].
 
-use crate::compare::pooled::{is_valid, runs_of};
+use crate::compare::pooled::{arms, is_valid, runs_of};
 use crate::compare::{ComparedRun, HEAVY, LIGHT};
+use crate::drive::schedule::Request;
 use crate::plan::Plan;
+use crate::report::by_class::ByClass;
+use crate::report::json::as_text;
 use crate::report::run_result::memory_of;
 use crate::text::factor;
 use forebay::lab::stats::{self, Interval};
 use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::wire::CLASS_NAMES;
 use serde::Serialize;
 
 /// Independent values that must be expected above a percentile for it to be told.
@@ -40,34 +44,33 @@ pub(crate) struct Verdict {
 }
 
 /// The verdicts on the last policy of `runs`: light requests against the first policy and the second, heavy ones against
-/// the first. `percentile` is that of a class.
-pub(crate) fn verdicts(runs: &[ComparedRun], arms: &[&str], percentile: impl Fn(&str) -> Percentile) -> Vec<Verdict> {
-    let [first, others @ ..] = arms else { return Vec::new() };
+/// the first.
+pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) -> Vec<Verdict> {
+    let [first, others @ ..] = &arms(runs)[..] else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
     let second = others.first().filter(|second| *second != policy);
     let has = |class: &str| runs.iter().any(|run| run.report.slowdown.of(class).is_some());
     let (light, heavy) = if has(HEAVY) { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
     let told = [Some((light, *first)), second.map(|second| (light, *second)), heavy.map(|heavy| (heavy, *first))];
+    let percentile = |class| *percentiles.of(class).expect("each class has one");
     let one = |(class, against)| Verdict::of(runs, policy, against, class, percentile(class));
     told.into_iter().flatten().map(one).collect()
 }
 
-/// The highest percentile of `class` that so many rounds of `plan` can tell: its requests, fewer where many wait behind the
-/// same heavy one, must let expect six independent values above it. At least p90.
-pub(crate) fn percentile_for(
-    plan: &Plan,
-    requests: &[crate::drive::schedule::Request],
-    rounds: usize,
-    class: &str,
-) -> Percentile {
-    let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
-    let is_of =
-        |number: u8| class == ALL_CLASSES || forebay::wire::CLASS_NAMES.get(usize::from(number)) == Some(&class);
-    let (all, own) = (counted().count() as f64, counted().filter(|request| is_of(request.class)).count() as f64);
+/// The highest percentile of each class that so many rounds of `plan` can tell: its requests, fewer where many wait behind
+/// the same heavy one, must let expect six independent values above it. At least p90.
+pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
     let memory = memory_of(requests, plan.load(), plan.overheads.per_request().times(plan.time_scale));
-    let independent = memory.of_share(own / all.max(1.0)).effective_most((own * rounds as f64) as u64);
-    let told = TOLD.into_iter().find(|percentile| independent * (1.0 - percentile.quantile()) >= ABOVE_MIN);
-    told.unwrap_or(Percentile::P90)
+    let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
+    let all = counted().count() as f64;
+    let told = |class: &'static str| {
+        let is_own = |request: &&Request| class == ALL_CLASSES || CLASS_NAMES[usize::from(request.class)] == class;
+        let own = counted().filter(is_own).count() as f64;
+        let independent = memory.of_share(own / all.max(1.0)).effective_most((own * rounds as f64) as u64);
+        let is_told = |percentile: &Percentile| independent * (1.0 - percentile.quantile()) >= ABOVE_MIN;
+        (class, TOLD.into_iter().find(is_told).unwrap_or(Percentile::P90))
+    };
+    ByClass([ALL_CLASSES, LIGHT, HEAVY].map(told).to_vec())
 }
 
 impl Verdict {
@@ -194,10 +197,6 @@ fn within(above: &ComparedRun, below: &ComparedRun, class: &str, percentile: Per
     stats::ratio(one, other, percentile.quantile(), above.report.samples.memory.of_share(share))
 }
 
-fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,7 +259,8 @@ mod tests {
             ..crate::plan::test_plan()
         };
         let of = |plan: &Plan, rounds, class| {
-            percentile_for(plan, &crate::drive::schedule::draw(plan).expect("a schedule"), rounds, class)
+            let schedule = crate::drive::schedule::draw(plan).expect("a schedule");
+            *percentiles(plan, &schedule, rounds).of(class).expect("a class")
         };
         let alike = plan("fixed:10us", 5_000.0);
         assert_eq!(of(&alike, 4, ALL_CLASSES), Percentile::P99_9);

@@ -1,7 +1,6 @@
 //! The same policies in virtual time: what they would do on as many workers as the literature reports on, however few
 //! CPUs this machine has.
 
-use crate::arguments::CompareArguments;
 use crate::compare::pooled::Figures;
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::plan::workload_of;
@@ -30,9 +29,10 @@ pub(crate) struct Policy {
     pub(crate) slowdown: ByClass<Figures>,
 }
 
-/// Simulates each policy of `arguments` that virtual time knows. A mix that shifts, or a load above that of the workers,
+/// Simulates each policy that virtual time knows. A mix that shifts, or a load above that of the workers,
 /// has no figures that time does not change.
-pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettings) -> Option<VirtualTime> {
+pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
+    let arguments = &settings.arguments;
     let offer = &arguments.offer;
     let load = offer.load.unwrap_or(LOAD_DEFAULT);
     let requests = arguments.virtual_requests;
@@ -43,7 +43,7 @@ pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettin
     let overheads = arguments.overheads.unwrap_or(Overheads::STOCK);
     let workload = workload_of(offer).with_time_beside(overheads.per_request());
     let fit = Fit::new(&workload, workers.into(), load);
-    let fit = Fit { slice: settings.slice, classified: settings.classified(), objective: settings.objective, ..fit };
+    let fit = Fit { slice: settings.slice, classified: settings.classified(), objective: arguments.optimise, ..fit };
     let drawn = OpenLoop {
         workload: &workload,
         rate: workload.rate_at(load, workers.into(), 1),

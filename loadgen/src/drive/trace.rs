@@ -53,7 +53,8 @@ impl Dump {
             )));
         }
         let emulated = server.and_then(ServerView::burn).as_deref() == Some("sleep");
-        Ok(Dump { output: open(path)?, emulated, workers, socket_of })
+        let output = Output::open("--dump", path)?;
+        Ok(Dump { output, emulated, workers, socket_of })
     }
 
     /// The output that the trace is written to.
@@ -94,14 +95,6 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
         workload: plan.offered().replace(char::is_control, " "),
         requests: requests.collect(),
     }
-}
-
-/// Opens the file for a dump.
-///
-/// # Errors
-/// A usage failure if it cannot be written.
-pub(crate) fn open(path: &Path) -> Result<Output, Failure> {
-    Output::open("--dump", path).map_err(Failure::Usage)
 }
 
 /// Writes `offered` to `output`.

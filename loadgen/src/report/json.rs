@@ -166,12 +166,12 @@ impl RunReport {
     }
 }
 
-/// Opens the place for a report that `--json` names, if it names one.
+/// Opens the place for a result that `flag` names, if it names one.
 ///
 /// # Errors
 /// A usage failure if it cannot be written to.
-pub(crate) fn open_json(path: Option<&Path>) -> Result<Option<Output>, Failure> {
-    path.map(|path| Output::open("--json", path)).transpose().map_err(Failure::Usage)
+pub(crate) fn open(flag: &'static str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
+    Ok(path.map(|path| Output::open(flag, path)).transpose()?)
 }
 
 /// Writes `report` to `output`, if there is one, indented, with a final newline.
@@ -196,6 +196,7 @@ pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
     write_to(Some(&output), report).map_err(|failure| Error::msg(failure.to_string()))
 }
 
-fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serialises `value` as it is displayed.
+pub(crate) fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }

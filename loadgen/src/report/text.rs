@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
-use crate::text::{factor, grouped, table, time, wrapped};
+use crate::text::{factor, grouped, table, time, workers, wrapped};
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use std::fmt::Write;
@@ -52,9 +52,8 @@ pub(crate) fn verdict(report: &RunReport) -> String {
 /// The offered load as text: workload, costs, rate, load.
 pub(crate) fn offer(plan: &Plan) -> String {
     let mut text = format!("{} at {} requests/s", mix(plan), grouped(plan.rate.round() as u64));
-    if let (Some(load), Some(workers)) = (plan.load(), plan.workers) {
-        let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
-        let _ = write!(text, ", load {} of {workers}", factor(Some(load)));
+    if let (Some(load), Some(count)) = (plan.load(), plan.workers) {
+        let _ = write!(text, ", load {} of {}", factor(Some(load)), workers(count));
     }
     text
 }

@@ -121,7 +121,7 @@ fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let unwrapped = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
-        "14 workers that burn CPU",
+        "14 workers on real cores",
         "slice 100 us x 5",
         "fits 16 CPUs; at most 14,070 packets/s of the 250,000",
         "load 0.10 of what isolated can do, measured first",

@@ -135,7 +135,7 @@ const TABLE: &[Layer] = &[
     Layer { module: "time", imports: &[], banned: &[] },
     // The load generator, whose modules may also name whatever Forebay has for others.
     Layer {
-        module: "loadgen::command_lines",
+        module: "loadgen::tests",
         imports: &["loadgen::arguments", "loadgen::compare", "loadgen::drive", "loadgen::failure", "loadgen::plan"],
         banned: &[],
     },
@@ -143,7 +143,6 @@ const TABLE: &[Layer] = &[
         module: "loadgen::compare",
         imports: &[
             "loadgen::arguments",
-            "loadgen::saturation",
             "loadgen::run",
             "loadgen::report",
             "loadgen::drive",
@@ -152,19 +151,6 @@ const TABLE: &[Layer] = &[
             "loadgen::endpoint",
             "loadgen::interrupt",
             "loadgen::text",
-            "loadgen::failure",
-        ],
-        banned: &[],
-    },
-    Layer {
-        module: "loadgen::saturation",
-        imports: &[
-            "loadgen::run",
-            "loadgen::drive",
-            "loadgen::progress",
-            "loadgen::plan",
-            "loadgen::endpoint",
-            "loadgen::interrupt",
             "loadgen::failure",
         ],
         banned: &[],

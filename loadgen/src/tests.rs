@@ -24,7 +24,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Command::Run(arguments) => Plan::of_run(arguments, None, None),
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-            ServerSettings::of(arguments).and_then(|settings| settings.plan(arguments, target))
+            ServerSettings::of((**arguments).clone()).and_then(|settings| settings.plan(target))
         }
         Command::Serve { .. } => return None,
     };
