@@ -33,7 +33,7 @@ use report::json;
 use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use text::{Screen, escaped};
+use text::{escaped, show};
 
 /// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an
 /// invalid run, 5 failed while running or unable to write its result (also to a reader that has gone).
@@ -98,7 +98,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
     // A lost text must not cost the JSON.
-    let shown = Screen::beside(&outputs).show(&report::text::render(&plan, &outcome.report));
+    let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
     let written = json::write_to(json.as_ref(), &outcome.report);
     let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.exchange));
     shown.and(written).and(dumped)?;

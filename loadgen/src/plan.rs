@@ -61,18 +61,13 @@ pub struct Plan {
     pub capacity_rps: Option<f64>,
 }
 
-/// Whether requests are sent again, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether requests are sent again, and when; by default they are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retrying {
     /// The most retries of a request, at most [`RETRIES_MAX`].
     pub max: u8,
     /// The mean time from the end of the first attempt to the second; doubled for each further one.
     pub backoff: Nanos,
-}
-
-impl Retrying {
-    /// No retries.
-    pub const NONE: Retrying = Retrying { max: 0, backoff: Nanos::ZERO };
 }
 
 /// Defaults of the two commands where they differ.
@@ -154,7 +149,7 @@ impl Plan {
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
             time_scale,
             timeout: offer.timeout,
-            retrying: Retrying::NONE,
+            retrying: Retrying::default(),
             percentile: offer.percentile,
             is_round: false,
             precision: offer.precision,
@@ -241,7 +236,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
-        retrying: Retrying::NONE,
+        retrying: Retrying::default(),
         percentile: Some(Percentile::P99),
         is_round: false,
         precision: forebay::lab::stats::PRECISION,

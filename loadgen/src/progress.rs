@@ -122,7 +122,7 @@ mod tests {
         (0..200).for_each(|_| live.count_sent());
         (0..197).for_each(|number| live.count_replied(Nanos::from_millis(if number < 190 { 2 } else { 300 })));
         let said = progress.text(Nanos::from_secs(2), &live);
-        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 1.57 ms, p99 268 ms, 3 open");
+        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 1.54 ms, p99 262 ms, 3 open");
         assert!(progress.text(Nanos::ZERO, &live).ends_with(", warm-up"));
     }
 }

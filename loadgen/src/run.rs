@@ -4,19 +4,19 @@ use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
 use crate::drive::receiver::{Receiver, Replies};
-use crate::drive::retries::{AttemptCounts, Clients, Session};
+use crate::drive::retries::{Clients, Session};
 use crate::drive::schedule::Request;
 use crate::drive::sender::{Datagrams, Sender, Sent};
 use crate::drive::threads::exchange;
-use crate::drive::{Completed, Exchange, flows, own_kernel, schedule};
+use crate::drive::{Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::report::run_result::{Observed, RunResult};
-use crate::report::validity::ValidityInput;
+use crate::report::run_result::RunResult;
+use crate::report::validity::Facts;
 use anyhow::Context;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, clock};
@@ -40,8 +40,6 @@ pub struct Outcome {
     pub(crate) server: Option<ServerView>,
     /// All requests and replies, warm-up included.
     pub(crate) exchange: Exchange,
-    /// The work that was served in all.
-    pub completed: Completed,
 }
 
 /// Carries out `plan`, reading the server's counters from `endpoint` if there is one.
@@ -69,14 +67,15 @@ pub(crate) fn execute_on(
     interrupt: &Interrupt,
     mut progress: Progress,
 ) -> Result<Outcome, Failure> {
-    let mut schedule = schedule::draw(plan)?;
-    let timeout = schedule::timeout(plan, &schedule);
+    let schedule = schedule::draw(plan)?;
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
     // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
-    let Driven { start, mut sent, replies, attempts, sending, cut_off } =
-        drive(plan, &schedule, timeout, sockets, &of_run, &mut probe, &mut progress)?;
+    probe.look();
+    let start = clock::now().plus(LEAD);
+    let (mut sent, replies, cut_off) =
+        exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &mut progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
@@ -85,48 +84,31 @@ pub(crate) fn execute_on(
     let retries = replies.taken + replies.errors.values().sum::<u64>();
     replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
-    let tally = RunResult::of(&Observed {
-        schedule: &schedule,
-        slips: &sent.slips,
-        replies: &replies.last,
-        start,
-        warmup: plan.warmup,
-        // With retries it is the receiver that knows which clients had given up.
-        timeout: if plan.retrying.max > 0 { Nanos::MAX } else { timeout },
-        kernel_dropped: probe.kernel_dropped(),
-        classes: plan.classes(),
-        load: plan.load().map(|load| load * attempts.per_request()),
-        beside: plan.overheads.per_request().times(plan.time_scale),
-        precision: plan.precision,
-    });
-    let counted = counted(plan, sending, sent.slips.len() < schedule.len());
-    let utilisation = plan.workers.and_then(|workers| probe.utilisation(workers, counted));
-    let input = ValidityInput {
-        percentile: plan.percentile.unwrap_or_else(|| judged_by(tally.latency_us.all().supported)),
+    let exchange = Exchange { start, schedule, sent, replies };
+    let result = RunResult::of(plan, &exchange, probe.kernel_dropped());
+    let known = result.latency_us.all().supported;
+    let Exchange { sent, replies, .. } = &exchange;
+    let facts = Facts {
+        percentile: plan.percentile.unwrap_or_else(|| judged_by(known)),
         knows_alone: !plan.is_round,
         pacer: sent.pacer,
         own_socket_drops,
         attempted: sent.slips.len() as u64 + retries,
-        attempts,
-        send_errors: sent.errors,
+        attempts: replies.attempts,
+        send_errors: sent.errors.clone(),
         send_buffer_errors: send_buffer_errors.map_err(|error| format!("{error:#}")),
         heard: replies.heard,
         foreign: replies.foreign,
         overshoot_share: probe.overshoot_share(),
         run_queue_share: probe.run_queue_share(),
+        endpoint_error: probe.error.clone(),
+        restarted: probe.restarted.clone(),
         reconciled: probe.reconciled(accepted),
-        endpoint_error: probe.error,
-        restarted: probe.restarted,
         interrupted: interrupt.is_raised(),
     };
-    let mut report = RunReport::new(plan, probe.last.as_ref(), tally, &input, &replies);
-    report.count_over(counted);
-    report.utilisation = utilisation;
+    let mut report = RunReport::new(plan, &probe, counted(plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
-    schedule.truncate(sent.slips.len());
-    let exchange = Exchange { schedule, slips: sent.slips, taken: sent.taken, replies: replies.last };
-    let completed = exchange.completed(start);
-    Ok(Outcome { report, server: probe.last, exchange, completed })
+    Ok(Outcome { report, server: probe.last, exchange })
 }
 
 /// The percentile by which a run is judged where none was asked for: the highest that it knows, and p99.9 is enough.
@@ -134,43 +116,29 @@ fn judged_by(known: Option<Percentile>) -> Percentile {
     known.map_or(Percentile::P50, |known| known.min(Percentile::P99_9))
 }
 
-/// The measured time of `plan`, if sending took `sending`, to its end or `ended_early`. A sender that is late takes
-/// longer than planned.
-fn counted(plan: &Plan, sending: Nanos, ended_early: bool) -> Nanos {
-    let passed = sending.minus(plan.warmup);
-    if ended_early { passed } else { passed.max(plan.duration) }
-}
-
-/// The result of sending and receiving.
-struct Driven {
-    start: Nanos,
-    sent: Sent,
-    replies: Replies,
-    attempts: AttemptCounts,
-    /// Time from the start to the end of sending.
-    sending: Nanos,
-    /// The reason for an early end other than an interrupt.
-    cut_off: Option<String>,
+/// The measured time. A sender that is late takes longer than planned, one that ended early less.
+fn counted(plan: &Plan, exchange: &Exchange) -> Nanos {
+    let passed = exchange.sent.took.minus(plan.warmup);
+    if exchange.sent.slips.len() < exchange.schedule.len() { passed } else { passed.max(plan.duration) }
 }
 
 /// Sends and receives, while this thread shows progress, reads the server when the warm-up ends, and ends a run without a
-/// chance of validity.
-fn drive(
+/// chance of validity, for the reason that it returns.
+fn exchange_all(
     plan: &Plan,
     schedule: &[Request],
-    timeout: Nanos,
+    start: Nanos,
     sockets: &[UdpSocket],
     interrupt: &Interrupt,
     probe: &mut Probe<'_>,
     progress: &mut Progress,
-) -> Result<Driven, Failure> {
+) -> Result<(Sent, Replies, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let datagrams = Datagrams::new(plan, Session::new(session));
     let retries = datagrams.clone();
     let live = Live::default();
-    probe.look();
-    let start = clock::now().plus(LEAD);
+    let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
         let exchanging = thread::Builder::new().name("sender".to_owned()).spawn_scoped(scope, || {
@@ -194,10 +162,8 @@ fn drive(
             }
             thread::park_timeout(LOOK);
         }
-        let (sent, (replies, clients)) = exchanging.join().expect("the sender does not panic")?;
-        let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
-        let counted = schedule[..sent.slips.len()].iter().filter(|request| request.at >= plan.warmup).count();
-        Ok(Driven { start, attempts: clients.counts(counted as u64), sent, replies, sending, cut_off })
+        let (sent, replies) = exchanging.join().expect("the sender does not panic")?;
+        Ok((sent, replies, cut_off))
     })
 }
 

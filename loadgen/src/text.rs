@@ -59,35 +59,16 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// The stream for text for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Screen {
-    /// Standard output.
-    Stdout,
-    /// Standard error, because standard output takes a result for a program.
-    Stderr,
-}
-
-impl Screen {
-    /// The stream that none of `outputs` uses.
-    pub(crate) fn beside(outputs: &[Option<&Output>]) -> Screen {
-        let taken = outputs.iter().flatten().any(|output| output.is_stdout());
-        if taken { Screen::Stderr } else { Screen::Stdout }
-    }
-
-    /// Writes `text`, a result.
-    ///
-    /// # Errors
-    /// When not all of it was written, also because the reader has gone: then the result is lost.
-    pub(crate) fn show(self, text: &str) -> Result<(), Failure> {
-        let unwritten = |what, error| Failure::Unwritten(output::unwritten(what, &error));
-        match self {
-            Screen::Stdout => output::print(text).map_err(|error| unwritten("the result", error)),
-            Screen::Stderr => {
-                io::stderr().write_all(text.as_bytes()).map_err(|error| unwritten("standard error", error))
-            }
-        }
-    }
+/// Writes `text` for people: to standard output, or to standard error where one of `outputs` is standard output.
+///
+/// # Errors
+/// When not all of it was written, also because the reader has gone: then the result is lost.
+pub(crate) fn show(text: &str, outputs: &[Option<&Output>]) -> Result<(), Failure> {
+    let (what, written) = match outputs.iter().flatten().any(|output| output.is_stdout()) {
+        true => ("standard error", io::stderr().write_all(text.as_bytes())),
+        false => ("the result", output::print(text)),
+    };
+    written.map_err(|error| Failure::Unwritten(output::unwritten(what, &error)))
 }
 
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are

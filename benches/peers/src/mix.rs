@@ -109,7 +109,7 @@ impl Mix {
         if !is_valid {
             eprintln!("{}: INVALID: {}", self.name, report.reasons.join("; "));
         }
-        let class = |name| report.latency_us.of(name).with_context(|| format!("no class {name}"));
+        let class = |name| report.result.latency_us.of(name).with_context(|| format!("no class {name}"));
         let (light, heavy) = (class("short")?, class("long")?);
         let costs = |us: Option<f64>, cost_us: f64| us.map(|us| us / (cost_us * plan.time_scale as f64));
         let figures = [
@@ -119,7 +119,7 @@ impl Mix {
             ("light p99.9", costs(light.p99_9, self.light_us)),
             ("heavy p50", costs(heavy.p50, self.heavy_us)),
             ("valid", Some(f64::from(u8::from(is_valid)))),
-            ("unanswered", Some((report.sent - report.fates.answered) as f64)),
+            ("unanswered", Some((report.sent - report.result.fates.answered) as f64)),
         ];
         Ok(figures.map(|(name, value)| (format!("{} {name}", self.name), value)).into())
     }
@@ -145,7 +145,7 @@ impl Mix {
             flows: 32 * cores,
             time_scale,
             timeout: Some(TIMEOUT),
-            retrying: Retrying::NONE,
+            retrying: Retrying::default(),
             percentile: None,
             is_round: false,
             precision: forebay::lab::stats::PRECISION,

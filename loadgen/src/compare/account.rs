@@ -59,9 +59,9 @@ pub(crate) fn accounts(report: &CompareReport, settings: &ServerSettings) -> Str
 
 /// What became of the datagrams of a run, and whether its figures may be used.
 fn account(run: &ComparedRun, capacity: Option<&Capacities>) -> String {
-    let fates = &run.report.fates;
+    let fates = &run.report.result.fates;
     let mut text = format!("{}: {}", run.arm, verdict(&run.report));
-    if let Some(counts) = run.report.reconciled {
+    if let Some(counts) = run.report.facts.reconciled {
         let _ = writeln!(
             text,
             "  in all: {} sent = {} received + {} kernel drops{}",
@@ -74,7 +74,7 @@ fn account(run: &ComparedRun, capacity: Option<&Capacities>) -> String {
             }
         );
     }
-    let slip = cell(&run.report.slip_us, Percentile::P99, time);
+    let slip = cell(&run.report.result.slip_us, Percentile::P99, time);
     let (answered, sent) = (grouped(fates.answered), grouped(run.report.sent));
     let mut measured = format!("measured: {answered} of {sent} answered; slip p99 {slip}");
     if let Some(utilisation) = run.report.utilisation {
@@ -84,7 +84,7 @@ fn account(run: &ComparedRun, capacity: Option<&Capacities>) -> String {
     if let Some(said) = capacity.and_then(|capacity| capacity.share_said(policy, run.report.offered_rps)) {
         let _ = write!(measured, "; {said}");
     }
-    if let Some(share) = run.report.run_queue_share {
+    if let Some(share) = run.report.facts.run_queue_share {
         let _ = write!(measured, "; workers waited for a CPU {:.2} %", share * 100.0);
     }
     if let Some(share) = run.server.overshoot_share() {

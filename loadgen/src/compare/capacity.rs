@@ -149,7 +149,7 @@ fn saturate(plan: &Plan, endpoint: &Endpoint, interrupt: &Interrupt, progress: P
     let sending = Nanos::new((outcome.report.duration_s * 1e9) as u64);
     let all_us = took.as_micros_f64() * f64::from(plan.workers.unwrap_or(1));
     let run_queue_share = before.zip(after).map(|(before, after)| (after - before) / all_us);
-    Ok(Capacity { run_queue_share, ..Capacity::of(&outcome.completed, sending, mean_s(plan)) })
+    Ok(Capacity { run_queue_share, ..Capacity::of(&outcome.exchange.completed(), sending, mean_s(plan)) })
 }
 
 /// `plan` as a run of `span` at `rate` requests per second, which is to be above capacity.

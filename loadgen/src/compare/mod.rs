@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::report::json::{self, RunReport};
 use crate::report::validity::Validity;
 use crate::run;
-use crate::text::Screen;
+use crate::text::show;
 use anyhow::{Context, Result};
 use capacity::Capacities;
 use flow_map::FlowMap;
@@ -104,16 +104,15 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let outputs = [json.as_ref(), page.as_ref()];
     one_on_stdout(&outputs)?;
     let tasks = Task::all(arguments)?;
-    let screen = Screen::beside(&outputs);
     let heading = text::heading(&settings, &plan, tasks.len());
-    screen.show(&heading)?;
+    show(&heading, &outputs)?;
     if arguments.verbose {
-        screen.show(&account::settings_of(&settings, &plan))?;
+        show(&account::settings_of(&settings, &plan), &outputs)?;
     }
     let capacity = capacity::measure(&settings, &interrupt)?;
     if let Some(capacity) = &capacity {
         if arguments.verbose {
-            screen.show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers))?;
+            show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers), &outputs)?;
         }
         settings.capacity_rps = Some(capacity.base_rps());
     }
@@ -124,7 +123,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
         text += &account::accounts(&report, &settings);
     }
     // A lost text must not cost the JSON.
-    let shown = screen.show(&(text + &nearness::render(&report.validation, &plan)));
+    let shown = show(&(text + &nearness::render(&report.validation, &plan)), &outputs);
     let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(text::page(&report, &heading).as_bytes())));
     shown.and(json::write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
     Ok(report.validity())

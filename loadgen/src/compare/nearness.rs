@@ -104,7 +104,7 @@ impl Row {
     fn of(arm: &str, runs: &[&ComparedRun]) -> Row {
         let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
         let again: Vec<_> = valid.iter().filter_map(|run| run.simulated.as_ref()).collect();
-        let real: Vec<&Block> = valid.iter().map(|run| run.report.slowdown.all()).collect();
+        let real: Vec<&Block> = valid.iter().map(|run| run.report.result.slowdown.all()).collect();
         let simulated: Vec<&Block> = again.iter().map(|again| again.slowdown.all()).collect();
         let idle: Vec<&Block> = again.iter().map(|again| &again.idle).collect();
         let cell = |percentile| {

@@ -48,12 +48,12 @@ impl Arm {
         let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
         let used = if valid.is_empty() { runs } else { &valid[..] };
         let joined = |class: &str| {
-            let samples = used.iter().filter_map(|run| run.report.samples.slowdown.of(class)).cloned();
+            let samples = used.iter().filter_map(|run| run.report.result.slowdowns.of(class)).cloned();
             Sample::joined(&samples.collect::<Vec<_>>())
         };
         let all = joined(forebay::metrics::ALL_CLASSES).count().max(1) as f64;
-        let memory = used[0].report.samples.memory;
-        let classes = used[0].report.samples.slowdown.0.iter().map(|(class, _)| {
+        let memory = used[0].report.result.memory;
+        let classes = used[0].report.result.slowdowns.0.iter().map(|(class, _)| {
             let sample = joined(class);
             let bounds = sample.bounds(memory.of_share(sample.count() as f64 / all), precision);
             let mut figures = Figures::new(bounds, |percentile| sample.quantile(percentile.quantile()));

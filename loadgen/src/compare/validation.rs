@@ -52,7 +52,7 @@ impl Sockets {
     /// neither way: such a reply names no worker.
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
-        for (request, reply) in exchange.schedule.iter().zip(&exchange.replies) {
+        for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {
             if let Some(Reply { status: Status::Ok, worker, .. }) = reply {
                 sockets.replies += 1;
                 sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != *worker);
@@ -73,7 +73,7 @@ impl Simulated {
                 "at the end the server followed {disagreement} as in virtual time: a longer --warmup lets it measure enough"
             )
         });
-        let refused: u64 = report.send_errors.values().sum();
+        let refused: u64 = report.facts.send_errors.values().sum();
         let refused = (refused > 0).then(|| {
             format!(
                 "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
@@ -169,7 +169,9 @@ fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::receiver::Replies;
     use crate::drive::schedule::Request;
+    use crate::drive::sender::Sent;
     use serde_json::json;
 
     fn made(policy: &str) -> Made {
@@ -220,10 +222,10 @@ mod tests {
         ];
         let request = Request { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 1, class: 0 };
         let exchange = Exchange {
+            start: Nanos::ZERO,
             schedule: vec![request; replies.len()],
-            slips: vec![Nanos::ZERO; replies.len()],
-            taken: vec![true; replies.len()],
-            replies,
+            sent: Sent::default(),
+            replies: Replies { last: replies, ..Replies::default() },
         };
         let Sockets { replies, elsewhere } = Sockets::of(&[0, 1], &exchange);
         assert_eq!((replies, elsewhere), (2, 1));

@@ -49,7 +49,7 @@ pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) 
     let [first, others @ ..] = &arms(runs)[..] else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
     let second = others.first().filter(|second| *second != policy);
-    let has = |class: &str| runs.iter().any(|run| run.report.slowdown.of(class).is_some());
+    let has = |class: &str| runs.iter().any(|run| run.report.result.slowdown.of(class).is_some());
     let (light, heavy) = if has(HEAVY) { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
     let told = [Some((light, *first)), second.map(|second| (light, *second)), heavy.map(|heavy| (heavy, *first))];
     let percentile = |class| *percentiles.of(class).expect("each class has one");
@@ -60,7 +60,7 @@ pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) 
 /// The highest percentile of each class that so many rounds of `plan` can tell: its requests, fewer where many wait behind
 /// the same heavy one, must let expect six independent values above it. At least p90.
 pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
-    let memory = memory_of(requests, plan.load(), plan.overheads.per_request().times(plan.time_scale));
+    let memory = memory_of(plan, requests, plan.load());
     let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
     let all = counted().count() as f64;
     let told = |class: &'static str| {
@@ -78,14 +78,13 @@ impl Verdict {
         let (own, other) = (runs_of(runs, policy), runs_of(runs, against));
         let rounds = own.len().min(other.len());
         let pairs = || own.iter().zip(&other).filter(|(own, other)| is_valid(own) && is_valid(other));
-        let block = |run: &ComparedRun| run.report.slowdown.of(class).copied().unwrap_or_default();
-        let ratios: Vec<Ratio> =
-            pairs().map(|(own, other)| Ratio::of(&block(other), &block(own), percentile)).collect();
+        let block = |run: &ComparedRun| run.report.result.slowdown.of(class).copied().unwrap_or_default();
+        let ratios: Vec<_> = pairs().map(|(own, other)| ratio(&block(other), &block(own), percentile)).collect();
         let valid = ratios.len();
-        let (ratio, interval) = match pairs().next() {
-            Some((own, other)) if valid == 1 => (ratios[0].value(), within(other, own, class, percentile)),
-            _ => over_rounds(&ratios),
-        };
+        let (ratio, mut interval) = over_rounds(&ratios);
+        if let Some((own, other)) = pairs().next().filter(|_| valid == 1) {
+            interval = within(other, own, class, percentile);
+        }
         Verdict {
             policy: policy.to_owned(),
             against: against.to_owned(),
@@ -103,98 +102,59 @@ impl Verdict {
     pub(crate) fn said(&self) -> String {
         let Verdict { policy, against, percentile, .. } = self;
         let class = if self.class == ALL_CLASSES { "all" } else { self.class };
+        // The larger side is told: "2x higher", not "0.5x lower".
+        let is_worse = self.high.is_some_and(|high| high < 1.0);
+        let over = |value: Option<f64>| value.map(|value| 1.0 / value);
+        let (word, ratio, low, high) = match is_worse {
+            true => ("higher", over(self.ratio), over(self.high), over(self.low)),
+            false => ("lower", self.ratio, self.low, self.high),
+        };
         let shown = |value: f64| factor(Some(value));
-        let told = match (self.ratio, self.low, self.high) {
-            (Some(ratio), Some(low), Some(high)) if low > 1.0 => {
-                format!(
-                    "{policy} {}x lower {percentile} than {against} ({} to {})",
-                    shown(ratio),
-                    shown(low),
-                    shown(high)
-                )
+        let told = match (ratio.map(shown), low.map(shown), high.map(shown)) {
+            (Some(ratio), Some(least), Some(most)) if low > Some(1.0) => {
+                format!("{policy} {ratio}x {word} {percentile} than {against} ({least} to {most})")
             }
-            (Some(ratio), Some(low), Some(high)) if high < 1.0 => {
-                let [ratio, low, high] = [1.0 / ratio, 1.0 / high, 1.0 / low].map(shown);
-                format!("{policy} {ratio}x higher {percentile} than {against} ({low} to {high})")
+            (_, Some(least), _) if low > Some(1.0) => {
+                format!("{policy} at least {least}x {word} {percentile} than {against}")
             }
-            (_, Some(low), _) if low > 1.0 => {
-                format!("{policy} at least {}x lower {percentile} than {against}", shown(low))
-            }
-            (_, _, Some(high)) if high < 1.0 => {
-                format!("{policy} at least {}x higher {percentile} than {against}", shown(1.0 / high))
-            }
-            (Some(_), Some(low), Some(high)) => {
-                let (low, high) = (shown(low), shown(high));
-                format!("no difference shown between {policy} and {against} at {percentile} ({low}x to {high}x)")
+            (Some(_), Some(least), Some(most)) => {
+                format!("no difference shown between {policy} and {against} at {percentile} ({least}x to {most}x)")
             }
             _ => format!("{percentile} of {policy} against {against} is not known"),
         };
-        let unusable = if self.is_usable { String::new() } else { self.unusable() };
-        format!("{class} requests: {told}{unusable}")
-    }
-
-    fn unusable(&self) -> String {
-        format!("; not to be used: {} rounds were VALID for both", self.rounds)
+        let unusable = format!("; not to be used: {} rounds were VALID for both", self.rounds);
+        format!("{class} requests: {told}{}", if self.is_usable { "" } else { &unusable })
     }
 }
 
-/// One percentile over another, in one round.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Ratio {
-    Known(f64),
-    /// The figure above was not answered in time, and is higher than what was.
-    AtLeast(f64),
-    /// The figure below.
-    AtMost(f64),
-    /// Neither was answered.
-    Unknown,
-}
-
-impl Ratio {
-    /// What is not answered takes at least as long as the slowest answer of its run.
-    fn of(above: &Block, below: &Block, percentile: Percentile) -> Ratio {
-        let (one, other) = (above.percentile(percentile), below.percentile(percentile));
-        let longest =
-            |block: &Block| Percentile::ALL.iter().filter_map(|lower| block.percentile(*lower)).fold(0.0, f64::max);
-        match (one, other) {
-            (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Ratio::Known(one / other),
-            (None, Some(other)) if other > 0.0 => Ratio::AtLeast(longest(above) / other),
-            (Some(one), None) if longest(below) > 0.0 => Ratio::AtMost(one / longest(below)),
-            _ => Ratio::Unknown,
-        }
-    }
-
-    fn value(self) -> Option<f64> {
-        if let Ratio::Known(value) = self { Some(value) } else { None }
-    }
-
-    /// The least that it can be, and the most.
-    fn ends(self) -> (f64, f64) {
-        match self {
-            Ratio::Known(value) => (value, value),
-            Ratio::AtLeast(value) => (value, f64::INFINITY),
-            Ratio::AtMost(value) => (0.0, value),
-            Ratio::Unknown => (0.0, f64::INFINITY),
-        }
+/// One percentile over another, in one round: between two figures that are equal where both are known. What is not
+/// answered takes at least as long as the slowest answer of its run.
+fn ratio(above: &Block, below: &Block, percentile: Percentile) -> Interval {
+    let longest =
+        |block: &Block| Percentile::ALL.iter().filter_map(|lower| block.percentile(*lower)).fold(0.0, f64::max);
+    match (above.percentile(percentile), below.percentile(percentile)) {
+        (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Interval { low: one / other, high: one / other },
+        (None, Some(other)) if other > 0.0 => Interval { low: longest(above) / other, ..Interval::UNKNOWN },
+        (Some(one), None) if longest(below) > 0.0 => Interval { high: one / longest(below), ..Interval::UNKNOWN },
+        _ => Interval::UNKNOWN,
     }
 }
 
-/// The mean ratio of several rounds, and its interval; one-sided where some rounds know one side alone.
-fn over_rounds(ratios: &[Ratio]) -> (Option<f64>, Interval) {
-    let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| ratio.ends()).unzip();
+/// The mean ratio of several rounds, where all know theirs, and its interval; one-sided where some rounds know one side.
+fn over_rounds(ratios: &[Interval]) -> (Option<f64>, Interval) {
+    let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| (ratio.low, ratio.high)).unzip();
     let (least, most) = (stats::of_runs(&lows), stats::of_runs(&highs));
-    let known: Option<Vec<f64>> = ratios.iter().map(|ratio| ratio.value()).collect();
-    let mean = known.filter(|known| !known.is_empty());
-    let mean = mean.map(|known| (known.iter().map(|ratio| ratio.ln()).sum::<f64>() / known.len() as f64).exp());
+    let mean = (lows.iter().map(|ratio| ratio.ln()).sum::<f64>() / lows.len() as f64).exp();
+    let mean = Some(mean).filter(|_| !ratios.is_empty() && lows == highs);
     (mean, Interval { low: least.low, high: most.high })
 }
 
 /// The interval of a single pair of runs, from the values within them.
 fn within(above: &ComparedRun, below: &ComparedRun, class: &str, percentile: Percentile) -> Interval {
-    let [one, other] = [above, below].map(|run| run.report.samples.slowdown.of(class));
+    let [one, other] = [above, below].map(|run| run.report.result.slowdowns.of(class));
     let (Some(one), Some(other)) = (one, other) else { return Interval::UNKNOWN };
-    let share = one.count() as f64 / above.report.samples.slowdown.all().count().max(1) as f64;
-    stats::ratio(one, other, percentile.quantile(), above.report.samples.memory.of_share(share))
+    let share = one.count() as f64 / above.report.result.slowdowns.all().count().max(1) as f64;
+    stats::ratio(one, other, percentile.quantile(), above.report.result.memory.of_share(share))
 }
 
 #[cfg(test)]
@@ -222,18 +182,26 @@ mod tests {
         }
     }
 
+    fn known(ratio: f64) -> Interval {
+        Interval { low: ratio, high: ratio }
+    }
+
+    fn at_least(low: f64) -> Interval {
+        Interval { low, high: f64::INFINITY }
+    }
+
     // Is the interval that of Student's t for the logarithms, and does a round without an answer leave one side?
     #[test]
     fn rounds_give_one_interval() {
-        let (mean, Interval { low, high }) = over_rounds(&[2.0, 4.0, 8.0].map(Ratio::Known));
+        let (mean, Interval { low, high }) = over_rounds(&[2.0, 4.0, 8.0].map(known));
         // Of ln 2, ln 4 and ln 8 the standard error is .4002; 4.3027 of them with two degrees of freedom.
         let reach = (4.302_65 * 2.0_f64.ln() / 3.0_f64.sqrt()).exp();
         assert!((mean.expect("a mean") - 4.0).abs() < 1e-9);
         assert!((low * reach - 4.0).abs() < 1e-3 && (high / reach - 4.0).abs() < 1e-2, "{low} {high}");
-        let (mean, bound) = over_rounds(&[Ratio::Known(4.0), Ratio::Known(4.0), Ratio::AtLeast(4.0)]);
+        let (mean, bound) = over_rounds(&[known(4.0), known(4.0), at_least(4.0)]);
         assert_eq!((mean, bound.high), (None, f64::INFINITY));
         assert!((bound.low - 4.0).abs() < 1e-9);
-        assert_eq!(over_rounds(&[Ratio::Known(4.0), Ratio::Unknown]).1, Interval::UNKNOWN);
+        assert_eq!(over_rounds(&[known(4.0), Interval::UNKNOWN]), (None, Interval::UNKNOWN));
         assert_eq!(over_rounds(&[]), (None, Interval::UNKNOWN));
     }
 
@@ -241,11 +209,11 @@ mod tests {
     fn what_is_not_answered_takes_longer_than_what_is() {
         let block = |values: &[f64]| Block::from_sorted(values);
         let (fast, slow, never) = (block(&[1.0, 2.0]), block(&[4.0, 8.0]), block(&[6.0, f64::INFINITY]));
-        let p90 = |above, below| Ratio::of(above, below, Percentile::P90);
-        assert_eq!(p90(&slow, &fast), Ratio::Known(4.0));
-        assert_eq!(p90(&never, &fast), Ratio::AtLeast(3.0));
-        assert_eq!(p90(&slow, &never), Ratio::AtMost(8.0 / 6.0));
-        assert_eq!(p90(&never, &never), Ratio::Unknown);
+        let p90 = |above, below| ratio(above, below, Percentile::P90);
+        assert_eq!(p90(&slow, &fast), known(4.0));
+        assert_eq!(p90(&never, &fast), at_least(3.0));
+        assert_eq!(p90(&slow, &never), Interval { low: 0.0, high: 8.0 / 6.0 });
+        assert_eq!(p90(&never, &never), Interval::UNKNOWN);
     }
 
     // Does the percentile follow from the number of requests, and from how many wait together?

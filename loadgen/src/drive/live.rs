@@ -1,35 +1,21 @@
 //! Counters that sender, receiver and progress line share while a run lasts.
 
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Beyond an hour.
+const OCTAVES: usize = 32;
+
 /// The progress of a run. Figures read while it lasts may be a moment old.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Live {
     sent: AtomicU64,
     unsendable: AtomicU64,
     replied: AtomicU64,
     port_refused: AtomicBool,
-    sending_ended_at_ns: AtomicU64,
     sending_is_over: AtomicBool,
-    /// Latencies by half octave of nanoseconds.
-    latencies: [AtomicU64; HALF_OCTAVES],
-}
-
-const HALF_OCTAVES: usize = 128;
-
-impl Default for Live {
-    fn default() -> Live {
-        Live {
-            sent: AtomicU64::new(0),
-            unsendable: AtomicU64::new(0),
-            replied: AtomicU64::new(0),
-            port_refused: AtomicBool::new(false),
-            sending_ended_at_ns: AtomicU64::new(0),
-            sending_is_over: AtomicBool::new(false),
-            latencies: [const { AtomicU64::new(0) }; HALF_OCTAVES],
-        }
-    }
+    /// Latencies by octave of microseconds, and by its halves.
+    latencies: [[AtomicU64; 2]; OCTAVES],
 }
 
 impl Live {
@@ -62,13 +48,6 @@ impl Live {
         Some(self.taken().saturating_sub(self.replied()))
     }
 
-    /// When the sender had sent its last request, on the monotonic clock, or `None` while more are being sent.
-    pub(crate) fn sending_ended_at(&self) -> Option<Nanos> {
-        // Ordering: as in `outstanding`.
-        let over = self.sending_is_over.load(Ordering::Acquire);
-        over.then(|| Nanos::new(self.sending_ended_at_ns.load(Ordering::Relaxed)))
-    }
-
     /// Counts a request that the sender is about to send.
     pub(crate) fn count_sent(&self) {
         // Ordering: published by `finish_sending`.
@@ -83,26 +62,26 @@ impl Live {
 
     /// Counts a request that has had its first reply, `latency` after it should have been sent.
     pub(crate) fn count_replied(&self, latency: Nanos) {
-        let ns = latency.get().max(2);
-        let octave = ns.ilog2() as usize;
-        let is_upper_half = ns >> (octave - 1) & 1 == 1;
+        let us = (latency.get() / 1_000).clamp(1, (1 << OCTAVES) - 1);
+        let octave = us.ilog2();
+        let is_upper_half = 2 * us >= 3 << octave;
         // Ordering: read by the same thread, or for display.
-        self.latencies[2 * octave + usize::from(is_upper_half)].fetch_add(1, Ordering::Relaxed);
+        self.latencies[octave as usize][usize::from(is_upper_half)].fetch_add(1, Ordering::Relaxed);
         self.replied.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The latency that the share `share` of the replies so far is below, up to a half more; 0 before the first.
     pub(crate) fn latency(&self, share: f64) -> Nanos {
         // Ordering: figures for display.
-        let counts = self.latencies.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let counts: Vec<u64> = self.latencies.iter().flatten().map(|count| count.load(Ordering::Relaxed)).collect();
         let wanted = share * counts.iter().sum::<u64>() as f64;
         let mut below = 0;
         let found = counts.iter().position(|count| {
             below += count;
             *count > 0 && below as f64 >= wanted
         });
-        // The lower end of a half octave: 2^n, or half of that more.
-        found.map_or(Nanos::ZERO, |place| Nanos::new((2 + place as u64 % 2) << (place / 2) >> 1))
+        // The lower end: 2^n us, or half of that more.
+        found.map_or(Nanos::ZERO, |place| Nanos::new((1_000 << (place / 2)) * (2 + place as u64 % 2) / 2))
     }
 
     /// Notes that the target's host says that nobody has the port.
@@ -119,8 +98,7 @@ impl Live {
 
     /// Marks the end of sending.
     pub(crate) fn finish_sending(&self) {
-        // Ordering: Release publishes the time and the counts above to every thread that sees the flag.
-        self.sending_ended_at_ns.store(clock::now().get(), Ordering::Relaxed);
+        // Ordering: Release publishes the counts above to every thread that sees the flag.
         self.sending_is_over.store(true, Ordering::Release);
     }
 }

@@ -16,56 +16,57 @@ pub(crate) mod trace;
 
 use forebay::time::Nanos;
 use forebay::wire::Status;
-use receiver::Reply;
+use receiver::Replies;
 use schedule::Request;
+use sender::Sent;
 
 /// Sends that are later than this are counted.
 pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
-/// The requests of a run and what came back: one entry per request of the schedule, in its order.
+/// The requests of a run, and what became of them.
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    /// When the schedule began, on the monotonic clock.
+    pub(crate) start: Nanos,
     /// The requests to send.
     pub(crate) schedule: Vec<Request>,
-    /// How late each request was first sent.
-    pub(crate) slips: Vec<Nanos>,
-    /// Whether our kernel took each request, when it was first sent.
-    pub(crate) taken: Vec<bool>,
-    /// The reply that ended each request, if any.
-    pub(crate) replies: Vec<Option<Reply>>,
+    pub(crate) sent: Sent,
+    pub(crate) replies: Replies,
 }
 
 /// Requests answered in a run, warm-up included, the time that they took together, and what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Completed {
+pub(crate) struct Completed {
     /// Sum of the costs of the requests served.
-    pub work: Nanos,
+    pub(crate) work: Nanos,
     /// Time from the first intended send to the last reply.
-    pub took: Nanos,
+    pub(crate) took: Nanos,
     /// Sum of the costs of the requests sent.
-    pub offered: Nanos,
+    pub(crate) offered: Nanos,
 }
 
 impl Exchange {
-    /// What a run that began at `start` completed.
-    pub(crate) fn completed(&self, start: Nanos) -> Completed {
-        let served = self.schedule.iter().zip(&self.replies);
-        let served = served.filter_map(|(request, reply)| Some((request, reply.filter(|it| it.status == Status::Ok)?)));
-        let completed = served.fold(Completed::default(), |sum, (request, reply)| Completed {
-            work: sum.work.plus(request.cost),
-            took: sum.took.max(reply.at),
-            ..sum
-        });
+    /// What the run completed.
+    pub(crate) fn completed(&self) -> Completed {
         let first = self.schedule.first().map_or(Nanos::ZERO, |request| request.at);
-        let sent = self.schedule.iter().zip(&self.taken).filter(|(_, taken)| **taken);
-        let offered = sent.fold(Nanos::ZERO, |sum, (request, _)| sum.plus(request.cost));
-        Completed { took: completed.took.minus(start.plus(first)), offered, ..completed }
+        let began = self.start.plus(first);
+        let mut completed = Completed::default();
+        for (request, reply) in self.schedule.iter().zip(&self.replies.last) {
+            if let Some(reply) = reply.filter(|reply| reply.status == Status::Ok) {
+                completed.work = completed.work.plus(request.cost);
+                completed.took = completed.took.max(reply.at.minus(began));
+            }
+        }
+        let sent = self.schedule.iter().zip(&self.sent.taken).filter(|(_, taken)| **taken);
+        completed.offered = sent.fold(Nanos::ZERO, |sum, (request, _)| sum.plus(request.cost));
+        completed
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use receiver::Reply;
 
     // Does work count only if it was served, and time from the first request that should have been sent?
     #[test]
@@ -73,12 +74,13 @@ mod tests {
         let ms = Nanos::from_millis;
         let request = |at, cost| Request { at: ms(at), cost: ms(cost), flow: 0, class: 0 };
         let reply = |at, status| Some(Reply { at: ms(at), status, worker: 0, late: false });
+        let last = vec![reply(1_030, Status::Ok), None, reply(1_020, Status::Ok), reply(1_040, Status::Failed)];
         let exchange = Exchange {
+            start: ms(1_000),
             schedule: vec![request(2, 5), request(3, 7), request(4, 11), request(5, 13)],
-            slips: vec![Nanos::ZERO; 4],
-            taken: vec![true, false, true, true],
-            replies: vec![reply(1_030, Status::Ok), None, reply(1_020, Status::Ok), reply(1_040, Status::Failed)],
+            sent: Sent { taken: vec![true, false, true, true], ..Sent::default() },
+            replies: Replies { last, ..Replies::default() },
         };
-        assert_eq!(exchange.completed(ms(1_000)), Completed { work: ms(16), took: ms(28), offered: ms(29) });
+        assert_eq!(exchange.completed(), Completed { work: ms(16), took: ms(28), offered: ms(29) });
     }
 }

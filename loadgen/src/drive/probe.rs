@@ -18,7 +18,7 @@ const WAIT_MAX: Nanos = Nanos::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Reads the server's endpoint, if there is one, and keeps the answers that matter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Probe<'a> {
     endpoint: Option<&'a Endpoint>,
     /// The answer before anything was sent.
@@ -39,16 +39,7 @@ pub(crate) struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// A probe that has read nothing yet.
     pub(crate) fn new(endpoint: Option<&'a Endpoint>) -> Probe<'a> {
-        Probe {
-            endpoint,
-            first: None,
-            baseline: None,
-            baseline_at: Nanos::ZERO,
-            last_at: Nanos::ZERO,
-            last: None,
-            error: None,
-            restarted: None,
-        }
+        Probe { endpoint, ..Probe::default() }
     }
 
     /// Reads the endpoint; the first answer is the origin of all counts.

@@ -6,7 +6,7 @@
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
 
 use crate::drive::live::Live;
-use crate::drive::retries::{Clients, Heard, Retry};
+use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
 use crate::drive::sender::{Datagrams, send_one};
 use crate::interrupt::Interrupt;
 use anyhow::{Context, Result};
@@ -45,7 +45,7 @@ pub struct Reply {
 }
 
 /// The receiver's record of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// For each request of the schedule the reply that ended it, if any.
     pub(crate) last: Vec<Option<Reply>>,
@@ -59,6 +59,8 @@ pub(crate) struct Replies {
     pub(crate) taken: u64,
     /// The number of retries that it did not take, by its error.
     pub(crate) errors: BTreeMap<String, u64>,
+    /// What became of all attempts.
+    pub(crate) attempts: AttemptCounts,
 }
 
 /// What receives the replies of a run, over all its flows, and sends its retries.
@@ -94,7 +96,7 @@ impl<'a> Receiver<'a> {
         }
         let last = vec![None; clients.schedule().len()];
         Ok(Receiver {
-            replies: Replies { last, heard: 0, duplicates: 0, foreign: 0, taken: 0, errors: BTreeMap::new() },
+            replies: Replies { last, ..Replies::default() },
             clients,
             datagrams,
             sockets,
@@ -108,11 +110,11 @@ impl<'a> Receiver<'a> {
     }
 
     /// Receives until nothing is outstanding: without retries no longer than `timeout` after the last send, with retries
-    /// until every client has given up. Also returns the clients as they are then.
+    /// until every client has given up.
     ///
     /// # Errors
     /// If the kernel refuses to poll or to receive.
-    pub(crate) fn receive(mut self, timeout: Nanos, interrupt: &Interrupt) -> Result<(Replies, Clients<'a>)> {
+    pub(crate) fn receive(mut self, timeout: Nanos, interrupt: &Interrupt) -> Result<Replies> {
         let mut give_up_at = None;
         loop {
             let began = clock::now();
@@ -133,7 +135,7 @@ impl<'a> Receiver<'a> {
                 false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
             };
             if is_over {
-                return Ok((self.replies, self.clients));
+                return Ok(Replies { attempts: self.clients.counts(self.live.sent()), ..self.replies });
             }
         }
     }
@@ -271,7 +273,7 @@ mod tests {
         let delivered = clock::now();
         std::thread::sleep(Duration::from_millis(200));
         let ms = Nanos::from_millis;
-        let clients = Clients::new(&schedule, Retrying::NONE, 1, Nanos::ZERO, Nanos::ZERO, ms(1));
+        let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
         let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");

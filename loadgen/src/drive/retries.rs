@@ -127,7 +127,7 @@ pub(crate) struct Retry {
 }
 
 /// The clients of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Clients<'a> {
     schedule: &'a [Request],
     retrying: Retrying,
@@ -158,20 +158,8 @@ impl<'a> Clients<'a> {
         warmup: Nanos,
         timeout: Nanos,
     ) -> Clients<'a> {
-        Clients {
-            schedule,
-            retrying,
-            seed,
-            start,
-            warmup,
-            timeout,
-            states: vec![State::default(); schedule.len()],
-            over: 0,
-            timed_out: 0,
-            waiting: VecDeque::new(),
-            backing_off: BinaryHeap::new(),
-            counts: AttemptCounts::default(),
-        }
+        let states = vec![State::default(); schedule.len()];
+        Clients { schedule, retrying, seed, start, warmup, timeout, states, ..Clients::default() }
     }
 
     /// When a request should be sent first.
@@ -282,10 +270,11 @@ impl<'a> Clients<'a> {
         [self.first_end(sent), waiting, backing_off].into_iter().flatten().min()
     }
 
-    /// The counts of a run that sent `requests` after the warm-up.
-    pub(crate) fn counts(&self, requests: u64) -> AttemptCounts {
-        let AttemptCounts { answered, shed, refused, failed, after_shed, after_timeout, .. } = self.counts;
-        let sent = requests + after_shed + after_timeout;
+    /// The counts of a run that sent the first `sent` requests of the schedule.
+    pub(crate) fn counts(&self, sent: u64) -> AttemptCounts {
+        let AttemptCounts { answered, shed, refused, failed, .. } = self.counts;
+        let first = self.schedule[..sent as usize].iter().filter(|request| request.at >= self.warmup).count() as u64;
+        let sent = first + self.counts.retries();
         AttemptCounts { sent, unanswered: sent - answered - shed - refused - failed, ..self.counts }
     }
 

@@ -6,7 +6,7 @@ use crate::drive::retries::Session;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -24,6 +24,8 @@ pub(crate) struct Sent {
     pub(crate) errors: BTreeMap<String, u64>,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
+    /// Time from the start of the schedule to the end of sending.
+    pub(crate) took: Nanos,
 }
 
 /// The datagrams of a run.
@@ -93,7 +95,7 @@ impl Sender<'_> {
             }
         }
         live.finish_sending();
-        sent
+        Sent { took: clock::now().minus(self.start), ..sent }
     }
 }
 
@@ -113,7 +115,6 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::plan::test_plan;
-    use forebay::time::clock;
 
     fn datagrams() -> Datagrams {
         Datagrams::new(&test_plan(), Session::new(1))

@@ -2,25 +2,23 @@
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};
-use crate::drive::retries::Clients;
 use crate::drive::sender::{Datagrams, Sender, Sent};
 use anyhow::{Context, Result};
 use forebay::time::Nanos;
 use std::thread;
 
 /// Sends with `sender` what `datagrams` makes of the requests, and receives with `receiver` until nothing is outstanding,
-/// at most `timeout` after the last send, on the CPUs that the server's workers leave over. Also returns the clients as they
-/// are then.
+/// at most `timeout` after the last send, on the CPUs that the server's workers leave over.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive; then nothing more is sent.
-pub(crate) fn exchange<'a>(
+pub(crate) fn exchange(
     sender: Sender<'_>,
     datagrams: Datagrams,
-    receiver: Receiver<'a>,
+    receiver: Receiver<'_>,
     timeout: Nanos,
     spare_cpus: usize,
-) -> Result<(Sent, (Replies, Clients<'a>))> {
+) -> Result<(Sent, Replies)> {
     if spare_cpus == 1 {
         return in_turn(sender, datagrams, receiver, timeout);
     }
@@ -36,12 +34,12 @@ pub(crate) fn exchange<'a>(
     })
 }
 
-fn in_turn<'a>(
+fn in_turn(
     sender: Sender<'_>,
     datagrams: Datagrams,
-    mut receiver: Receiver<'a>,
+    mut receiver: Receiver<'_>,
     timeout: Nanos,
-) -> Result<(Sent, (Replies, Clients<'a>))> {
+) -> Result<(Sent, Replies)> {
     let mut looked = Ok(());
     let sent = sender.send(Pacer::Alternating, datagrams, || {
         if looked.is_ok() {
@@ -57,7 +55,7 @@ mod tests {
     use super::*;
     use crate::drive::flows;
     use crate::drive::live::Live;
-    use crate::drive::retries::Session;
+    use crate::drive::retries::{Clients, Session};
     use crate::drive::schedule::Request;
     use crate::interrupt::Interrupt;
     use crate::plan::{Retrying, test_plan};
@@ -103,7 +101,7 @@ mod tests {
             let datagrams = Datagrams::new(&plan, session);
             let receiver = Receiver::new(&sockets, clients, datagrams.clone(), &live).expect("a poll of two flows");
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
-            let (sent, (replies, _)) = thread::scope(|scope| {
+            let (sent, replies) = thread::scope(|scope| {
                 scope.spawn(|| answer(&server, vec![0, 7], &is_over));
                 let exchanged = exchange(sender, datagrams, receiver, Nanos::from_secs(1), spare_cpus);
                 is_over.store(true, Ordering::Relaxed);

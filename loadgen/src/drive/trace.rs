@@ -74,8 +74,8 @@ impl Dump {
 /// The trace of the run of `plan` with this `exchange`, without the requests that our own kernel did not take.
 /// `emulated` says whether the server has emulated cores; `socket_of` is the socket of each flow.
 pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], exchange: &Exchange) -> Trace {
-    let exchange = exchange.schedule.iter().zip(&exchange.slips).zip(&exchange.taken);
-    let sent = exchange.filter_map(|(request, taken)| taken.then_some(request));
+    let attempts = exchange.schedule.iter().zip(&exchange.sent.slips).zip(&exchange.sent.taken);
+    let sent = attempts.filter_map(|(request, taken)| taken.then_some(request));
     let requests = sent.map(|(request, slip)| TraceRequest {
         intended: request.at,
         sent: request.at.plus(*slip),
@@ -108,15 +108,18 @@ pub(crate) fn write(output: &Output, offered: &Trace) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::receiver::Replies;
     use crate::drive::schedule::Request;
+    use crate::drive::sender::Sent;
     use crate::plan::test_plan;
 
     #[test]
     fn what_was_not_sent_was_not_offered() {
         let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::from_micros(1), flow: 0, class: 0 };
         let schedule: Vec<Request> = (0..4).map(request).collect();
-        let slips = vec![Nanos::from_micros(5); 4];
-        let exchange = Exchange { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
+        let (slips, taken) = (vec![Nanos::from_micros(5); 4], vec![true, false, true, true]);
+        let sent = Sent { slips, taken, ..Sent::default() };
+        let exchange = Exchange { start: Nanos::ZERO, schedule, sent, replies: Replies::default() };
         let offered = offered(&test_plan(), false, 2, &[1], &exchange);
         let sent: Vec<u64> = offered.requests.iter().map(|request| request.sent.get() / 1_000).collect();
         assert_eq!(sent, [5, 2_005, 3_005]);

@@ -1,7 +1,8 @@
 //! One value per class of request, and the values of a stream with their [`Block`].
 
 use forebay::lab::stats::{Batches, Memory, Sample};
-use forebay::metrics::Block;
+use forebay::metrics::{ALL_CLASSES, Block};
+use forebay::wire::CLASS_NAMES;
 use serde::ser::{Serialize, Serializer};
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
@@ -18,6 +19,34 @@ impl<T> ByClass<T> {
     pub fn of(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
+
+    /// What `make` makes of each value.
+    pub(crate) fn map<U>(&self, make: impl Fn(&T) -> U) -> ByClass<U> {
+        ByClass(self.0.iter().map(|(class, value)| (*class, make(value))).collect())
+    }
+}
+
+impl ByClass<Values> {
+    /// No values yet, of this many classes.
+    pub(crate) fn empty(classes: usize) -> ByClass<Values> {
+        let names = CLASS_NAMES.into_iter().take(classes);
+        ByClass(std::iter::once(ALL_CLASSES).chain(names).map(|name| (name, Values::default())).collect())
+    }
+
+    pub(crate) fn add(&mut self, class: u8, value: f64) {
+        self.0[0].1.add(value);
+        self.0[1 + usize::from(class)].1.add(value);
+    }
+
+    /// The exact blocks, with the intervals of a queue with `memory`.
+    pub(crate) fn into_blocks(self, memory: Memory, precision: f64) -> ByClass<Block> {
+        let count = self.all().values.len().max(1) as f64;
+        let block = |(class, values): (_, Values)| {
+            let share = values.values.len() as f64 / count;
+            (class, values.into_block(memory.of_share(share), precision))
+        };
+        ByClass(self.0.into_iter().map(block).collect())
+    }
 }
 
 impl<T: Serialize> Serialize for ByClass<T> {
@@ -28,42 +57,32 @@ impl<T: Serialize> Serialize for ByClass<T> {
 
 /// The values of a stream, `f64::INFINITY` for each that never came.
 #[derive(Clone, Debug, Default)]
-pub struct Values {
+pub(crate) struct Values {
     values: Vec<f64>,
     batches: Batches,
 }
 
 impl Values {
     /// Adds the next value.
-    pub fn add(&mut self, value: f64) {
+    pub(crate) fn add(&mut self, value: f64) {
         self.values.push(value);
         self.batches.record(0, value);
     }
 
-    /// The number of values.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
     /// The values in batches.
-    pub fn sample(&self) -> Sample {
+    pub(crate) fn sample(&self) -> Sample {
         self.batches.sample(None)
     }
 
     /// The exact block, with the intervals of a queue with `memory`.
-    pub fn into_block(self, memory: Memory, precision: f64) -> Block {
+    pub(crate) fn into_block(self, memory: Memory, precision: f64) -> Block {
         let bounds = self.sample().bounds(memory, precision);
         block_of(self.values).bounded(bounds)
     }
 }
 
 /// The exact block of `values` in any order, with `f64::INFINITY` for each value that never came.
-pub fn block_of(mut values: Vec<f64>) -> Block {
+pub(crate) fn block_of(mut values: Vec<f64>) -> Block {
     values.sort_unstable_by(f64::total_cmp);
     Block::from_sorted(&values)
 }

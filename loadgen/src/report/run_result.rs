@@ -1,14 +1,15 @@
 //! From requests and replies to figures: one fate for each request, and its latency.
 
-pub use crate::drive::SLIP_LIMIT;
-use crate::drive::receiver::Reply;
-use crate::drive::schedule::Request;
+use crate::drive::Exchange;
+pub(crate) use crate::drive::SLIP_LIMIT;
+use crate::drive::schedule::{self, Request};
+use crate::plan::Plan;
 use crate::report::by_class::{ByClass, Values};
 use forebay::fate::Ending;
 use forebay::lab::stats::{Memory, Sample};
-use forebay::metrics::{ALL_CLASSES, Block};
+use forebay::metrics::Block;
 use forebay::time::Nanos;
-use forebay::wire::{CLASS_NAMES, Status};
+use forebay::wire::Status;
 use serde::Serialize;
 
 /// The number of requests of a run by fate, as their client knows it. The fates are disjoint and sum to the requests
@@ -49,37 +50,10 @@ impl Fates {
     }
 }
 
-/// The raw result of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
-    /// The requests to send.
-    pub schedule: &'a [Request],
-    /// How late each request was sent; requests that were never attempted are missing at the end.
-    pub slips: &'a [Nanos],
-    /// The reply that ended each request, if any.
-    pub replies: &'a [Option<Reply>],
-    /// The start of the schedule on the monotonic clock.
-    pub start: Nanos,
-    /// The warm-up: requests with an earlier intended time do not count.
-    pub warmup: Nanos,
-    /// The latency from which a reply is late. [`Nanos::MAX`] where requests are sent again: then [`Reply::late`] alone
-    /// says what is late.
-    pub timeout: Nanos,
-    /// Datagrams that the server's kernel dropped during the measured time; `None` where the server cannot count them.
-    pub kernel_dropped: Option<u64>,
-    /// The number of classes of the workload.
-    pub classes: usize,
-    /// The offered share of the server's capacity, where known.
-    pub load: Option<f64>,
-    /// How long a request takes a worker beside its cost.
-    pub beside: Nanos,
-    /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
-    pub precision: f64,
-}
-
-/// How long queues remember at `load` with the costs of `requests`, each with `beside` of a worker's time beside its cost.
-pub(crate) fn memory_of(requests: &[Request], load: Option<f64>, beside: Nanos) -> Memory {
+/// How long queues remember at `load` with the `requests` of `plan`.
+pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) -> Memory {
     let Some(load) = load else { return Memory::UNKNOWN };
+    let beside = plan.overheads.per_request().times(plan.time_scale);
     let times = requests.iter().map(|request| request.cost.plus(beside).as_secs_f64());
     let (sum, squares) = times.fold((0.0, 0.0), |(sum, squares), time| (sum + time, squares + time * time));
     let count = requests.len().max(1) as f64;
@@ -87,81 +61,79 @@ pub(crate) fn memory_of(requests: &[Request], load: Option<f64>, beside: Nanos) 
 }
 
 /// The figures of a run, over the requests after the warm-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
-    /// The number of requests by fate.
+    /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
-    /// Microseconds from the intended send to the reply; infinite for every request not answered.
+    /// Microseconds from the intended first send to the kernel's receive stamp of the reply; infinite for every request
+    /// not answered.
     pub latency_us: ByClass<Block>,
-    /// Microseconds from the intended send to the reply, over the answered requests only.
+    /// The same over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
-    /// Latency over cost; infinite for every request not answered.
+    /// Latency over scaled cost; infinite for every request not answered.
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
-    pub slips_over_limit: u64,
+    #[serde(skip)]
+    pub(crate) slips_over_limit: u64,
     /// For each second of the measured time, the requests to be sent in it, and those of them answered in time.
     pub by_second: Vec<(u64, u64)>,
-    /// The values behind `latency_us` and `slowdown`.
-    pub samples: Samples,
-}
-
-/// The values of a run in the order of their requests, for intervals of ratios.
-#[derive(Clone, Debug)]
-pub struct Samples {
-    /// See [`RunResult::latency_us`].
-    pub latency_us: ByClass<Sample>,
-    /// See [`RunResult::slowdown`].
-    pub slowdown: ByClass<Sample>,
+    /// The values behind `slowdown`, for intervals of ratios.
+    #[serde(skip)]
+    pub(crate) slowdowns: ByClass<Sample>,
     /// How long the server's queues remember, as far as is known.
-    pub memory: Memory,
+    #[serde(skip)]
+    pub(crate) memory: Memory,
 }
 
 impl RunResult {
-    /// Computes the figures of `observed`.
-    pub fn of(observed: &Observed<'_>) -> RunResult {
+    /// Computes the figures of the run of `plan`. `kernel_dropped` counts the datagrams that the server's kernel dropped
+    /// during the measured time; `None` where the server cannot count them.
+    pub(crate) fn of(plan: &Plan, exchange: &Exchange, kernel_dropped: Option<u64>) -> RunResult {
+        let Exchange { start, schedule, sent, replies } = exchange;
+        // With retries it is the receiver that knows which clients had given up.
+        let timeout = if plan.retrying.max > 0 { Nanos::MAX } else { schedule::timeout(plan, schedule) };
         let mut fates = Fates::default();
         let mut unanswered = 0;
         let mut slips_us = Values::default();
         let mut slips_over_limit = 0;
         let mut by_second: Vec<(u64, u64)> = Vec::new();
-        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ClassSamples::new(observed.classes));
-        let attempts = observed.schedule.iter().zip(observed.slips).zip(observed.replies);
-        for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= observed.warmup) {
+        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ByClass::empty(plan.classes()));
+        let attempts = schedule.iter().zip(&sent.slips).zip(&replies.last);
+        for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= plan.warmup) {
             slips_us.add(slip.as_micros_f64());
-            let second = (request.at.minus(observed.warmup).get() / Nanos::from_secs(1).get()) as usize;
+            let second = (request.at.minus(plan.warmup).get() / Nanos::from_secs(1).get()) as usize;
             by_second.resize(by_second.len().max(second + 1), (0, 0));
             by_second[second].0 += 1;
             slips_over_limit += u64::from(*slip > SLIP_LIMIT);
-            let intended = observed.start.plus(request.at);
-            let Some(reply) = reply else {
+            let intended = start.plus(request.at);
+            let mut took_us = f64::INFINITY;
+            if let Some(reply) = reply {
+                // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
+                let took = reply.at.max(intended.plus(*slip)).minus(intended);
+                let late = reply.late || took > timeout;
+                *(if late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
+                if reply.status == Status::Ok && !late {
+                    took_us = took.as_micros_f64();
+                    answered.add(request.class, took_us);
+                    by_second[second].1 += 1;
+                }
+            } else {
                 unanswered += 1;
-                latency.add(request.class, f64::INFINITY);
-                slowdown.add(request.class, f64::INFINITY);
-                continue;
-            };
-            // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
-            let took = reply.at.max(intended.plus(*slip)).minus(intended);
-            let late = reply.late || took > observed.timeout;
-            let fate = if late { &mut fates.late } else { fates.of_reply(reply.status) };
-            *fate += 1;
-            let in_time = reply.status == Status::Ok && !late;
-            let took_us = if in_time { took.as_micros_f64() } else { f64::INFINITY };
+            }
             latency.add(request.class, took_us);
             slowdown.add(request.class, took_us / request.cost.as_micros_f64());
-            if in_time {
-                answered.add(request.class, took_us);
-                by_second[second].1 += 1;
-            }
         }
-        let memory = memory_of(observed.schedule, observed.load, observed.beside);
-        let precision = observed.precision;
-        fates.kernel_dropped = observed.kernel_dropped.map(|dropped| dropped.min(unanswered));
+        let load = plan.load().map(|load| load * replies.attempts.per_request());
+        let memory = memory_of(plan, schedule, load);
+        let precision = plan.precision;
+        fates.kernel_dropped = kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
         RunResult {
             fates,
-            samples: Samples { latency_us: latency.samples(), slowdown: slowdown.samples(), memory },
+            slowdowns: slowdown.map(Values::sample),
+            memory,
             latency_us: latency.into_blocks(memory, precision),
             latency_answered_us: answered.into_blocks(memory, precision),
             slowdown: slowdown.into_blocks(memory, precision),
@@ -172,75 +144,45 @@ impl RunResult {
     }
 }
 
-/// The values of all requests, and of each class.
-struct ClassSamples {
-    all: Values,
-    classes: Vec<Values>,
-}
-
-impl ClassSamples {
-    fn new(classes: usize) -> ClassSamples {
-        ClassSamples { all: Values::default(), classes: vec![Values::default(); classes] }
-    }
-
-    fn add(&mut self, class: u8, value: f64) {
-        self.all.add(value);
-        self.classes[usize::from(class)].add(value);
-    }
-
-    fn samples(&self) -> ByClass<Sample> {
-        let classes = CLASS_NAMES.into_iter().zip(self.classes.iter().map(Values::sample));
-        ByClass(std::iter::once((ALL_CLASSES, self.all.sample())).chain(classes).collect())
-    }
-
-    fn into_blocks(self, memory: Memory, precision: f64) -> ByClass<Block> {
-        let count = self.all.len().max(1) as f64;
-        let of_class = |values: Values| {
-            let share = values.len() as f64 / count;
-            values.into_block(memory.of_share(share), precision)
-        };
-        let classes: Vec<_> = CLASS_NAMES.into_iter().zip(self.classes.into_iter().map(of_class)).collect();
-        ByClass(std::iter::once((ALL_CLASSES, self.all.into_block(memory, precision))).chain(classes).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::receiver::{Replies, Reply};
+    use crate::drive::sender::Sent;
+    use crate::plan::test_plan;
 
     fn request(at_ms: u64, class: u8) -> Request {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
     }
 
+    /// The figures of `schedule` with these slips and replies; the warm-up is `warmup`, the timeout 100 ms.
+    fn figures(
+        schedule: Vec<Request>,
+        slips: Vec<Nanos>,
+        last: Vec<Option<Reply>>,
+        warmup: Nanos,
+        dropped: u64,
+    ) -> RunResult {
+        let timeout = Some(Nanos::from_millis(100));
+        let plan = Plan { warmup, timeout, workers: None, ..test_plan() };
+        let (sent, replies) = (Sent { slips, ..Sent::default() }, Replies { last, ..Replies::default() });
+        RunResult::of(&plan, &Exchange { start: Nanos::from_secs(5), schedule, sent, replies }, Some(dropped))
+    }
+
     /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
     fn result(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
-        let start = Nanos::from_secs(5);
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
-        let replies: Vec<Option<Reply>> = (0..)
-            .zip(replies)
-            .map(|(ms, reply)| {
-                reply.map(|(took, status)| Reply {
-                    at: start.plus(Nanos::from_millis(ms + took)),
-                    status,
-                    worker: 0,
-                    late: false,
-                })
+        let reply = |(ms, reply): (u64, &Option<(u64, Status)>)| {
+            reply.map(|(took, status)| Reply {
+                at: Nanos::from_millis(5_000 + ms + took),
+                status,
+                worker: 0,
+                late: false,
             })
-            .collect();
+        };
+        let replies = (0..).zip(replies).map(reply).collect();
         let slips = vec![Nanos::from_micros(3); schedule.len()];
-        RunResult::of(&Observed {
-            schedule: &schedule,
-            slips: &slips,
-            replies: &replies,
-            start,
-            warmup: Nanos::from_millis(warmup_ms),
-            timeout: Nanos::from_millis(100),
-            kernel_dropped: Some(kernel_dropped),
-            classes: 2,
-            load: None,
-            beside: Nanos::ZERO,
-            precision: 2.0,
-        })
+        figures(schedule, slips, replies, Nanos::from_millis(warmup_ms), kernel_dropped)
     }
 
     #[test]
@@ -293,20 +235,8 @@ mod tests {
     fn slips_are_told_and_those_above_the_limit_counted() {
         let schedule: Vec<Request> = (0..5).map(|ms| request(ms, 0)).collect();
         let [limit, over] = [SLIP_LIMIT, SLIP_LIMIT.plus(Nanos::new(1))];
-        let observed = Observed {
-            schedule: &schedule,
-            slips: &[over, limit, over, Nanos::from_secs(1), Nanos::from_micros(7)],
-            replies: &[None; 5],
-            start: Nanos::from_secs(5),
-            warmup: Nanos::from_millis(1),
-            timeout: Nanos::from_secs(1),
-            kernel_dropped: Some(0),
-            classes: 1,
-            load: None,
-            beside: Nanos::ZERO,
-            precision: 2.0,
-        };
-        let result = RunResult::of(&observed);
+        let slips = vec![over, limit, over, Nanos::from_secs(1), Nanos::from_micros(7)];
+        let result = figures(schedule, slips, vec![None; 5], Nanos::from_millis(1), 0);
         assert_eq!(result.slips_over_limit, 2);
         let slip = result.slip_us;
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
@@ -314,21 +244,8 @@ mod tests {
 
     #[test]
     fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
-        let schedule = [request(10, 0)];
-        let at = Nanos::from_secs(4);
-        let observed = Observed {
-            schedule: &schedule,
-            slips: &[Nanos::from_micros(40)],
-            replies: &[Some(Reply { at, status: Status::Ok, worker: 0, late: false })],
-            start: Nanos::from_secs(5),
-            warmup: Nanos::ZERO,
-            timeout: Nanos::from_secs(1),
-            kernel_dropped: Some(0),
-            classes: 1,
-            load: None,
-            beside: Nanos::ZERO,
-            precision: 2.0,
-        };
-        assert_eq!(RunResult::of(&observed).latency_us.all().max, Some(40.0));
+        let stamped = Reply { at: Nanos::from_secs(4), status: Status::Ok, worker: 0, late: false };
+        let result = figures(vec![request(10, 0)], vec![Nanos::from_micros(40)], vec![Some(stamped)], Nanos::ZERO, 0);
+        assert_eq!(result.latency_us.all().max, Some(40.0));
     }
 }

@@ -30,21 +30,28 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
 
 /// One line about the pacer.
 pub(crate) fn pacer(report: &RunReport) -> String {
-    wrapped("", &format!("pacer: {}", report.pacer), "  ")
+    wrapped("", &format!("pacer: {}", report.facts.pacer), "  ")
 }
 
 /// One line with the validity, and one for each reason.
 pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
-        Validity::Valid if report.is_asked || report.percentile == Percentile::P99_9 => {
-            format!("VALID for {}\n", report.percentile)
+        Validity::Valid if report.is_asked || report.facts.percentile == Percentile::P99_9 => {
+            format!("VALID for {}\n", report.facts.percentile)
         }
         Validity::Valid => {
-            format!("VALID for {}; above it little is known yet: measure longer (--duration)\n", report.percentile)
+            format!(
+                "VALID for {}; above it little is known yet: measure longer (--duration)\n",
+                report.facts.percentile
+            )
         }
         Validity::Invalid => {
             let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
-            format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
+            format!(
+                "INVALID for {}: do not use these figures\n{}",
+                report.facts.percentile,
+                reasons.collect::<String>()
+            )
         }
     }
 }
@@ -81,12 +88,12 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 }
 
 fn latency_table(report: &RunReport) -> String {
-    let mut text = percentiles("latency", &report.latency_us, time);
+    let mut text = percentiles("latency", &report.result.latency_us, time);
     text.push('\n');
-    text += &percentiles("slowdown", &report.slowdown, factor);
+    text += &percentiles("slowdown", &report.result.slowdown, factor);
     text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
     text += "slowdown: latency over cost.\n";
-    let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
+    let blocks = || report.result.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
         let _ = writeln!(text, "{NOT_KNOWN}");
     }
@@ -117,7 +124,7 @@ pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) 
 }
 
 fn accounts(plan: &Plan, report: &RunReport) -> String {
-    let fates = &report.fates;
+    let fates = &report.result.fates;
     let all = [
         (fates.answered, "answered"),
         (fates.late, "late"),
@@ -153,15 +160,15 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     if let Some(utilisation) = report.utilisation {
         let _ = writeln!(text, "workers busy for {:.1} % of the time", utilisation * 100.0);
     }
-    for (reason, count) in &report.send_errors {
+    for (reason, count) in &report.facts.send_errors {
         let _ = writeln!(text, "{} could not be sent, and got no answer: {reason}", grouped(*count));
     }
-    for (count, name) in [(report.duplicates, "duplicate replies"), (report.foreign, "foreign datagrams")] {
+    for (count, name) in [(report.duplicates, "duplicate replies"), (report.facts.foreign, "foreign datagrams")] {
         if count > 0 {
             let _ = writeln!(text, "{} {name} ignored", grouped(count));
         }
     }
-    let slip = &report.slip_us;
+    let slip = &report.result.slip_us;
     let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
     text + &pacer(report)
@@ -172,7 +179,7 @@ fn attempts(report: &RunReport) -> String {
     if report.retries == 0 {
         return String::new();
     }
-    let AttemptCounts { sent, answered, shed, unanswered, after_shed, after_timeout, .. } = report.attempts;
+    let AttemptCounts { sent, answered, shed, unanswered, after_shed, after_timeout, .. } = report.facts.attempts;
     let [sent, answered, shed, unanswered, after_shed, after_timeout] =
         [sent, answered, shed, unanswered, after_shed, after_timeout].map(grouped);
     let text = format!(

@@ -3,11 +3,12 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
+use crate::report::json::as_text;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::lab::stats::Interval;
 use forebay::metrics::{Block, Percentile};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// The validity of a run, shown with every result.
@@ -20,41 +21,56 @@ pub enum Validity {
     Invalid,
 }
 
-/// The facts that validity rests on, beside the run result.
-#[derive(Clone, Debug)]
-pub(crate) struct ValidityInput {
+/// The facts about a run that validity rests on, beside its figures. What is not skipped is part of the report.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Facts {
     /// The percentile that the run is about.
+    #[serde(serialize_with = "as_text")]
     pub(crate) percentile: Percentile,
     /// Whether the run must know that percentile by itself.
+    #[serde(skip)]
     pub(crate) knows_alone: bool,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Datagrams that the kernel dropped at our own sockets, or the reason why that is unknown.
+    /// Replies that the kernel dropped at our own sockets, warm-up included, or the reason why that is unknown.
+    #[serde(serialize_with = "where_known")]
     pub(crate) own_socket_drops: Result<u64, String>,
     /// Attempts at requests, warm-up included.
+    #[serde(skip)]
     pub(crate) attempted: u64,
-    /// Attempts after the warm-up.
+    /// Attempts after the warm-up, by what became of each.
     pub(crate) attempts: AttemptCounts,
-    /// Attempts that our own kernel did not take, by its error.
+    /// Attempts, warm-up included, that our own kernel did not take, by its error: unanswered.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
+    #[serde(skip)]
     pub(crate) send_buffer_errors: Result<u64, String>,
     /// Datagrams received; `foreign` of them were not a reply to a request of this run.
+    #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
     /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why that is unknown.
+    #[serde(skip)]
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// With workers that burn CPU time, how long they waited for a CPU as a share of the run; `None` where that is
+    /// With workers that burn CPU time, how long each waited for a CPU as a share of the run; `None` where that is
     /// unknown.
     pub(crate) run_queue_share: Option<f64>,
     /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
+    #[serde(skip)]
     pub(crate) endpoint_error: Option<String>,
     /// The reason why the server at the end cannot be the one of the beginning.
+    #[serde(skip)]
     pub(crate) restarted: Option<String>,
     /// The comparison with the server's counts, where it could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reconciled: Option<Reconciled>,
     /// Whether the run was interrupted.
+    #[serde(skip)]
     pub(crate) interrupted: bool,
+}
+
+fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Result<S::Ok, S::Error> {
+    count.as_ref().ok().serialize(serializer)
 }
 
 /// The largest slip, as a share of the latency at the same percentile.
@@ -70,23 +86,23 @@ const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
 /// The validity of a run and every reason against it; a valid run has none.
-pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
+pub(crate) fn judge(result: &RunResult, facts: &Facts) -> (Validity, Vec<String>) {
     let reasons: Vec<String> = [
-        input.interrupted.then(|| "the run was interrupted".to_owned()),
+        facts.interrupted.then(|| "the run was interrupted".to_owned()),
         nothing_answered(&result.fates),
-        unknown_percentile(result.latency_us.all(), input.percentile).filter(|_| input.knows_alone),
-        slip(result, input),
-        slips_over_limit(result, input.pacer),
-        late_retries(&input.attempts, input.pacer),
-        own_socket_drops(&input.own_socket_drops),
-        refused_sends(input),
-        send_buffer_errors(&input.send_buffer_errors),
-        foreign(input),
-        overshoot(input.overshoot_share.as_ref()),
-        run_queue(input.run_queue_share),
-        input.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
-        input.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
-        input.reconciled.as_ref().and_then(Reconciled::objection),
+        unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone),
+        slip(result, facts),
+        slips_over_limit(result, facts.pacer),
+        late_retries(&facts.attempts, facts.pacer),
+        own_socket_drops(&facts.own_socket_drops),
+        refused_sends(facts),
+        send_buffer_errors(&facts.send_buffer_errors),
+        foreign(facts),
+        overshoot(facts.overshoot_share.as_ref()),
+        run_queue(facts.run_queue_share),
+        facts.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
+        facts.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
+        facts.reconciled.as_ref().and_then(Reconciled::objection),
     ]
     .into_iter()
     .flatten()
@@ -122,8 +138,8 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
     })
 }
 
-fn slip(result: &RunResult, input: &ValidityInput) -> Option<String> {
-    let percentile = input.percentile;
+fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
+    let percentile = facts.percentile;
     // Next to infinity every slip is short: where the percentile is infinite, the one over the answered requests
     // replaces it.
     let latency_us =
@@ -137,7 +153,7 @@ fn slip(result: &RunResult, input: &ValidityInput) -> Option<String> {
              latency, which is {}; {}",
             text::time(Some(slip_us)),
             text::time(Some(latency_us)),
-            input.pacer.remedy()
+            facts.pacer.remedy()
         )
     })
 }
@@ -174,10 +190,10 @@ fn own_socket_drops(drops: &Result<u64, String>) -> Option<String> {
     }
 }
 
-fn refused_sends(input: &ValidityInput) -> Option<String> {
-    let refused: u64 = input.send_errors.values().sum();
-    let attempted = input.attempted;
-    let errors: Vec<&str> = input.send_errors.keys().map(String::as_str).collect();
+fn refused_sends(facts: &Facts) -> Option<String> {
+    let refused: u64 = facts.send_errors.values().sum();
+    let attempted = facts.attempted;
+    let errors: Vec<&str> = facts.send_errors.keys().map(String::as_str).collect();
     (refused as f64 > REFUSED_SHARE_MAX * attempted as f64).then(|| {
         format!(
             "our own kernel refused {refused} of {attempted} requests, above 0.1 % ({}): lower --rate, or use more --flows",
@@ -198,8 +214,8 @@ fn send_buffer_errors(growth: &Result<u64, String>) -> Option<String> {
     }
 }
 
-fn foreign(input: &ValidityInput) -> Option<String> {
-    let ValidityInput { heard, foreign, .. } = *input;
+fn foreign(facts: &Facts) -> Option<String> {
+    let Facts { heard, foreign, .. } = *facts;
     (foreign as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
         format!(
             "{foreign} of {heard} datagrams that came are no reply to a request of this run, above 1 %: is it a server of \

@@ -109,7 +109,7 @@ fn the_warm_up_does_not_count() {
     clients.on_reply(1, 0, Status::Ok, Nanos::ZERO, START);
     while next(&mut clients, 4).is_some() {}
     let counts = AttemptCounts { sent: 2, unanswered: 2, after_timeout: 1, ..AttemptCounts::default() };
-    assert_eq!(clients.counts(1), counts);
+    assert_eq!(clients.counts(4), counts);
 }
 
 // Does each request end exactly once, with at most 1 + N attempts, and do the counts add up, whatever the server does?

@@ -1,6 +1,5 @@
 use super::*;
 use crate::report::by_class::{ByClass, Values, block_of};
-use crate::report::run_result::Samples;
 use forebay::lab::stats::{Memory, PRECISION};
 use forebay::metrics::ALL_CLASSES;
 
@@ -19,13 +18,14 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         slowdown: latency,
         slip_us: block_of(vec![slip_us; 3_000]),
         slips_over_limit,
-        samples: Samples { latency_us: ByClass(vec![]), slowdown: ByClass(vec![]), memory: Memory::UNKNOWN },
+        slowdowns: ByClass(vec![]),
+        memory: Memory::UNKNOWN,
         by_second: Vec::new(),
     }
 }
 
-fn sound() -> ValidityInput {
-    ValidityInput {
+fn sound() -> Facts {
+    Facts {
         percentile: Percentile::P99_9,
         knows_alone: true,
         pacer: Pacer::RealTime,
@@ -65,7 +65,7 @@ fn reconciled(server_received: u64) -> Reconciled {
 fn a_sound_run_is_valid_up_to_each_limit() {
     assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
     assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
-    let alone = ValidityInput { reconciled: None, overshoot_share: None, run_queue_share: None, ..sound() };
+    let alone = Facts { reconciled: None, overshoot_share: None, run_queue_share: None, ..sound() };
     assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "no server was asked");
 }
 
@@ -74,54 +74,46 @@ fn each_defect_is_a_reason_of_its_own() {
     let fine = || result(100.0, 5.0, 0);
     let percentile = Percentile::P99_95;
     let unknown = || Err("no /proc".to_owned());
-    for (result, input, expected) in [
+    for (result, facts, expected) in [
         (
             result(100.0, 5.1, 0),
             sound(),
             "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
         ),
-        (result(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
+        (result(100.0, 5.1, 0), Facts { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
         (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
         (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
         (
             fine(),
-            ValidityInput { attempts: AttemptCounts { late: 2, ..sound().attempts }, ..sound() },
+            Facts { attempts: AttemptCounts { late: 2, ..sound().attempts }, ..sound() },
             "2 of 1000 were more than 10.0 ms late",
         ),
+        (fine(), Facts { percentile, ..sound() }, "p99.95 of the latency is not known within a factor of 2: its"),
+        (fine(), Facts { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
+        (fine(), Facts { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
         (
             fine(),
-            ValidityInput { percentile, ..sound() },
-            "p99.95 of the latency is not known within a factor of 2: its",
-        ),
-        (fine(), ValidityInput { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
-        (fine(), ValidityInput { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
-        (
-            fine(),
-            ValidityInput { send_errors: errors(5), ..sound() },
+            Facts { send_errors: errors(5), ..sound() },
             "refused 5 of 4000 requests, above 0.1 % (no room; no way)",
         ),
-        (fine(), ValidityInput { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
-        (fine(), ValidityInput { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
-        (fine(), ValidityInput { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
-        (fine(), ValidityInput { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
-        (fine(), ValidityInput { run_queue_share: Some(0.021), ..sound() }, "waited for a CPU for 2.1 % of the run"),
-        (fine(), ValidityInput { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
+        (fine(), Facts { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
+        (fine(), Facts { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
+        (fine(), Facts { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
+        (fine(), Facts { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
+        (fine(), Facts { run_queue_share: Some(0.021), ..sound() }, "waited for a CPU for 2.1 % of the run"),
+        (fine(), Facts { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
         (
             fine(),
-            ValidityInput { overshoot_share: Some(Err("no /proc".into())), ..sound() },
+            Facts { overshoot_share: Some(Err("no /proc".into())), ..sound() },
             "overslept is not known: no /proc",
         ),
-        (fine(), ValidityInput { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
-        (
-            fine(),
-            ValidityInput { restarted: Some("it had 5".into()), ..sound() },
-            "was restarted in the course of the run: it",
-        ),
-        (fine(), ValidityInput { reconciled: Some(reconciled(3_999)), ..sound() }, "1 datagrams are unaccounted for"),
-        (fine(), ValidityInput { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
-        (fine(), ValidityInput { interrupted: true, ..sound() }, "interrupted"),
+        (fine(), Facts { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
+        (fine(), Facts { restarted: Some("it had 5".into()), ..sound() }, "was restarted in the course of the run: it"),
+        (fine(), Facts { reconciled: Some(reconciled(3_999)), ..sound() }, "1 datagrams are unaccounted for"),
+        (fine(), Facts { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
+        (fine(), Facts { interrupted: true, ..sound() }, "interrupted"),
     ] {
-        let (validity, reasons) = judge(&result, &input);
+        let (validity, reasons) = judge(&result, &facts);
         assert_eq!(validity, Validity::Invalid, "{expected}");
         assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
     }
@@ -135,7 +127,7 @@ fn slip_is_judged_at_the_percentile_that_is_claimed() {
     let frozen = |percentile| {
         let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
         let result = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..result(0.0, 0.0, 0) };
-        judge(&result, &ValidityInput { percentile, ..sound() }).1
+        judge(&result, &Facts { percentile, ..sound() }).1
     };
     assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
     assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
