@@ -83,7 +83,6 @@ pub(crate) struct ComparedRun {
     /// The name of the run: its policy, numbered if the policy was named more than once.
     pub(crate) arm: String,
     /// The server's side: the body of its `/latency` after its last request.
-    #[serde(serialize_with = "body")]
     pub(crate) server: ServerView,
     /// The simulation of the same requests, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,10 +279,6 @@ fn once_more(
     let mut simulated = validation::simulated(settings, name, &offered, server);
     simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
     Ok(Some(simulated))
-}
-
-fn body<S: serde::Serializer>(view: &ServerView, serializer: S) -> Result<S::Ok, S::Error> {
-    view.body.serialize(serializer)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! allowed, so no constant is near to figures that differ by more.
 
 use crate::compare::ComparedRun;
-use crate::compare::pooled::{arms, is_valid, runs_of};
+use crate::compare::pooled::{by_arm, is_valid};
 use crate::plan::Plan;
 use crate::report::json::as_text;
 use crate::text::{factor, wrapped};
@@ -97,7 +97,7 @@ pub(crate) fn rows(runs: &[ComparedRun]) -> Vec<Row> {
     if runs.iter().all(|run| run.simulated.is_none()) {
         return Vec::new();
     }
-    arms(runs).into_iter().map(|arm| Row::of(arm, &runs_of(runs, arm))).collect()
+    by_arm(runs).iter().map(|(arm, runs)| Row::of(arm, runs)).collect()
 }
 
 impl Row {

@@ -41,7 +41,7 @@ pub(crate) struct Figure {
 impl Arm {
     /// All arms of `runs`, in the order of the flags.
     pub(crate) fn all(runs: &[ComparedRun], precision: f64) -> Vec<Arm> {
-        arms(runs).into_iter().map(|arm| Arm::of(arm, &runs_of(runs, arm), precision)).collect()
+        by_arm(runs).iter().map(|(arm, runs)| Arm::of(arm, runs, precision)).collect()
     }
 
     fn of(arm: &str, runs: &[&ComparedRun], precision: f64) -> Arm {
@@ -90,20 +90,16 @@ impl Figures {
     }
 }
 
-/// The names of `runs`, in the order of the flags.
-pub(crate) fn arms(runs: &[ComparedRun]) -> Vec<&str> {
-    let mut arms: Vec<&str> = Vec::new();
+/// The runs of each arm in the order of the rounds, the arms in the order of the flags.
+pub(crate) fn by_arm(runs: &[ComparedRun]) -> Vec<(&str, Vec<&ComparedRun>)> {
+    let mut arms: Vec<(&str, Vec<&ComparedRun>)> = Vec::new();
     for run in runs {
-        if !arms.contains(&run.arm.as_str()) {
-            arms.push(&run.arm);
+        match arms.iter_mut().find(|(arm, _)| *arm == run.arm) {
+            Some((_, runs)) => runs.push(run),
+            None => arms.push((&run.arm, vec![run])),
         }
     }
     arms
-}
-
-/// The runs of one arm, in the order of the rounds.
-pub(crate) fn runs_of<'a>(runs: &'a [ComparedRun], arm: &str) -> Vec<&'a ComparedRun> {
-    runs.iter().filter(|run| run.arm == arm).collect()
 }
 
 pub(crate) fn is_valid(run: &ComparedRun) -> bool {

@@ -1,7 +1,7 @@
 //! The settings of the servers of a comparison, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
-use crate::compare::sizing::{self, Amount, Given, Sizing};
+use crate::compare::sizing::{self, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::config::{Burn, Classify};
@@ -94,12 +94,12 @@ impl ServerSettings {
         let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
         let then = offer.then.clone().map(charged);
-        let load = Amount::Load(offer.load.unwrap_or(LOAD_DEFAULT));
         let given = Given {
             workers,
             workload: &workload,
             then: then.as_ref(),
-            amount: offer.rate.map_or(load, Amount::Rate),
+            rate: offer.rate,
+            load: offer.load.unwrap_or(LOAD_DEFAULT),
             lasts: offer.warmup.unwrap_or(DEFAULTS.warmup).plus(offer.duration.unwrap_or(DEFAULTS.duration)),
             burn,
             time_scale: arguments.time_scale,

@@ -37,8 +37,10 @@ pub(crate) struct Given<'a> {
     pub(crate) workload: &'a Workload,
     /// The workload from the middle on, if it changes.
     pub(crate) then: Option<&'a Workload>,
-    /// The offered load or rate.
-    pub(crate) amount: Amount,
+    /// Requests per second of the first workload, if given.
+    pub(crate) rate: Option<f64>,
+    /// The share of the workers' capacity, where no rate is given.
+    pub(crate) load: f64,
     /// Warm-up and measured time together.
     pub(crate) lasts: Nanos,
     /// Real or emulated cores.
@@ -47,15 +49,6 @@ pub(crate) struct Given<'a> {
     pub(crate) time_scale: Option<u64>,
     /// Whether each server is saturated first, to find its capacity.
     pub(crate) saturates: bool,
-}
-
-/// The offered amount.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Amount {
-    /// A share of the workers' capacity.
-    Load(f64),
-    /// Requests per second of the first workload.
-    Rate(f64),
 }
 
 /// The chosen sizing.
@@ -105,10 +98,10 @@ impl Sizing {
         let burn = given.burn;
         let room = Room::of(cpus, workers, burn);
         let least = if burn == Burn::Cpu { 1 } else { least_emulated(given.workload) };
-        let time_scale = match (given.time_scale, given.amount) {
+        let time_scale = match (given.time_scale, given.rate) {
             (Some(time_scale), _) => time_scale,
-            (None, Amount::Rate(_)) => least,
-            (None, Amount::Load(_)) => {
+            (None, Some(_)) => least,
+            (None, None) => {
                 let fits = |scale: &u64| room.fits(&Demand::of(given, *scale));
                 let scale = round_scales().filter(|scale| *scale >= least).find(fits);
                 scale.ok_or_else(|| too_much(given, room.overfilled_by(&Demand::of(given, 1))))?
@@ -156,10 +149,8 @@ fn said(cpus: usize, burn: Burn, demand: &Demand, room: &Room) -> String {
 impl Given<'_> {
     /// The rate of the first workload in requests per second.
     fn rate(&self, time_scale: u64) -> f64 {
-        match self.amount {
-            Amount::Load(load) => self.workload.rate_at(load, usize::from(self.workers), time_scale),
-            Amount::Rate(rate) => rate,
-        }
+        let of_load = || self.workload.rate_at(self.load, usize::from(self.workers), time_scale);
+        self.rate.unwrap_or_else(of_load)
     }
 }
 
@@ -234,14 +225,13 @@ mod tests {
     }
 
     fn given(workload: &Workload) -> Given<'_> {
-        let (amount, lasts) = (Amount::Load(0.7), Nanos::from_secs(23));
-        let saturates = false;
-        Given { workers: 14, workload, then: None, amount, lasts, burn: Burn::Sleep, time_scale: None, saturates }
+        let (then, rate, load, lasts, time_scale) = (None, None, 0.7, Nanos::from_secs(23), None);
+        Given { workers: 14, workload, then, rate, load, lasts, burn: Burn::Sleep, time_scale, saturates: false }
     }
 
     fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
         let burn = burn_on(cpus, given.workers);
-        let saturates = burn == Burn::Cpu && matches!(given.amount, Amount::Load(_));
+        let saturates = burn == Burn::Cpu && given.rate.is_none();
         let given = Given { burn, saturates, ..*given };
         Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
@@ -257,8 +247,7 @@ mod tests {
                 for (workers, load, seconds) in
                     [(14, 0.7, 23), (1, 0.1, 1), (2, 0.95, 600), (cpus as u16, 0.7, 23), (1_024, 2.0, 3_600)]
                 {
-                    let (amount, lasts) = (Amount::Load(load), Nanos::from_secs(seconds));
-                    let given = Given { workers, amount, lasts, ..given(workload) };
+                    let given = Given { workers, load, lasts: Nanos::from_secs(seconds), ..given(workload) };
                     let chosen = sizing(cpus, &given);
                     let case = format!("{cpus} CPUs, {}, {workers} workers, load {load}: {chosen:?}", workload.name());
                     let burn = burn_on(cpus, workers);
@@ -301,7 +290,7 @@ mod tests {
         assert_eq!(of(15), (Burn::Cpu, 50));
         assert_eq!([16, 17, 64, 128, 1_024].map(of), [(Burn::Cpu, 20); 5]);
         // A light load needs no smaller scale: each server is saturated first.
-        let light = Given { amount: Amount::Load(0.1), ..given(&workload) };
+        let light = Given { load: 0.1, ..given(&workload) };
         assert_eq!(sizing(16, &light).time_scale, 20);
         let plan = Plan {
             rate: given(&workload).rate(20),
@@ -338,14 +327,14 @@ mod tests {
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
         assert!(unscaled.time_scale == 1 && unscaled.fits.contains("That is too much"), "{}", unscaled.fits);
-        let light = sizing(16, &Given { time_scale: Some(10), amount: Amount::Load(0.1), ..given });
+        let light = sizing(16, &Given { time_scale: Some(10), load: 0.1, ..given });
         assert!(light.fits.contains("unable to saturate a server"), "{}", light.fits);
-        let rate = sizing(16, &Given { amount: Amount::Rate(8_000.0), ..given });
+        let rate = sizing(16, &Given { rate: Some(8_000.0), ..given });
         assert!(rate.time_scale == 1 && !rate.fits.contains("INVALID"), "{}", rate.fits);
         let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");
         assert!(few.fits.contains("need 9.80 CPUs and one more"), "{}", few.fits);
         let nanoseconds = parsed("fixed:1ns");
-        let endless = Given { workers: 1_024, workload: &nanoseconds, amount: Amount::Load(10.0), ..given };
+        let endless = Given { workers: 1_024, workload: &nanoseconds, load: 10.0, ..given };
         let error = Sizing::of(2, &endless).expect_err("nothing is large enough").to_string();
         assert!(error.contains("lower --load, --workers or --duration"), "{error}");
     }

@@ -4,7 +4,7 @@
 //! by Student's t: what differs between two runs of the same server is in it. The percentile follows from the plan, before
 //! anything is measured: see [`percentiles`].
 
-use crate::compare::pooled::{arms, is_valid, runs_of};
+use crate::compare::pooled::{by_arm, is_valid};
 use crate::compare::{ComparedRun, HEAVY, LIGHT};
 use crate::drive::schedule::Request;
 use crate::plan::Plan;
@@ -46,14 +46,14 @@ pub(crate) struct Verdict {
 /// The verdicts on the last policy of `runs`: light requests against the first policy and the second, heavy ones against
 /// the first.
 pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) -> Vec<Verdict> {
-    let [first, others @ ..] = &arms(runs)[..] else { return Vec::new() };
+    let [first, others @ ..] = &by_arm(runs)[..] else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
-    let second = others.first().filter(|second| *second != policy);
+    let second = others.first().filter(|second| second.0 != policy.0);
     let has = |class: &str| runs.iter().any(|run| run.report.result.slowdown.of(class).is_some());
     let (light, heavy) = if has(HEAVY) { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
-    let told = [Some((light, *first)), second.map(|second| (light, *second)), heavy.map(|heavy| (heavy, *first))];
+    let told = [Some((light, first)), second.map(|second| (light, second)), heavy.map(|heavy| (heavy, first))];
     let percentile = |class| *percentiles.of(class).expect("each class has one");
-    let one = |(class, against)| Verdict::of(runs, policy, against, class, percentile(class));
+    let one = |(class, against)| Verdict::of(policy, against, class, percentile(class));
     told.into_iter().flatten().map(one).collect()
 }
 
@@ -73,11 +73,18 @@ pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByC
     ByClass([ALL_CLASSES, LIGHT, HEAVY].map(told).to_vec())
 }
 
+/// An arm and its runs.
+type Runs<'a> = (&'a str, Vec<&'a ComparedRun>);
+
 impl Verdict {
-    fn of(runs: &[ComparedRun], policy: &str, against: &str, class: &'static str, percentile: Percentile) -> Verdict {
-        let (own, other) = (runs_of(runs, policy), runs_of(runs, against));
+    fn of(
+        (policy, own): &Runs<'_>,
+        (against, other): &Runs<'_>,
+        class: &'static str,
+        percentile: Percentile,
+    ) -> Verdict {
         let rounds = own.len().min(other.len());
-        let pairs = || own.iter().zip(&other).filter(|(own, other)| is_valid(own) && is_valid(other));
+        let pairs = || own.iter().zip(other).filter(|(own, other)| is_valid(own) && is_valid(other));
         let block = |run: &ComparedRun| run.report.result.slowdown.of(class).copied().unwrap_or_default();
         let ratios: Vec<_> = pairs().map(|(own, other)| ratio(&block(other), &block(own), percentile)).collect();
         let valid = ratios.len();
@@ -86,8 +93,8 @@ impl Verdict {
             interval = within(other, own, class, percentile);
         }
         Verdict {
-            policy: policy.to_owned(),
-            against: against.to_owned(),
+            policy: (*policy).to_owned(),
+            against: (*against).to_owned(),
             class,
             percentile,
             rounds: valid,

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::emulation::overheads::Overheads;
+use serde::Serialize;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub struct Endpoint {
 }
 
 /// The body of `GET /latency`, checked for the keys that are read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 pub struct ServerView {
     /// The body as received.
     pub(crate) body: Value,
@@ -132,12 +134,12 @@ impl ServerView {
 
     /// Datagrams that the server has received since its start.
     pub(crate) fn received(&self) -> u64 {
-        self.checked("/fates/received")
+        self.number("/fates/received").unwrap_or(0)
     }
 
     /// Datagrams that the server has received and not yet ended.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.checked("/fates/in_flight")
+        self.number("/fates/in_flight").unwrap_or(0)
     }
 
     /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where the server cannot
@@ -186,11 +188,6 @@ impl ServerView {
 
     fn number(&self, pointer: &str) -> Option<u64> {
         self.body.pointer(pointer).and_then(whole)
-    }
-
-    /// A count that every body has if it passed [`check`].
-    fn checked(&self, pointer: &str) -> u64 {
-        self.number(pointer).unwrap_or(0)
     }
 }
 
