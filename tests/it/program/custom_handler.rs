@@ -4,6 +4,7 @@
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::{Forebay, example};
 use crate::support::{GIVE_UP_AFTER, await_until, listen, quiescent};
+use forebay::time::Nanos;
 use nix::sys::signal::Signal;
 use std::net::UdpSocket;
 use std::process::Command;
@@ -11,9 +12,22 @@ use std::process::Command;
 /// 2^31 - 1, a prime: 46,340 divisions.
 const LARGE_PRIME: &str = "2147483647";
 
+/// 10^14 - 27, a prime: 10 million divisions.
+const LARGER_PRIME: &str = "99999999999973";
+
+/// 2^64 - 59, a prime: so many divisions that no test waits for the answer.
+const LARGEST_PRIME: &str = "18446744073709551557";
+
 fn start(flags: &[&str]) -> Forebay {
     let mut command = Command::new(example("factors"));
     Forebay::spawn(command.env_clear().args(["--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags))
+}
+
+fn client(server: &Forebay) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    socket
 }
 
 fn ask(socket: &UdpSocket, question: &str) -> String {
@@ -27,9 +41,7 @@ fn ask(socket: &UdpSocket, question: &str) -> String {
 fn the_readme_server_serves() {
     // A slice that no light request uses up, however busy the machine: what moves has asked for it.
     let server = start(&["--policy=pools", "--pools=front=1,heavy=1", "--slice=1s", "--largest=4294967295"]);
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    let socket = client(&server);
     for (question, answer) in [("2?", "2"), ("4?", "2"), ("91?", "7"), ("97?\n", "97"), ("1000003?", "1000003")] {
         assert_eq!(ask(&socket, question), answer, "{question}");
     }
@@ -53,9 +65,7 @@ fn the_readme_server_serves() {
 #[test]
 fn the_readme_server_does_not_answer_its_own_answers() {
     let server = start(&["--workers=1"]);
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    let socket = client(&server);
     for (question, answer) in [("2?", "2"), ("91?", "7"), ("97?", "97"), ("1000003?", "1000003")] {
         assert_eq!(ask(&socket, question), answer);
         socket.send(answer.as_bytes()).expect("sent");
@@ -69,13 +79,8 @@ fn the_readme_server_does_not_answer_its_own_answers() {
 #[test]
 fn a_light_request_passes_a_heavy_one() {
     let server = start(&["--policy=pools", "--pools=front=1,heavy=1", "--drain-timeout=0s"]);
-    let sockets = [0, 1].map(|_| {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        socket.connect(server.udp).expect("a local address");
-        socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-        socket
-    });
-    sockets[0].send(b"18446744073709551557?").expect("sent");
+    let sockets = [(); 2].map(|()| client(&server));
+    sockets[0].send(format!("{LARGEST_PRIME}?").as_bytes()).expect("sent");
     await_in_flight(&server, 1);
     assert_eq!(ask(&sockets[1], "35?"), "5");
     // A reply is counted once it is sent, which its client may notice first.
@@ -86,6 +91,32 @@ fn a_light_request_passes_a_heavy_one() {
     let (status, said) = server.end();
     assert!(said.contains("received 2, answered 1, shed_draining 1\n"), "{said}");
     assert_eq!(status.code(), Some(3), "what was lost is in the exit code");
+}
+
+// Does a second heavy request end within 2.2 times its own cost and a slice, beside one that takes far longer?
+// Method: the CPU time of the server from question to answer. Other programs do not lengthen it, and while no worker
+// waits awake, requests alone take any.
+#[test]
+fn a_second_heavy_request_takes_turns_with_a_longer_one() {
+    let slice = Nanos::from_millis(1);
+    let flags = ["--policy=pools", "--pools=front=1,heavy=1", "--slice=1ms", "--wait=park", "--drain-timeout=0s"];
+    let server = start(&flags);
+    let [first, second] = [(); 2].map(|()| client(&server));
+    let cost = || {
+        let before = server.cpu_time();
+        assert_eq!(ask(&second, &format!("{LARGER_PRIME}?")), LARGER_PRIME);
+        server.cpu_time().minus(before)
+    };
+    let alone = (0..3).map(|_| cost()).min().expect("three costs");
+    first.send(format!("{LARGEST_PRIME}?").as_bytes()).expect("sent");
+    await_in_flight(&server, 1);
+    let beside = cost();
+    assert!(beside.times(10) > alone.times(15), "the first one was not at work: {beside} beside it, {alone} alone");
+    assert!(
+        beside.times(10) <= alone.times(22).plus(slice.times(10)),
+        "no turns: {beside} beside the first one, {alone} alone"
+    );
+    await_in_flight(&server, 1);
 }
 
 fn await_in_flight(server: &Forebay, count: u64) {

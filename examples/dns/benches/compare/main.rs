@@ -1,6 +1,7 @@
 //! What does a plain answer cost, how long does it take while signatures are made, and how many signatures are made in a
 //! second, beside NSD, Knot and PowerDNS?
-//! Method: all servers have the same zone and two workers, and take turns; one open-loop client asks over UDP.
+//! Method: all servers have the same zone, two workers and otherwise their defaults, but for what their names say and what
+//! `peers.rs` writes. They take turns; one open-loop client asks over UDP.
 //! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some minutes, and a machine that
 //! does nothing else.
 
@@ -84,12 +85,9 @@ fn costs() -> std::io::Result<()> {
     let (nsd, knot, powerdns) =
         (peers::nsd(dir.path(), &peers::example()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
     let contenders = [
-        ours("forebay-dns", &["--set", "amplification=1000"]),
-        ours("forebay-dns --set wait=park", &["--set", "amplification=1000", "--set", "wait=park"]),
-        ours(
-            "forebay-dns --policy isolated --set wait=park",
-            &["--set", "amplification=1000", "--policy", "isolated", "--set", "wait=park"],
-        ),
+        ours(&[]),
+        ours(&["--set", "wait=park"]),
+        ours(&["--policy", "isolated", "--set", "wait=park"]),
         peer("Knot", knot),
         peer("NSD", nsd),
         peer("PowerDNS", powerdns),
@@ -203,13 +201,9 @@ const ISOLATED: usize = 3;
 
 /// The servers that sign when asked, with this algorithm by our name and by that of the others.
 fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
-    let signed = |arguments: &[&str]| {
-        let mut all = vec!["--sign", algorithm, "--set", "amplification=1000"];
-        all.extend(arguments);
-        ours(&format!("forebay-dns {}", arguments.join(" ")), &all)
-    };
+    let signed = |arguments: &[&str]| ours(&[&["--sign", algorithm], arguments].concat());
     [
-        signed(&["--policy", "auto"]),
+        signed(&[]),
         signed(&["--policy", "pools", "--set", "pools=front=1,heavy=1"]),
         signed(&["--policy", "steal"]),
         signed(&["--policy", "isolated"]),
@@ -218,11 +212,12 @@ fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
     ]
 }
 
-fn ours(name: &str, arguments: &[&str]) -> Contender {
-    let file: &Path = &example_zone();
-    let server = Server::start(file, arguments);
+/// Our server with these arguments, which are its name.
+fn ours(arguments: &[&str]) -> Contender {
+    let server = Server::start(&example_zone(), arguments);
     let (address, pid) = (server.address, server.process.0.id());
-    Contender { name: name.to_owned(), address, pid, _server: Running::Ours(Box::new(server)) }
+    let name = ["forebay-dns"].iter().chain(arguments).copied().collect::<Vec<_>>().join(" ");
+    Contender { name, address, pid, _server: Running::Ours(Box::new(server)) }
 }
 
 fn peer(name: &str, (process, address): (Process, SocketAddr)) -> Contender {

@@ -380,6 +380,22 @@ fn a_bound_below_signed_answers_is_warned_of() {
     }
 }
 
+// Do signed answers come whole over UDP with the defaults, to a client that shows no cookie?
+// Method: the proof that a name does not exist, which has two signatures, is the first question from its network.
+#[test]
+fn with_the_defaults_signed_answers_fit() {
+    for algorithm in ["ed25519", "p256", "rsa2048"] {
+        let server = Server::start(&example_zone(), &["--sign", algorithm]);
+        for (name, answers, authorities) in [("no.example.test", 0, 4), ("www.example.test", 3, 0)] {
+            let mut message = question(1, name, A, Some(b""));
+            let flags = message.len() - 4;
+            message[flags] = 0x80; // DO
+            let answer = over_udp(&server, &message);
+            assert_eq!((essence(&answer), answer[9]), ((0, false, answers), authorities), "{algorithm}: {name}");
+        }
+    }
+}
+
 // Does the program end soon when connections are open?
 #[test]
 fn open_connections_do_not_keep_it() {
