@@ -93,7 +93,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     let flows = flows::open(plan.target, plan.flows)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
-    let outputs = [json.as_ref(), dump.as_ref().map(Dump::output)];
+    let outputs = [json.as_ref(), dump.as_ref().map(|dump| &dump.output)];
     one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;

@@ -47,19 +47,16 @@ impl Progress {
     }
 
     /// The same for the run with that number, from 0, of `runs` equal ones, each of which takes `beside` besides.
-    pub(crate) fn of_runs(self, number: usize, runs: usize, beside: Nanos) -> Progress {
+    pub(crate) fn of_runs(mut self, number: usize, runs: usize, beside: Nanos) -> Progress {
         let one = self.end.plus(beside);
-        let [before, after] = [number, runs - number - 1].map(|others| one.times(others as u64));
-        let label = format!("{} {}/{runs}", self.label, number + 1);
-        let line = match self.line {
-            Line::Quiet => Line::Quiet,
-            Line::Plain { .. } => Line::Plain { next: Nanos::new(self.end.get() / 5 * 4) },
-            Line::Bar(bar) => {
-                bar.set_length(before.plus(self.end).plus(after).get());
-                Line::Bar(bar)
-            }
-        };
-        Progress { label, before, after, line, ..self }
+        [self.before, self.after] = [number, runs - number - 1].map(|others| one.times(others as u64));
+        self.label = format!("{} {}/{runs}", self.label, number + 1);
+        match &mut self.line {
+            Line::Quiet => {}
+            Line::Plain { next } => *next = Nanos::new(self.end.get() / 5 * 4),
+            Line::Bar(bar) => bar.set_length(self.before.plus(self.end).plus(self.after).get()),
+        }
+        self
     }
 
     /// Shows the state `elapsed` after the start.

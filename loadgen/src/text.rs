@@ -27,14 +27,8 @@ pub fn factor(value: Option<f64>) -> String {
 /// A whole number with its thousands grouped.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// A number of workers.
@@ -74,38 +68,25 @@ pub(crate) fn show(text: &str, outputs: &[Option<&Output>]) -> Result<(), Failur
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are
 /// escaped.
 pub(crate) fn escaped(foreign: &str) -> String {
-    let mut text = String::with_capacity(foreign.len());
-    for character in foreign.chars() {
-        if character.is_control() {
-            text.extend(character.escape_default());
-        } else {
-            text.push(character);
-        }
-    }
-    text
+    let safe = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+    foreign.chars().map(safe).collect()
 }
 
 /// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with `indent`.
 pub fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
-    let mut text = start.to_owned();
-    let (mut width, mut line_is_empty) = (start.len(), true);
+    let (mut text, mut line) = (String::new(), start.to_owned());
+    let mut is_first = true;
     for word in paragraph.split_whitespace() {
-        let word_width = word.chars().count();
-        if !line_is_empty && width + 1 + word_width > PAGE_COLUMNS {
+        if !is_first && line.chars().count() + 1 + word.chars().count() > PAGE_COLUMNS {
+            text += &std::mem::replace(&mut line, indent.to_owned());
             text.push('\n');
-            text.push_str(indent);
-            (width, line_is_empty) = (indent.len(), true);
+            is_first = true;
         }
-        if !line_is_empty {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += word_width;
-        line_is_empty = false;
+        line += if is_first { "" } else { " " };
+        line += word;
+        is_first = false;
     }
-    text.push('\n');
-    text
+    text + &line + "\n"
 }
 
 /// Columns of running text; the narrowest terminal in common use.

@@ -4,7 +4,6 @@ mod account;
 mod capacity;
 mod flow_map;
 mod nearness;
-mod picture;
 mod pooled;
 pub mod server_process;
 pub(crate) mod server_settings;

@@ -4,7 +4,7 @@ use crate::compare::pooled::{Figures, is_valid};
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::verdict::Verdict;
 use crate::compare::virtual_time::VirtualTime;
-use crate::compare::{BESIDE_RUN, CompareReport, HEAVY, LIGHT, picture};
+use crate::compare::{BESIDE_RUN, CompareReport, HEAVY, LIGHT};
 use crate::plan::Plan;
 use crate::text::{factor, grouped, table, wrapped};
 use forebay::cli::page;
@@ -16,6 +16,11 @@ use std::fmt::Write;
 
 /// The percentiles of the table.
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9];
+
+/// The percentiles of a bar, and what fills it up to each.
+const SHADES: [(Percentile, char); 3] = [(Percentile::P50, '█'), (Percentile::P99, '▓'), (Percentile::P99_9, '░')];
+/// Columns of the longest bar.
+const COLUMNS: usize = 44;
 
 /// What is compared, and how long all `runs` take; printed before the first.
 pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> String {
@@ -46,8 +51,8 @@ pub(crate) fn render(report: &CompareReport) -> String {
     let light =
         if first.slowdown.of(LIGHT).is_some() && first.slowdown.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES };
     let mut text = format!("Slowdown of {light} requests: latency over cost, log scale\n\n");
-    let bars = report.arms.iter().filter_map(|arm| Some((&arm.arm[..], arm.slowdown.of(light)?)));
-    text += &picture::bars(&Vec::from_iter(bars));
+    let rows = report.arms.iter().filter_map(|arm| Some((&arm.arm[..], arm.slowdown.of(light)?)));
+    text += &bars(&Vec::from_iter(rows));
     text.push('\n');
     for verdict in &report.verdicts {
         text += &wrapped("- ", &verdict.said(), "  ");
@@ -99,7 +104,7 @@ fn unwrapped(text: &str) -> String {
 /// Each policy and class, measured and in virtual time.
 fn slowdowns(report: &CompareReport) -> String {
     let cells = |figures: Option<&Figures>| {
-        SHOWN.map(|percentile| figures.map_or_else(|| "-".to_owned(), |figures| picture::cell(figures, percentile)))
+        SHOWN.map(|percentile| figures.map_or_else(|| "-".to_owned(), |figures| cell(figures, percentile)))
     };
     let mut rows = Vec::new();
     for arm in &report.arms {
@@ -148,4 +153,51 @@ fn simulated(all: &VirtualTime) -> String {
 /// The classes of the table: each of them, or `all` where there is one.
 fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
+}
+
+/// The bars of `rows`, each a name with its slowdowns, and their scale, in 80 columns.
+fn bars(rows: &[(&str, &Figures)]) -> String {
+    let name_columns = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let values = |figures: &Figures| SHADES.map(|(percentile, _)| figures.of(percentile).value);
+    let most = rows.iter().flat_map(|(_, figures)| values(figures)).flatten().fold(10.0, f64::max);
+    let decades = most.log10().ceil().max(1.0);
+    // A slowdown is at least 1, which is one column wide. What was never answered reaches the end.
+    let columns_of = |value: Option<f64>| {
+        let share = value.map_or(1.0, |value| value.max(1.0).log10() / decades);
+        1 + (share * (COLUMNS - 1) as f64).round() as usize
+    };
+    let mut text = String::new();
+    for (name, figures) in rows {
+        let mut bar = String::new();
+        for (value, (_, shade)) in values(figures).into_iter().zip(SHADES) {
+            let columns = columns_of(value);
+            bar.extend(std::iter::repeat_n(shade, columns.saturating_sub(bar.chars().count())));
+        }
+        let told = SHADES.map(|(percentile, _)| cell(figures, percentile));
+        let line = format!("{name:name_columns$}  {bar:COLUMNS$} {:>7} {:>7} {:>7}", told[0], told[1], told[2]);
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text + &axis(name_columns, decades as usize)
+}
+
+/// A percentile as tables show it, with a column for its mark.
+fn cell(figures: &Figures, percentile: Percentile) -> String {
+    let figure = figures.of(percentile);
+    factor(figure.value) + if figure.known { " " } else { "?" }
+}
+
+/// The powers of ten below the bars, and the legend above the figures.
+fn axis(name_columns: usize, decades: usize) -> String {
+    let mut line = " ".repeat(name_columns + 2);
+    for power in 0..=decades {
+        let place = name_columns + 2 + power * (COLUMNS - 1) / decades;
+        let label = grouped(10_u64.pow(power as u32));
+        // Not beyond the bars, where the legend is.
+        let start = place.min(name_columns + 2 + COLUMNS - label.len());
+        line.extend(std::iter::repeat_n(' ', start.saturating_sub(line.chars().count())));
+        line += &label;
+    }
+    let legend = SHADES.map(|(percentile, shade)| format!("{shade} {percentile}"));
+    let end = name_columns + 2 + COLUMNS;
+    format!("{line:end$} {:>6}  {:>6}  {:>6}\n", legend[0], legend[1], legend[2])
 }

@@ -90,22 +90,18 @@ impl Simulated {
 /// # Errors
 /// A usage failure for a policy that follows the load besides.
 pub(crate) fn prepare(settings: &mut ServerSettings, plan: &Plan) -> Result<(), Failure> {
-    let policies = &settings.arguments.policies;
-    for policy in policies {
-        // An unknown policy is refused by the server.
-        let named = policy.parse::<PolicyName>();
-        if let Some(name) = named.ok().filter(|name| !is_followed(name.entry())) {
+    // An unknown policy is refused by the server.
+    for name in settings.arguments.policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok()) {
+        if !is_followed(name.entry()) {
             return Err(Failure::usage(format!(
                 "--simulate cannot follow --policies {name}, which changes with the load that it measures: choose from {}",
                 PolicyName::list(is_followed)
             )));
         }
-    }
-    let named = policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok());
-    let reserving = named.into_iter().find(|policy| policy.entry().sizes == Sizes::Reserved);
-    if let Some(policy) = reserving.filter(|_| settings.reserved.is_none()) {
-        let reserved = settings.fit(&plan.workload, plan.load().unwrap_or(1.0)).policy(policy).sizes()[0];
-        settings.reserved = Some(u16::try_from(reserved).unwrap_or(settings.workers));
+        if name.entry().sizes == Sizes::Reserved && settings.reserved.is_none() {
+            let reserved = settings.fit(&plan.workload, plan.load().unwrap_or(1.0)).policy(name).sizes()[0];
+            settings.reserved = Some(u16::try_from(reserved).unwrap_or(settings.workers));
+        }
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ impl<'a> Receiver<'a> {
         for (flow, socket) in sockets.iter().enumerate() {
             poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
         }
-        let last = vec![None; clients.schedule().len()];
+        let last = vec![None; clients.schedule.len()];
         Ok(Receiver {
             replies: Replies { last, ..Replies::default() },
             clients,
@@ -131,7 +131,7 @@ impl<'a> Receiver<'a> {
             let now = clock::now();
             let wait = if interrupt.is_raised() { INTERRUPTED_WAIT.min(timeout) } else { timeout };
             let is_over = match retrying {
-                true => self.clients.over() >= self.live.sent(),
+                true => self.clients.over >= self.live.sent(),
                 false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
             };
             if is_over {
@@ -175,7 +175,7 @@ impl<'a> Receiver<'a> {
         }
         self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
-            let request = &self.clients.schedule()[id];
+            let request = &self.clients.schedule[id];
             match send_one(&self.sockets[usize::from(request.flow)], self.datagrams.of(id, attempt, request)) {
                 Ok(()) => self.replies.taken += 1,
                 Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
@@ -226,7 +226,7 @@ impl<'a> Receiver<'a> {
     /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that it was sent over.
     fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
         let attempt = self.datagrams.session.attempt(header.stamp)?;
-        let request = self.clients.schedule().get(header.id as usize)?;
+        let request = self.clients.schedule.get(header.id as usize)?;
         // A request is counted before it is sent, and its reply can only come after that.
         let is_sent = header.id < self.live.sent() && self.clients.has_sent(header.id as usize, attempt);
         (header.kind == Kind::Reply && is_sent && usize::from(request.flow) == flow).then_some(attempt)

@@ -129,7 +129,7 @@ pub(crate) struct Retry {
 /// The clients of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Clients<'a> {
-    schedule: &'a [Request],
+    pub(crate) schedule: &'a [Request],
     retrying: Retrying,
     seed: u64,
     start: Nanos,
@@ -137,7 +137,7 @@ pub(crate) struct Clients<'a> {
     timeout: Nanos,
     states: Vec<State>,
     /// The number of requests whose client waits no longer, for a reply or at all.
-    over: u64,
+    pub(crate) over: u64,
     /// First attempts below this number have had their time.
     timed_out: usize,
     /// Retries that were sent, by the end of their time: request and attempt.
@@ -167,19 +167,9 @@ impl<'a> Clients<'a> {
         self.start.plus(self.schedule[id].at)
     }
 
-    /// The requests.
-    pub(crate) fn schedule(&self) -> &'a [Request] {
-        self.schedule
-    }
-
     /// Whether requests are sent again at all. If not, no client ever gives up.
     pub(crate) fn retry(&self) -> bool {
         self.retrying.max > 0
-    }
-
-    /// The number of requests whose client waits no longer.
-    pub(crate) fn over(&self) -> u64 {
-        self.over
     }
 
     /// Whether request `id` has had this attempt, if it has been sent at all.

@@ -14,7 +14,8 @@ use std::path::Path;
 /// The facts about a server that `run --dump` collects before the run, so that the trace can be replayed.
 #[derive(Debug)]
 pub(crate) struct Dump {
-    output: Output,
+    /// Where the trace is written.
+    pub(crate) output: Output,
     emulated: bool,
     workers: u16,
     socket_of: Vec<u16>,
@@ -55,11 +56,6 @@ impl Dump {
         let emulated = server.and_then(ServerView::burn).as_deref() == Some("sleep");
         let output = Output::open("--dump", path)?;
         Ok(Dump { output, emulated, workers, socket_of })
-    }
-
-    /// The output that the trace is written to.
-    pub(crate) fn output(&self) -> &Output {
-        &self.output
     }
 
     /// Writes the trace of the run of `plan` with this `exchange`.

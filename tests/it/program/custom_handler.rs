@@ -94,23 +94,23 @@ fn a_light_request_passes_a_heavy_one() {
 }
 
 // Does a second heavy request end within 2.2 times its own cost and a slice, beside one that takes far longer?
-// Method: the CPU time of the server from question to answer. Other programs do not lengthen it, and while no worker
-// waits awake, requests alone take any.
+// Method: the CPU time of the server from question to answer, the least of five. Requests alone take any, because no
+// worker waits awake.
 #[test]
 fn a_second_heavy_request_takes_turns_with_a_longer_one() {
     let slice = Nanos::from_millis(1);
     let flags = ["--policy=pools", "--pools=front=1,heavy=1", "--slice=1ms", "--wait=park", "--drain-timeout=0s"];
     let server = start(&flags);
     let [first, second] = [(); 2].map(|()| client(&server));
-    let cost = || {
+    let cost = |_| {
         let before = server.cpu_time();
         assert_eq!(ask(&second, &format!("{LARGER_PRIME}?")), LARGER_PRIME);
         server.cpu_time().minus(before)
     };
-    let alone = (0..3).map(|_| cost()).min().expect("three costs");
+    let alone = (0..5).map(cost).min().expect("five costs");
     first.send(format!("{LARGEST_PRIME}?").as_bytes()).expect("sent");
     await_in_flight(&server, 1);
-    let beside = cost();
+    let beside = (0..5).map(cost).min().expect("five costs");
     assert!(beside.times(10) > alone.times(15), "the first one was not at work: {beside} beside it, {alone} alone");
     assert!(
         beside.times(10) <= alone.times(22).plus(slice.times(10)),

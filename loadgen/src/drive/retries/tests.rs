@@ -40,7 +40,7 @@ fn silence_is_timed_out_and_tried_again() {
     assert!(retry == Retry { id: 0, attempt: 1 } && is_pause(TIMEOUT, first, 1), "{first}");
     let (second, retry) = next(&mut clients, 1).expect("a retry");
     assert!(retry == Retry { id: 0, attempt: 2 } && is_pause(first.plus(TIMEOUT), second, 2), "{second}");
-    assert_eq!((next(&mut clients, 1), clients.over()), (None, 1));
+    assert_eq!((next(&mut clients, 1), clients.over), (None, 1));
     assert_eq!(
         clients.counts(1),
         AttemptCounts { sent: 3, unanswered: 3, after_timeout: 2, ..AttemptCounts::default() }
@@ -48,7 +48,7 @@ fn silence_is_timed_out_and_tried_again() {
     // What comes now is late, and only once.
     let mut reply = |attempt| clients.on_reply(0, attempt, Status::Ok, Nanos::ZERO, Nanos::MAX);
     assert_eq!([0, 0, 1].map(&mut reply), [Heard::End { late: true }, Heard::Duplicate, Heard::Duplicate]);
-    assert_eq!((clients.over(), clients.counts(1).answered), (1, 2));
+    assert_eq!((clients.over, clients.counts(1).answered), (1, 2));
 }
 
 // Is a shed request sent again after the server's hint and a pause, no later than a minute, and its last end its fate?
@@ -63,7 +63,7 @@ fn hints_are_honoured_up_to_a_minute() {
         assert!(retry.attempt == 1 && is_pause(MS.plus(honoured), due, 1), "{due} with a hint of {hint}");
         assert_eq!(clients.on_reply(0, 1, Status::ShedWaited, hint, START.plus(due)), Heard::End { late: false });
         let counts = AttemptCounts { sent: 2, shed: 2, after_shed: 1, ..AttemptCounts::default() };
-        assert_eq!((clients.counts(1), clients.over()), (counts, 1));
+        assert_eq!((clients.counts(1), clients.over), (counts, 1));
     }
 }
 
@@ -76,7 +76,7 @@ fn any_attempt_may_be_answered() {
         clients.time_out(START.plus(TIMEOUT), 1);
         let sent = usize::from(retried && next(&mut clients, 1).is_some());
         assert_eq!(clients.on_reply(0, 0, Status::Ok, Nanos::ZERO, START), Heard::End { late: false });
-        assert_eq!((clients.over(), next(&mut clients, 1)), (1, None), "it is not sent again");
+        assert_eq!((clients.over, next(&mut clients, 1)), (1, None), "it is not sent again");
         let counts = clients.counts(1);
         assert_eq!((counts.sent, counts.answered, counts.unanswered), (1 + sent as u64, 1, sent as u64));
     }
@@ -96,7 +96,7 @@ fn without_retries_nothing_is_timed() {
     clients.time_out(Nanos::MAX, 2);
     assert_eq!(clients.on_reply(0, 0, Status::ShedWaited, MS, Nanos::MAX), Heard::End { late: false });
     assert_eq!(clients.on_reply(1, 0, Status::Ok, MS, Nanos::MAX), Heard::End { late: false });
-    assert_eq!((clients.over(), clients.next_at(2), clients.next_retry(Nanos::MAX)), (2, None, None));
+    assert_eq!((clients.over, clients.next_at(2), clients.next_retry(Nanos::MAX)), (2, None, None));
 }
 
 // Are only attempts at requests after the warm-up counted?
@@ -130,7 +130,7 @@ fn every_request_ends_once_whatever_comes_back() {
                 replies.push(Reverse((now.plus(after), id, attempt, status)));
             }
         };
-        while clients.over() < schedule.len() as u64 || !replies.is_empty() {
+        while clients.over < schedule.len() as u64 || !replies.is_empty() {
             let next_first = schedule.get(first).map_or(Nanos::MAX, |request| START.plus(request.at));
             let next_reply = replies.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
             let now = next_first.min(next_reply).min(clients.next_at(first as u64).unwrap_or(Nanos::MAX));
