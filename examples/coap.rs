@@ -1,5 +1,5 @@
-//! A CoAP server (RFC 7252) with three resources: `/hello` says so, `/factors?91` finds a factor, which may take long, and
-//! `/slow` answers a confirmable request by an acknowledgement at once and the content later, as a message of its own.
+//! A CoAP server (RFC 7252) with three resources. `/hello` says so. `/factors?91` finds a factor, which may take
+//! long. `/slow` acknowledges a confirmable request at once, and sends the content later, as a message of its own.
 //!
 //! `cargo run --example coap -- --slow 2s`, and then `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says
 //! what else an operator may set; deploy/README.md installs it as a service.

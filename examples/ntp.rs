@@ -1,5 +1,6 @@
-//! An NTP server (RFC 5905) that passes on the time of its host, which it takes to be right: stratum 10, as a server has that
-//! has no other source. The receive time in its answers is the kernel's stamp, so that waiting in the server is no error.
+//! An NTP server (RFC 5905) that passes on the time of its host, which it takes to be right. Its stratum is 10, that
+//! of a server without another source. The receive time in its answers is the kernel's stamp, so that waiting in the
+//! server is no error.
 //!
 //! `cargo run --example ntp -- 127.0.0.1:1123`, and then `ntpdate -q -p 1 127.0.0.1` against port 123, or any SNTP client
 

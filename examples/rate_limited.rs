@@ -1,5 +1,5 @@
-//! A wrapper around any handler: each source address may ask so many times a second; what is more is shed (`shed_rate` on
-//! the admin endpoint), before anything is spent on it. Here around an echo of `?text`.
+//! A wrapper around any handler: each source address may ask a limited number of times per second. More is shed
+//! (`shed_rate` on the admin endpoint), before anything is spent on it. Here around an echo of `?text`.
 //!
 //! `cargo run --example rate_limited -- 127.0.0.1:9000 5`
 

@@ -1,8 +1,8 @@
 //! Chains of steps, one for each job, run in two ways: by a small pool of this bench, and by the tasks of the library.
 //!
-//! A thread puts jobs into a bounded queue as fast as there is room; a job's latency counts from then. With pools every job
-//! begins in the pool of two threads, and goes on in the pool of one after the steps that a light job has. The small pool
-//! does no more than the comparison needs: idle threads yield.
+//! A thread puts jobs into a bounded queue as fast as there is room; a job's latency counts from then. With pools
+//! every job begins in the pool of two threads. After the steps of a light job it goes on in the pool of one. The
+//! small pool does no more than the comparison needs: idle threads yield.
 
 use super::harness::{Arm, Draw, Figures, Size, interleaved, ns, on_threads, processors, text};
 use super::page::{CROWDED, Table};

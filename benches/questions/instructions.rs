@@ -1,5 +1,5 @@
-//! How many instructions does a part of this program take? No other load on the machine changes that, so it can be held to a
-//! bound. valgrind counts them, of this program run again for one part.
+//! How many instructions does a part of this program take? Other load on the machine does not change that, so a bound
+//! can hold. valgrind counts them, of this program run again for one part.
 
 use std::process::Command;
 

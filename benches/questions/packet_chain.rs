@@ -1,7 +1,7 @@
 //! What becomes of a chain of tasks for each packet when one packet in a thousand ends in two tasks of 20 ms?
 //!
-//! A packet of 1 to 1.1 kB is searched for the ends of its lines; three tasks follow, each of 20 reads at random places of
-//! 8 MiB; one packet in a thousand goes on with two tasks of 20 ms.
+//! A packet of 1 to 1.1 kB is searched for the ends of its lines. Three tasks follow, each of 20 reads at random
+//! places of 8 MiB. One packet in a thousand goes on with two tasks of 20 ms.
 
 use super::chain::{ALL, Chain, Order, P99, Pools, Threads, compare};
 use super::harness::{Draw, Size, operations};

@@ -1,7 +1,7 @@
 //! What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?
 //!
-//! All count down one latch, but for `awake`, where each task is joined before the next is spawned, and for the graph, which
-//! is a `Group` here.
+//! All count down one latch, with two exceptions. Under `awake` each task is joined before the next is spawned. The
+//! graph is a `Group` here.
 
 use super::contenders::{Contender, Kind, Latch};
 use super::harness::{Arm, Size, ns, operations};

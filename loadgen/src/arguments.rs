@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 /// Open-loop load generator for Forebay servers.
 ///
-/// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up, and measures every
-/// latency from the moment a request should have been sent.
+/// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up. Every latency
+/// counts from the moment at which a request should have been sent.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -80,8 +80,8 @@ pub(crate) struct CompareArguments {
     /// Policies to compare; the last is judged against the first and the second
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(crate) policies: Vec<String>,
-    /// Workers of each server [default: the sum of --pools, else from 4 CPUs on all but two, at most 14, and 14 emulated
-    /// ones on fewer]
+    /// Workers of each server [default: the sum of --pools; else all CPUs but two, at most 14; below 4 CPUs 14
+    /// emulated ones]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
     /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = its share of the
@@ -98,16 +98,16 @@ pub(crate) struct CompareArguments {
     /// workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// On real cores: saturate each server for this long first. --load is a share of what isolated completes then, the
-    /// same rate for all; 0s: of what the cores could do if requests were nothing but their cost [default: 2s]
+    /// On real cores: saturate each server for this long first, 50ms to 1min [default: 2s]. --load is a share of what
+    /// isolated completes then. With 0s it is a share of the cores' own time
     #[arg(long, value_name = "TIME", value_parser = parse_saturation, conflicts_with = "rate")]
     pub(crate) saturate: Option<Nanos>,
-    /// What each step costs an emulated core beside the work: none, lab, stock, measured, file:PATH, or single steps, as
-    /// for forebay serve; --load is a share of capacity with these costs [default: stock with --burn sleep]
+    /// What each step costs an emulated core beside the work [default: stock]. Write none, lab, stock, measured,
+    /// file:PATH, or single steps, as for forebay serve. The --load is a share of capacity with these costs
     #[arg(long, value_name = "SET")]
     pub(crate) overheads: Option<Overheads>,
-    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine and each
-    /// server can be saturated; with --burn sleep at which the shortest request lasts 2 ms, up to 1000]
+    /// Multiply every cost by K, 1 to 1000000 [default: the smallest round number at which the packets fit this
+    /// machine]. With --burn sleep the shortest request also lasts 2 ms; with --burn cpu each server can be saturated
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -122,9 +122,9 @@ pub(crate) struct CompareArguments {
     /// Runs of each policy, each with a new server and the next seed; the policies take turns
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) rounds: u64,
-    /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid
-    /// then reserves a fixed number of workers; levels and auto need a warm-up in which they find what virtual time does;
-    /// reserve, which follows the load, is not simulated
+    /// Simulate the requests of each run once more, under the same policy, and compare both. Under hybrid a fixed
+    /// number of workers is then reserved. With levels and auto the --warmup must be long enough to learn. The policy
+    /// reserve is not simulated
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Requests of each policy in virtual time, shown beside; 0 for none
@@ -149,12 +149,12 @@ pub(crate) struct OfferArguments {
     /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
     #[arg(long, value_name = "FORM")]
     pub(crate) cost: Option<Workload>,
-    /// Requests to draw from the middle of the measured time on, at a rate that keeps the load: how well does the
-    /// server follow a mix that shifts?
+    /// Requests to draw from the middle of the measured time on, at the same load: how does the server follow a mix
+    /// that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
-    /// Offer this many requests per second from the middle of the measured time on: how soon does the server recover from
-    /// an overload?
+    /// Requests per second from the middle of the measured time on: how soon does the server recover from an
+    /// overload?
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "then")]
     pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
@@ -176,8 +176,8 @@ pub(crate) struct OfferArguments {
     /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it knows,
-    /// up to 99.9, and the verdict says which]
+    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it
+    /// knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
     /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one

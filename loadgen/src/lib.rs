@@ -35,8 +35,8 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{escaped, show};
 
-/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an
-/// invalid run, 5 failed while running or unable to write its result (also to a reader that has gone).
+/// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3 an invalid run, 5
+/// a failure. A result that cannot be written is a failure, also where the reader has gone.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -122,8 +122,8 @@ fn counted(plan: &Plan, exchange: &Exchange) -> Nanos {
     if exchange.sent.slips.len() < exchange.schedule.len() { passed } else { passed.max(plan.duration) }
 }
 
-/// Sends and receives, while this thread shows progress, reads the server when the warm-up ends, and ends a run without a
-/// chance of validity, for the reason that it returns.
+/// Sends and receives. Meanwhile this thread shows progress, and reads the server when the warm-up ends. It ends a
+/// run without a chance of validity, and returns the reason.
 fn exchange_all(
     plan: &Plan,
     schedule: &[Request],

@@ -1,6 +1,6 @@
 //! Is every command line either taken or refused with a code of the table, without a panic? Method: flags that exist
-//! and flags that nearly do, with values that are right, at a bound, or beyond all sense, through everything that
-//! stands before the first socket and the first server.
+//! and flags that nearly do, with values that are right, at a bound, or absurd. They pass all code before the first
+//! socket and the first server.
 
 use crate::arguments::{Arguments, Command};
 use crate::compare::server_settings::ServerSettings;
@@ -99,8 +99,8 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A subcommand and up to six of its flags, a few of them without a value; a name is no target, for it would be looked
-/// up.
+/// A subcommand and up to six of its flags, a few of them without a value. There is no target, because its name would
+/// be looked up.
 fn command_line() -> impl Strategy<Value = Vec<String>> {
     let subcommand = prop_oneof![
         9 => prop::sample::select(vec!["run", "run --rate=100", "compare"]).prop_map(str::to_owned),

@@ -29,8 +29,8 @@ const WINDOW_MAX: usize = 1_024;
 const CHARGE_BYTES: usize = 1_024;
 /// A machine that is busy with something else may not let a server run for a while.
 const REPLIES_MIN: u64 = 1_000;
-/// A request without a reply is lost after this time: a server that answers at all answers within a millisecond, once the
-/// machine lets it run.
+/// A request without a reply is lost after this time. A server answers within a millisecond, once the machine lets it
+/// run.
 const LOST_AFTER: Nanos = Nanos::from_secs(10);
 /// Room for one receive: the longest train that a kernel makes of replies.
 const TRAIN_MAX: usize = 128;

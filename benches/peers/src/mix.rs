@@ -23,8 +23,8 @@ pub(crate) struct Mix {
     workload: &'static str,
     light_us: f64,
     pub(crate) heavy_us: f64,
-    /// Duration of an emulated microsecond, in microseconds: large enough that a thread's wake-up is little beside a light
-    /// request, and a sleep to the next checkpoint is no shorter than the timer's slack.
+    /// Duration of an emulated microsecond, in microseconds. It is so large that a thread's wake-up is little beside
+    /// a light request. A sleep to the next checkpoint is no shorter than the timer's slack.
     pub(crate) time_scale: u64,
     /// Factor of the counted time, for some hundred heavy requests.
     longer: u64,

@@ -1,5 +1,6 @@
-//! What does it cost to find and write an answer? Method: the questions of a list, one after the other on one thread, from
-//! the bytes of a question to those of its answer; the quickest of 20 rounds. `cargo bench -p forebay-dns --bench answer`.
+//! What does it cost to find and write an answer? Method: the questions of a list, one after the other on one thread,
+//! from the question's bytes to the answer's. The quickest of 20 rounds counts. `cargo bench -p forebay-dns --bench
+//! answer`.
 
 use forebay::output::print;
 use forebay::time::clock;

@@ -11,9 +11,9 @@ use forebay::config::Config;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Most that is sent to the network of a client without a cookie, per byte that comes from it, so that an answer fits: one with
-/// addresses is twice as long as its question. With two signatures it is 12 times as long in a zone with a short name, or 24
-/// times with RSA.
+/// The most bytes that are sent to the network of a client without a cookie, for each byte that comes from it. An
+/// answer fits: with addresses it is twice as long as its question. With two signatures it is 12 times as long in a
+/// zone with a short name, or 24 times with RSA.
 fn amplification(algorithm: Option<Algorithm>) -> u32 {
     match algorithm {
         None => 8,

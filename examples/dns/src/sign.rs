@@ -120,8 +120,8 @@ impl Signer {
         Some(signature)
     }
 
-    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name that a wildcard stands for is signed as if
-    /// it were in the zone (RFC 9824, 3.3), so that nothing has to be proved about it.
+    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name below a wildcard is signed as if it
+    /// were in the zone (RFC 9824, 3.3). So it needs no proof.
     fn head(&self, item: &Item<'_>, now: u32) -> Vec<u8> {
         let mut head = Vec::with_capacity(1_024);
         head.extend_from_slice(&item.set.rtype().to_be_bytes());

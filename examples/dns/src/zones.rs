@@ -64,8 +64,8 @@ impl Zones {
         Ok(Zones(zones))
     }
 
-    /// The zone that has the answer: the one with the longest name that the name asked for lies within; for DS records
-    /// of a zone itself its parent, if that is served, too (RFC 4035, 3.1.4.1).
+    /// The zone that has the answer: of those that contain the asked name, the one with the longest name. DS records
+    /// of a zone stand in its parent, if that is served, too (RFC 4035, 3.1.4.1).
     pub fn select(&self, query: &Query<'_>) -> Option<&Zone> {
         let name = query.name.as_bytes();
         let mut zones = suffixes(name).filter_map(|suffix| self.0.get(suffix));

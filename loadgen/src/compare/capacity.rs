@@ -1,10 +1,10 @@
 //! The capacity of each server of a comparison on real cores, found before the first run, and the rate that follows.
 //!
-//! What a core can do beside the kernel's part and a policy's own is not known beforehand, so it is measured: a short
-//! run above capacity, and the work that was completed over the time to the last reply. Requests per second would
-//! credit a server that leaves heavy requests for last, and a fixed window one that works on many at a time.
+//! What the kernel and a policy leave of a core is not known beforehand, so it is measured. A short run goes above
+//! capacity, and the completed work is divided by the time to the last reply. Requests per second would credit a
+//! server that leaves heavy requests for last. A fixed window would credit one that works on many at a time.
 //!
-//! To shed a request takes a server's time too, so that far above its capacity it completes less than a little above:
+//! Shedding takes a server's time too. Far above its capacity a server completes less than a little above it.
 //! [`most`] looks for the load at which it completes most.
 //!
 //! All policies must be offered the same rate, so a load is a share of one capacity: that of [`BASE`], whichever policies
@@ -53,8 +53,8 @@ pub(crate) struct Capacity {
     pub(crate) rps: f64,
     /// False if the server kept up with all that was sent: then it can do more.
     pub(crate) is_reached: bool,
-    /// The share of the time that each worker waited for a CPU, where the server tells: above a few percent something else
-    /// ran there, and the server can do more.
+    /// The share of the time that each worker waited for a CPU, where the server tells. Above a few percent something
+    /// else ran there, and the server can do more.
     pub(crate) run_queue_share: Option<f64>,
 }
 
@@ -114,8 +114,8 @@ fn check(capacity: &Capacity) -> Result<(), Failure> {
     Err(refusal.into())
 }
 
-/// The most that a server completes at any load, where `run` offers it a number of requests per second: first `rps`, which is
-/// to be far more than it can serve, then a little more than it completed.
+/// The most that a server completes at any load. `run` offers it a number of requests per second: first `rps`, which
+/// must be far more than it can serve. Each next run offers a little more than it completed.
 ///
 /// # Errors
 /// What `run` returns.
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(of(Nanos::ZERO, Nanos::ZERO).cpus, 0.0);
     }
 
-    // Is the capacity of a server found that can do 1,000 requests a second, and spends a fifth of a request on what it sheds?
-    // Does one that keeps up, or does nothing, end the search?
+    // Is the capacity found of a server that does 1,000 requests a second, and spends a fifth of a request on
+    // shedding? Does a server that keeps up, or does nothing, end the search?
     #[test]
     fn the_capacity_is_what_a_server_does_where_it_sheds_little() {
         let search = |rps: f64, done: &dyn Fn(f64) -> f64| {

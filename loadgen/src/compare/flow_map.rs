@@ -1,9 +1,9 @@
 //! The flow map of a run: the server's socket for each flow, by the kernel's hash, learnt before the run begins.
 //!
-//! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by the order in which
-//! the sockets were opened. So a server that listens on the same port with as many workers gets each flow at the same
-//! worker's socket, whatever its policy. Under `isolated` the reply names that worker: the owner of the socket serves
-//! it.
+//! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The order in which the
+//! sockets were opened counts too. So a server that listens on the same port with as many workers gets each flow at
+//! the same worker's socket, whatever its policy. Under `isolated` the reply names that worker: the owner of the
+//! socket serves it.
 
 use crate::compare::ANY_PORT;
 use crate::compare::capacity::BASE;
@@ -47,8 +47,8 @@ impl FlowMap {
     }
 }
 
-/// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a
-/// port before they have an address, find it taken, and the server does not.
+/// Takes the port of `address` on another of this machine's addresses. The server can still have the port. A socket
+/// that gets a port before an address, as those of flows do, cannot.
 fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {
@@ -91,8 +91,8 @@ mod tests {
         (address, sockets)
     }
 
-    /// Does the kernel hash the same flows to the same sockets of every server with as many on the same port, again and
-    /// again, and to others where there are more? Method: servers one after the other, asked over the same client
+    /// Does the kernel hash the same flows to the same sockets of every server with as many sockets on one port? Does
+    /// it hash them to others where there are more? Method: servers one after the other, asked over the same client
     /// sockets.
     #[test]
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {

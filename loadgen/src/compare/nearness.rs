@@ -17,8 +17,8 @@ use std::fmt::Write;
 const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 /// A simulated figure may differ by this share of what the real one is above that of an idle server.
 const SHARE_ALLOWED: f64 = 0.2;
-/// Figures that are both above an idle server's by less than this share of it are not judged, and a real one that is counts
-/// as if it were above by so much.
+/// Figures that are both above an idle server's by less than this share of it are not judged. A real figure below
+/// that counts as if it were there.
 const IDLE_SHARE: f64 = 0.25;
 
 /// A simulated slowdown beside the real one, and beside that of an idle server.
@@ -58,8 +58,8 @@ impl Nearness {
     }
 }
 
-/// The slowdown of the measured requests of `offered` if each met a worker that is idle and awake: its cost, and what it
-/// costs to receive and answer it.
+/// The slowdown of the measured requests of `offered` if each met a worker that is idle and awake. It is the cost,
+/// with what receiving and answering cost, over the cost.
 pub(crate) fn idle(offered: &Trace) -> Block {
     let beside = offered.overheads.per_request();
     let measured = offered.requests.iter().filter(|request| request.intended >= offered.warmup);
@@ -190,9 +190,8 @@ mod tests {
         }
     }
 
-    // Could constants pass? Method: the 72 figures of a table of six policies at two loads without overheads, which spread
-    // from 1 to 10,000; for each percentile the constant that is near to most. Within a quarter of the figure or 1.0 they
-    // reached 39.
+    // Could constants pass? Method: the 72 figures of a table of six policies at two loads without overheads, from 1
+    // to 10,000. For each percentile the constant is taken that is near to most of them.
     #[test]
     fn constants_are_not_near() {
         let percentiles = [

@@ -76,8 +76,8 @@ impl ServerProcess {
         ServerProcess::launch(command, verbose)
     }
 
-    /// Starts `command`, which must print the same first line when it is ready (a server without an admin endpoint says
-    /// `admin none`), end with 0 on SIGTERM, and end with 2 when it refuses its settings.
+    /// Starts `command`. It must print the same first line when it is ready; without an admin endpoint it says `admin
+    /// none`. It must end with 0 on SIGTERM, and with 2 when it refuses its settings.
     ///
     /// # Errors
     /// See [`ServerProcess::start`].

@@ -52,8 +52,8 @@ pub(crate) struct ServerSettings {
     pub(crate) saturating_rps: f64,
     /// Requests per second that are a load of 1, once measured.
     pub(crate) capacity_rps: Option<f64>,
-    /// Time that a request takes of a worker beside its handler, unscaled: what an emulated core is charged, or what the
-    /// kernel takes of a real one.
+    /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is charged it, and the
+    /// kernel takes it of a real one.
     pub(crate) beside: Nanos,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,

@@ -15,8 +15,8 @@ use forebay::time::Nanos;
 
 /// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
-/// Kernel time per request on the server's side, whatever the handler does: on this host or another, which is all the
-/// same before anything is measured.
+/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for every host, used
+/// before anything is measured.
 const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
 /// The largest share of the server's CPU time for the kernel's part.
 const KERNEL_SHARE_MAX: f64 = 0.05;
@@ -88,8 +88,9 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
 }
 
 impl Sizing {
-    /// Chooses for a machine with `cpus` CPUs the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit, and on
-    /// emulated cores the shortest request is long enough. Given values are used unchanged, and a given rate is not made to fit.
+    /// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with `cpus` CPUs. On
+    /// emulated cores the shortest request must also be long enough. Given values are used unchanged, and a given
+    /// rate is not made to fit.
     ///
     /// # Errors
     /// A usage failure where no time scale is large enough.
@@ -236,9 +237,8 @@ mod tests {
         Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
-    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset, few
-    // and many workers, light and heavy loads, short and long runs; the fit is computed again from the rate of the
-    // plan.
+    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset,
+    // few and many workers, light and heavy loads. The fit is computed again from the rate of the plan.
     #[test]
     fn what_is_chosen_fits_on_1_to_1024_cpus() {
         let workloads = PRESETS.map(parsed);

@@ -83,9 +83,9 @@ impl Simulated {
     }
 }
 
-/// Makes server and simulator follow the same policies: fixes the value that `hybrid` would measure, as virtual time
-/// would choose it for the offered load. What `levels` and `auto` make of service times is the same in both, once the
-/// server has measured enough of them; [`simulated`] tells where it is not.
+/// Makes server and simulator follow the same policies. The value that `hybrid` would measure is fixed, as virtual
+/// time would choose it for the offered load. `levels` and `auto` decide the same in both, once the server has
+/// measured enough service times. [`simulated`] tells where they do not.
 ///
 /// # Errors
 /// A usage failure for a policy that follows the load besides.
@@ -144,8 +144,8 @@ pub(crate) fn simulated(
     }
 }
 
-/// Both decisions in words, if `server` followed another policy at the end than `fitted`, or one whose budget is not
-/// within a factor of 2: more than noise makes of it.
+/// Both decisions in words, if `server` followed another policy at the end than `fitted`. A budget that differs by
+/// more than a factor of 2 is another policy; noise makes less of it.
 fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<String> {
     let (policy, budget_us) = server.decision();
     let wanted_us = fitted.budget.map(|budget| budget.times(time_scale).as_micros_f64());
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    // Does an answer of another worker count, and no refusal? Refusals name worker 0, whoever sent them.
+    // Does an answer of another worker count, and no refusal? All refusals name worker 0.
     #[test]
     fn a_refusal_says_nothing_of_its_socket() {
         let reply = |status, worker| Some(Reply { at: Nanos::ZERO, status, worker, late: false });

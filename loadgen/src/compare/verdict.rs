@@ -1,8 +1,8 @@
 //! How much better or worse one policy is than another, over all rounds.
 //!
-//! Each round gives one ratio of the two policies' percentiles, and the interval is that of the mean of their logarithms,
-//! by Student's t: what differs between two runs of the same server is in it. The percentile follows from the plan, before
-//! anything is measured: see [`percentiles`].
+//! Each round gives one ratio of the two policies' percentiles. The interval is that of the mean of their logarithms,
+//! by Student's t. It contains the differences between two runs of the same server. The percentile follows from the
+//! plan, before anything is measured: see [`percentiles`].
 
 use crate::compare::pooled::{by_arm, is_valid};
 use crate::compare::{ComparedRun, HEAVY, LIGHT};
@@ -57,8 +57,8 @@ pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) 
     told.into_iter().flatten().map(one).collect()
 }
 
-/// The highest percentile of each class that so many rounds of `plan` can tell: its requests, fewer where many wait behind
-/// the same heavy one, must let expect six independent values above it. At least p90.
+/// The highest percentile of each class that `rounds` rounds of `plan` can tell, at least p90. At least six
+/// independent values must be expected above it. Requests that wait behind the same heavy one count as one.
 pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
     let memory = memory_of(plan, requests, plan.load());
     let counted = || requests.iter().filter(|request| request.at >= plan.warmup);

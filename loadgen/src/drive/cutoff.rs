@@ -85,8 +85,8 @@ mod tests {
         (0..200).map(|nth| Request { at: Nanos::from_millis(100 * nth), cost, flow: 0, class: 0 }).collect()
     }
 
-    /// The end of a run in ms and its reason, if each request is sent on time where `sends` says so, and answered at
-    /// once where `answers` says so.
+    /// The end of a run in ms and its reason. `sends` says which requests are sent on time, and `answers` which are
+    /// answered at once.
     fn ended(
         schedule: &[Request],
         sends: impl Fn(u64) -> bool,

@@ -19,8 +19,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Requests per flow. A datagram may be lost, because a socket is full or an earlier server's end is reported only now.
 const TRIES: u64 = 5;
 
-/// Receive buffer requested per socket. A flow carries a small part of the load; this absorbs a stall of our own
-/// receiver, and more than the usual system limit would not be granted anyway.
+/// Receive buffer requested per socket. A flow carries a small part of the load, so this absorbs a stall of our own
+/// receiver. More than the usual system limit would not be granted anyway.
 const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
 /// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes to servers.
 const OTHER_DESCRIPTORS: u64 = 64;

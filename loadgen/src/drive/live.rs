@@ -84,13 +84,13 @@ impl Live {
         found.map_or(Nanos::ZERO, |place| Nanos::new((1_000 << (place / 2)) * (2 + place as u64 % 2) / 2))
     }
 
-    /// Notes that the target's host says that nobody has the port.
+    /// Notes that no server has the port, as the target's host says.
     pub(crate) fn note_refusal(&self) {
         // Ordering: no data comes with the flag.
         self.port_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the target's host has said that nobody has the port, and no reply has come.
+    /// Whether the target's host has said that no server has the port, and no reply has come.
     pub(crate) fn is_refused(&self) -> bool {
         // Ordering: as above.
         self.port_refused.load(Ordering::Relaxed) && self.replied() == 0

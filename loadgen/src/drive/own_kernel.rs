@@ -1,5 +1,5 @@
-//! Sends that our own kernel dropped: `sendto` returns success for a datagram that a full device queue then throws
-//! away, and only the counters of the network namespace show it.
+//! Sends that our own kernel dropped. `sendto` returns success for a datagram that a full device queue then drops.
+//! Only the counters of the network namespace show it.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 const IPV4: &str = "/proc/self/net/snmp";
 const IPV6: &str = "/proc/self/net/snmp6";
 
-/// `SndbufErrors` of UDP over both IP versions: datagrams of this network namespace, of any process, that the kernel
-/// did not send for lack of room, since the namespace was made.
+/// `SndbufErrors` of UDP over both IP versions: datagrams that the kernel did not send for lack of room. They count
+/// from the start of this network namespace, and for all of its processes.
 ///
 /// # Errors
 /// If the system does not report them.

@@ -1,9 +1,9 @@
 //! The pacer: how the sending thread waits for the time of each request, and how it gets a CPU in time.
 //!
-//! A thread that wakes on time still has to get a CPU. Where workers burn all of them, the kernel lets a worker finish
-//! its turn of some milliseconds first, and the schedule slips by as much. A thread of real-time priority does not wait
-//! for ordinary threads. Nor would they ever get to run again if it kept its CPU: it sleeps between its sends, spins
-//! never, and catches up only on what the schedule holds.
+//! A thread that wakes on time still has to get a CPU. Where workers burn all of them, the kernel lets a worker
+//! finish its turn of some milliseconds first, and the schedule slips by as much. A thread of real-time priority does
+//! not wait for ordinary threads. If it kept its CPU, ordinary threads would never run again. So it sleeps between
+//! its sends, and never spins.
 
 use crate::interrupt::Interrupt;
 use forebay::time::{Nanos, clock};
@@ -26,9 +26,9 @@ pub(crate) enum Pacer {
     Ordinary,
     /// It spins through the last microseconds, on a CPU that neither workers nor receiver need.
     Spinning,
-    /// It never sleeps and receives between its sends, on the one CPU that the workers leave over. Two threads would hold
-    /// each other up there, and one that sleeps is late by the time that an idle CPU takes to wake: on virtual machines
-    /// tens of microseconds, more than many a request takes.
+    /// It never sleeps and receives between its sends, on the one CPU that the workers leave over. Two threads would
+    /// hold each other up there. A thread that sleeps is late by the time that an idle CPU takes to wake. On virtual
+    /// machines that is tens of microseconds, more than many requests take.
     Alternating,
 }
 

@@ -110,8 +110,8 @@ impl<'a> Probe<'a> {
         (all_us > 0.0 && self.restarted.is_none()).then(|| (busy_us / all_us).clamp(0.0, 1.0))
     }
 
-    /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time they were
-    /// to sleep, or the reason why that is unknown.
+    /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time to sleep.
+    /// An error is the reason why that is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
         let last = self.last.as_ref().filter(|last| last.burn().as_deref() == Some("sleep"))?;
         let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));

@@ -234,7 +234,7 @@ impl<'a> Receiver<'a> {
 }
 
 /// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and reading moves the
-/// result, but never past now; that it is not before the send is ensured where replies are matched to requests.
+/// result, but never past now. A time before the send is corrected where replies are matched to requests.
 pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {
@@ -254,8 +254,8 @@ mod tests {
 
     const SESSION: u64 = 77 << 8;
 
-    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the
-    /// receiver makes of the datagrams that `reply` makes of the request of each flow.
+    /// What the receiver records of the datagrams that `reply` returns for the request of each flow. One request was
+    /// sent over each of two flows, and a third was not sent.
     fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");

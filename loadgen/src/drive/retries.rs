@@ -1,8 +1,8 @@
 //! Retries: what the clients of a run do about requests that are not answered in time, or are shed.
 //!
-//! A request has up to 1 + N attempts, one after the other. An attempt that has no reply after the timeout, or is shed,
-//! is followed by the next one, after a backoff that doubles each time; the client gives up after the last. A reply to
-//! any of them that is not a shed one ends the request. Nothing here reads a clock or sends.
+//! A request has up to 1 + N attempts, one after the other. The next attempt follows one that is shed, or has no
+//! reply after the timeout. Between them is a backoff that doubles each time. The client gives up after the last. A
+//! reply to any attempt ends the request, unless the attempt was shed. Nothing here reads a clock or sends.
 //!
 //! Memory is bounded: a few bytes for each request of the schedule, and for each retry that waits for its time or for its
 //! reply. First attempts wait in the order of the schedule, which needs no memory at all.
@@ -25,8 +25,8 @@ const HINT_MAX: Nanos = Nanos::from_secs(60);
 const ATTEMPT_BITS: u64 = 0xff;
 
 impl Retrying {
-    /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and a half of the mean,
-    /// drawn from `seed`, the same for the same request whatever became of others.
+    /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and a half of the
+    /// mean. It follows from `seed` and the request alone.
     fn pause(&self, seed: u64, id: usize, attempt: u8) -> Nanos {
         let drawn =
             SplitMix64::seed_from_u64(seed.rotate_left(32) ^ ((id as u64) << 8) ^ u64::from(attempt)).next_u64();

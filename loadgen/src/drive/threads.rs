@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use forebay::time::Nanos;
 use std::thread;
 
-/// Sends with `sender` what `datagrams` makes of the requests, and receives with `receiver` until nothing is outstanding,
-/// at most `timeout` after the last send, on the CPUs that the server's workers leave over.
+/// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until nothing is outstanding. It
+/// ends at most `timeout` after the last send. `spare_cpus` is the number of CPUs that the server's workers leave
+/// over.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive; then nothing more is sent.

@@ -25,8 +25,8 @@ impl Dump {
     /// Opens the file at `path` after learning the socket of each of `flows` from the `server` of `plan`.
     ///
     /// # Errors
-    /// A usage failure if the server's policy is not `isolated`, whose replies alone name a flow's socket, if the
-    /// number of its workers is unknown or exceeded by a reply's worker, or if the file cannot be written; otherwise
+    /// A usage failure if the server's policy is not `isolated`: only its replies name a flow's socket. The same if
+    /// the number of its workers is unknown, or too small for a reply, or if the file cannot be written. Otherwise
     /// the errors of [`sockets_of`].
     pub(crate) fn prepare(
         path: &Path,

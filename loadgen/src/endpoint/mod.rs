@@ -51,8 +51,8 @@ impl Endpoint {
         Ok(Endpoint { authority: authority.to_owned(), latency_url, agent: config.into() })
     }
 
-    /// The address where the server of `view` receives requests, as seen from here: with a wildcard address it is
-    /// reached at the host of its admin endpoint.
+    /// The address where the server of `view` receives requests, as seen from here. A wildcard address stands for the
+    /// host of its admin endpoint.
     ///
     /// # Errors
     /// A usage failure if the server does not give an address, or gives its own loopback address while it is elsewhere.

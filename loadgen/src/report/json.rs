@@ -37,8 +37,8 @@ pub struct RunReport {
     workers: Option<u16>,
     /// The offered share of the workers' capacity, where the workers are known.
     load: Option<f64>,
-    /// The share of the measured time that the server's workers were busy: in handlers and, on emulated cores, with what
-    /// they were charged; `None` where the server does not tell.
+    /// The share of the measured time that the server's workers were busy, with charges on emulated cores. `None`
+    /// where the server does not tell.
     pub(crate) utilisation: Option<f64>,
     /// What each step costs the server's emulated cores, as `--overheads` takes it; `none` on real ones.
     overheads: String,

@@ -1,5 +1,5 @@
-//! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a copy of the binary in an
-//! empty folder, without a search path, with an environment that would spoil its servers if it were passed on.
+//! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a copy of the
+//! binary in an empty folder, without a search path. Its environment would spoil its servers if it were passed on.
 
 use crate::alone::alone;
 use serde_json::Value;
@@ -16,8 +16,8 @@ const SMALL: &str = "--workers 2 --cost bimodal:0.99:20us:2ms --load 0.5 --burn 
 fn empty_folder() -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("loadgen");
-    // By a process of its own: a child that another test starts meanwhile would inherit our open file for a moment, and
-    // what somebody may still write to cannot be executed ("text file busy").
+    // By a process of its own. A child that another test starts meanwhile would inherit our open file for a moment. A
+    // file that is open for writing cannot be executed ("text file busy").
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_loadgen")).arg(&copy).status();
     assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
     let mut command = Command::new(copy);

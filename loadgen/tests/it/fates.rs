@@ -38,7 +38,7 @@ fn fates_sum_to_sent_and_each_reply_has_its_own() {
     assert_eq!(fate("shed"), expected(&[2, 3]));
     assert_eq!(fate("failed"), expected(&[4, 5]));
     assert_eq!(number(&report, "/duplicates"), expected(&[7]));
-    // The last late replies come after the wait at the end is over: then nobody can tell late from lost.
+    // The last late replies come after the wait at the end, and count as lost.
     assert_eq!(fate("late") + fate("lost"), expected(&[0, 6]));
     assert!(fate("late") > 0.0 && fate("lost") >= expected(&[0]), "{}", report["fates"]);
     let fates = report["fates"].as_object().expect("an object");
@@ -83,11 +83,11 @@ fn kernel_drops_that_the_server_cannot_tell_are_unknown() {
     }
 }
 
-/// Tells the first count to whoever asks about the server and before the run, the second after.
+/// Tells the first count to the first two requests, before the run, and the second after it.
 fn admin_endpoint(kernel_dropped: [Option<u64>; 2]) -> String {
     let [before, after] = kernel_dropped;
     admin::endpoint(move |nth| {
-        // More than are sent, so that nobody waits for the rest.
+        // More than are sent, so that the generator does not wait for the rest.
         let (received, dropped) = if nth < 2 { (1, before) } else { (100_000, after) };
         admin::body("steal", received, dropped).to_string()
     })

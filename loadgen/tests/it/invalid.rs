@@ -261,7 +261,7 @@ fn emulated_cores_that_oversleep() {
     }
 }
 
-// Where /proc shows nothing, nobody can tell what our kernel did with our sends.
+// Where /proc shows nothing, it is unknown what our kernel did with our sends.
 #[test]
 fn a_kernel_that_does_not_tell() {
     let hide = "mount -t tmpfs none /proc";

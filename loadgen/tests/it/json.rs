@@ -19,8 +19,8 @@ fn has_keys(value: &Value, keys: &[&str]) {
 
 #[test]
 fn a_valid_run_reports_every_key_and_exits_with_0() {
-    // Latencies from 20 to 60 ms, in no order: what other tests do to a schedule is little beside them, and does not make
-    // neighbours alike, which is what a bound of the median would lose its width to.
+    // Latencies from 20 to 60 ms, in no order. Other tests disturb a schedule by much less. Neighbours are not alike,
+    // so that the interval of the median keeps its width.
     let mut request = 0;
     let server = Server::start(move |_| {
         request += 17;
@@ -76,8 +76,8 @@ fn unanswered(flags: &str, stdout: Stdio) -> Output {
     running.expect("loadgen runs").wait_with_output().expect("its end")
 }
 
-/// What an endpoint that is asked for the `nth` time says to have received: after the run more than was sent, so that nobody
-/// waits for the rest.
+/// What an endpoint claims to have received when it is asked for the `nth` time. After the run it is more than was
+/// sent, so that the generator does not wait for the rest.
 fn received(nth: usize) -> u64 {
     if nth < 2 { 1 } else { 100_000 }
 }

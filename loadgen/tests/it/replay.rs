@@ -1,6 +1,6 @@
-//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both against each other?
-//! Method: the binaries, short runs on four emulated workers; what is looked at is what must hold whatever the machine does
-//! meanwhile, not how near the figures are.
+//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both against each
+//! other? Method: the binaries, and short runs on four emulated workers. The checks hold on a busy machine too: they
+//! do not ask how near the figures are.
 
 use crate::support::admin;
 use forebay::cli;

@@ -53,8 +53,8 @@ fn group(number: usize) -> String {
     if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
 }
 
-// Does latency count from the first intended send, over the server's hint and the pause, and does a run without retries take
-// the shed answer for the end?
+// Does latency count from the first intended send, over the server's hint and the pause? Is a shed answer the end in
+// a run without retries?
 #[test]
 fn latency_counts_from_the_first_send() {
     let behave = |request: &Header| if attempt(request) == 0 { shed() } else { answer() };

@@ -57,8 +57,8 @@ fn compare_shows_each_policy_and_what_the_readme_says() {
     assert!(runs.iter().zip(policies.into_iter().cycle()).all(|(run, policy)| run["policy"] == policy), "{text}");
     for run in runs {
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{run}");
-        // A host that lacks the CPUs that the run needs is overloaded, also by cores that only sleep: the run then has to
-        // say that it is not to be used.
+        // A host with too few CPUs is overloaded, also by cores that only sleep. Then the run has to say that it is
+        // not to be used.
         if run["verdict"] == "VALID" {
             assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
         } else {

@@ -22,7 +22,7 @@ pub(crate) fn endpoint(body: impl Fn(usize) -> String + Send + 'static) -> Strin
     address
 }
 
-/// What a server under `policy` with two workers says of itself that received and answered so many datagrams, while its
+/// The body of a server under `policy` with two workers. It received and answered `received` datagrams, and its
 /// kernel dropped others (a number, or null).
 pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>) -> Value {
     let block = json!({"count": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "p99_95": 0, "p99_99": 0, "max": 0});

@@ -64,7 +64,7 @@ impl Generator {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"))
     }
 
-    /// Until its end is waited for, nobody else gets its id.
+    /// Until its end is waited for, no other process gets its id.
     pub(crate) fn is_running(&self) -> bool {
         !state(self.id()).is_some_and(|state| state.starts_with('Z'))
     }

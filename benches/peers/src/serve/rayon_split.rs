@@ -1,7 +1,7 @@
 //! rayon with requests split into small tasks: each quantum of a request spawns the next, first in, first out.
 //!
-//! A worker looks at what came from outside of its pool only when its own queue is empty, which it never is while a
-//! request is under way. So receiving is a task of the pool, too, which takes its turn among the others.
+//! A worker looks at what came from outside of its pool only when its own queue is empty. While a request is under
+//! way, it never is. So receiving is a task of the pool, too, and takes its turn among the others.
 
 use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::{Job, Service};

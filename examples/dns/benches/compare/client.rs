@@ -88,8 +88,8 @@ pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Ou
 
 const FLOWS: usize = 8;
 
-/// Asks as many questions as `server` answers, of the kind of `load`, for `duration`: each flow asks the next ones when it has
-/// the answers to those before. Returns the number of answers that are none of a failure.
+/// Asks `server` as many questions of the kind of `load` as it answers, for `duration`. Each flow asks the next ones
+/// when it has the answers to the last. Returns the number of answers, without failures.
 pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
     let end = clock::now().plus(duration);
     let flow = || {

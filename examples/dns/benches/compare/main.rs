@@ -1,9 +1,8 @@
-//! What does a plain answer cost, how long does it take while signatures are made, and how many signatures are made in a
-//! second, beside NSD, Knot and PowerDNS?
-//! Method: all servers have the same zone, two workers and otherwise their defaults, but for what their names say and what
-//! `peers.rs` writes. They take turns; one open-loop client asks over UDP.
-//! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some minutes, and a machine that
-//! does nothing else.
+//! What does a plain answer cost beside NSD, Knot and PowerDNS? How long does it take while signatures are made, and
+//! how many of these are made in a second? Method: all servers have the same zone and two workers. Ours has its
+//! defaults, but for the arguments in its name; `peers.rs` has the settings of the others. They take turns, and one
+//! open-loop client asks over UDP. `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it
+//! takes some minutes, and a machine that does nothing else.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -121,8 +120,7 @@ fn cpu_us_since(before: u64, contender: &Contender) -> f64 {
     cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e3
 }
 
-/// How many questions of this kind a server answers in a second when it gets as many as it answers, and the CPU time for
-/// each, in us.
+/// The questions of this kind that a server answers in a second at most, and the CPU time for each, in us.
 fn flooded(contender: &Contender, load: Load) -> (f64, f64) {
     let before = cpu::of_tree(contender.pid);
     let answered = client::flood(contender.address, load, TURN) as f64;

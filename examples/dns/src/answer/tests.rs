@@ -182,7 +182,8 @@ fn proofs_list_what_is_there() {
     assert_eq!(crate::find::NXNAME_BITMAP, *crate::zone::bitmap([rtype::RRSIG, rtype::NSEC, rtype::NXNAME]));
 }
 
-// Do signatures hold, by each algorithm? Method: what they cover is put together anew from the answer (RFC 4034, 3.1.8.1).
+// Do signatures hold, by each algorithm? Method: the signed bytes are put together anew from the answer (RFC 4034,
+// 3.1.8.1).
 #[test]
 fn signatures_hold() {
     for algorithm in [Algorithm::Ed25519, Algorithm::P256, Algorithm::Rsa2048] {
@@ -345,8 +346,9 @@ fn an_unknown_key_is_named() {
     }
 }
 
-// Have signatures the TTL of the set that they cover, and proofs that of negative answers: the smaller one of the SOA record's
-// own and the number in it (RFC 4034, 3; RFC 2308, 5; RFC 9077)? Method: a zone in which every set has another TTL.
+// Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have that of negative answers, the
+// smaller of the SOA record's TTL and the number in it (RFC 2308, 5; RFC 9077)? Method: a zone in which every set has
+// another TTL.
 #[test]
 fn ttls_are_those_of_the_standards() {
     for (soa, minimum) in [(400, 300), (200, 300)] {

@@ -1,5 +1,5 @@
-//! Entries of master files, made ready for `domain`: units of times, `@` among the data, record types that it does not read
-//! by name, and entries over several lines.
+//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the data, some record
+//! types by name, and entries over several lines.
 
 use super::typed;
 use crate::query::rtype;

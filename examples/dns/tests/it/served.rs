@@ -224,7 +224,8 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
     assert_eq!([refused("opcode"), refused("format"), refused("other")], [1.0, 2.0, 0.0]);
 }
 
-// Is no more sent to a client without a valid cookie than came from it, and as much as it asks for to one with a cookie?
+// Is a client without a valid cookie sent no more than came from it? Is one with a cookie sent as much as it asks
+// for?
 #[test]
 fn only_cookies_open_the_way_for_long_answers() {
     let server = Server::start(&example_zone(), &["--set", "amplification=1"]);

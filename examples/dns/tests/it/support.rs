@@ -106,8 +106,8 @@ impl Server {
     }
 }
 
-/// A port that is free for UDP and TCP, and stays so until a server opens it: the system takes the ports of
-/// clients from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the same. Some servers make keys for
+/// A port that is free for UDP and TCP, and stays so until a server opens it. The system takes the ports of clients
+/// from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the same. Some servers make keys for
 /// seconds before they open theirs.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 12_000;

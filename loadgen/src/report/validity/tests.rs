@@ -119,8 +119,8 @@ fn each_defect_is_a_reason_of_its_own() {
     }
 }
 
-// A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests: nothing at p99, and most
-// of the latency at p99.9.
+// A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests. That is nothing at p99, and
+// most of the latency at p99.9.
 #[test]
 fn slip_is_judged_at_the_percentile_that_is_claimed() {
     let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
