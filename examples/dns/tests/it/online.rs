@@ -1,7 +1,9 @@
 //! Does each server that the comparison has sign when it is asked, and anew for each name that was never asked for?
 //! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does; signatures are told apart.
+//! And do signed answers fit with the defaults?
 
 use crate::peers::{knot, powerdns};
+use crate::served::{A, essence, over_udp, question};
 use crate::support::{Process, Server, example_zone, have, output};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -42,6 +44,22 @@ fn a_name_that_was_never_asked_for_takes_a_signature() {
             let dir = tempfile::tempdir().expect("a directory");
             let (_process, address): (Process, SocketAddr) = start(dir.path(), Some(peers));
             assert_signs(address, number);
+        }
+    }
+}
+
+// Do signed answers come whole over UDP with the defaults, to a client that shows no cookie?
+// Method: the proof that a name does not exist, which has two signatures, is the first question from its network.
+#[test]
+fn with_the_defaults_signed_answers_fit() {
+    for algorithm in ["ed25519", "p256", "rsa2048"] {
+        let server = Server::start(&example_zone(), &["--sign", algorithm]);
+        for (name, answers, authorities) in [("no.example.test", 0, 4), ("www.example.test", 3, 0)] {
+            let mut message = question(1, name, A, Some(b""));
+            let flags = message.len() - 4;
+            message[flags] = 0x80; // DO
+            let answer = over_udp(&server, &message);
+            assert_eq!((essence(&answer), answer[9]), ((0, false, answers), authorities), "{algorithm}: {name}");
         }
     }
 }
