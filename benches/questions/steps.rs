@@ -9,7 +9,7 @@ use super::page::{Answer, Table};
 use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
-use forebay::sched::{Local, Outcome, Policy, PoolId, Step, Tuning, View, Wait, WorkerId};
+use forebay::sched::{Local, Policy, PoolId, Step, Tuning, View, Wait, WorkerId};
 use forebay::tasks::{Options, Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::future::Future;
@@ -115,16 +115,8 @@ impl View for Nothing {
         None
     }
 
-    fn backlog(&self, _: WorkerId) -> usize {
-        0
-    }
-
     fn queue_len(&self, _: PoolId) -> usize {
         0
-    }
-
-    fn queue_is_empty(&self, _: PoolId) -> bool {
-        true
     }
 
     fn queued(&self) -> usize {
@@ -133,10 +125,6 @@ impl View for Nothing {
 
     fn queues_are_half_full(&self) -> bool {
         false
-    }
-
-    fn next_socket(&self) -> WorkerId {
-        0
     }
 }
 
@@ -150,10 +138,8 @@ fn policy_own(times: usize) {
     let (policy, mut local) = hybrid();
     let mut own = 0;
     for _ in 0..times {
-        local.begin();
-        let step = policy.next(&mut local, black_box(Nanos::ZERO), &Nothing);
-        policy.on_outcome(&mut local, Outcome::Found);
-        own += usize::from(step == Step::Own);
+        let step = policy.search(&mut local).next(&mut local, black_box(Nanos::ZERO), &Nothing);
+        own += usize::from(step == Some(Step::Own));
     }
     // A rare search begins elsewhere.
     assert!(own > times / 2, "{own} of {times}");
@@ -162,12 +148,8 @@ fn policy_own(times: usize) {
 fn policy_all(times: usize) {
     let (policy, mut local) = hybrid();
     for _ in 0..times {
-        local.begin();
-        let mut steps = 0;
-        while !matches!(policy.next(&mut local, black_box(Nanos::ZERO), &Nothing), Step::Idle { .. }) {
-            policy.on_outcome(&mut local, Outcome::Empty);
-            steps += 1;
-        }
+        let mut walk = policy.search(&mut local);
+        let steps = std::iter::from_fn(|| walk.next(&mut local, black_box(Nanos::ZERO), &Nothing)).count();
         assert!(steps > 4, "it has looked at others");
     }
 }

@@ -67,11 +67,6 @@ impl<J> Queues<J> {
         self.queues.iter().find_map(|queue| queue.pop(0)).inspect(|_| self.taken())
     }
 
-    /// Whether nothing waits for `pool`; exact when nothing moves.
-    pub(super) fn is_empty(&self, pool: PoolId) -> bool {
-        self.queues[pool].is_empty()
-    }
-
     /// How many jobs wait in all queues together; exact when nothing moves.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -138,10 +133,9 @@ mod tests {
         let queues = Queues::new(3, 1, 8);
         let mut next = queues.next_shards(0);
         assert_eq!((queues.push(2, 0, 'c'), queues.push(1, 0, 'a')), (Ok(()), Ok(())));
-        assert_eq!([0, 1, 2].map(|queue| queues.is_empty(queue)), [true, false, false]);
         assert_eq!([0, 1, 2].map(|queue| queues.len(queue)), [0, 1, 1]);
         assert_eq!([0, 1, 2].map(|queue| queues.pop(queue, &mut next)), [None, Some('a'), Some('c')]);
-        assert!(queues.is_empty(1) && queues.is_empty(2));
+        assert!(queues.lengths().all(|length| length == 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::sleep::readiness::WATCH;
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
 use super::worker::Loop;
 use crate::sched::Policy;
-use crate::sched::turn::{Boundary, Did, Engine};
+use crate::sched::turn::{Action, Boundary, Engine};
 use crate::time::{Nanos, clock};
 use std::thread;
 
@@ -56,9 +56,9 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 
     fn last_look(&mut self) -> Option<Found> {
-        let did = self.worker.step(self.engine);
-        let nothing = matches!(did, Did::Nothing { contended: false, .. }) && !self.worker.world.shared.is_stopping();
-        (!nothing).then_some(Found)
+        self.worker.step(self.engine);
+        let nothing = matches!(self.worker.turn.next(), Action::Sleep { contended: false });
+        (!nothing || self.worker.world.shared.is_stopping()).then_some(Found)
     }
 
     fn park(&mut self, backs_off: bool) -> bool {

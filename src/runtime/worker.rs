@@ -3,7 +3,7 @@
 use super::Shared;
 use super::deque::Deque;
 use super::world::ThreadWorld;
-use crate::sched::turn::{Boundary, Did, Engine, Turn};
+use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
 use mio::{Events, Poll};
@@ -56,10 +56,11 @@ impl<'s, J: Send> Loop<'s, J> {
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of
             // it.
             let stopping = self.world.shared.is_stopping();
-            match self.step(engine) {
-                Did::Nothing { contended: true, .. } => std::hint::spin_loop(),
-                Did::Nothing { contended: false, .. } if stopping => break,
-                Did::Nothing { contended: false, .. } => self.wait(engine),
+            self.step(engine);
+            match self.turn.next() {
+                Action::Sleep { contended: true } => std::hint::spin_loop(),
+                Action::Sleep { contended: false } if stopping => break,
+                Action::Sleep { contended: false } => self.wait(engine),
                 _ => {}
             }
             while self.turn.has_job() {
@@ -79,8 +80,10 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    pub(super) fn step<E: Engine<Job = J>>(&mut self, engine: &mut E) -> Did {
-        self.turn.step(&self.policy, &mut self.world, engine)
+    #[inline]
+    pub(super) fn step<E: Engine<Job = J>>(&mut self, engine: &mut E) {
+        let now = engine.now().max(self.world.idle_at);
+        self.turn.step(&self.policy, now, &mut self.world, engine);
     }
 
     /// Makes the worker follow the present policy, if it does not yet.
@@ -105,9 +108,9 @@ impl<'s, J: Send> Loop<'s, J> {
 mod tests {
     use super::*;
     use crate::runtime::Wait;
+    use crate::sched::Topology;
     use crate::sched::policy::rows;
     use crate::sched::turn::{Arrived, Description, Discarded, Ran, Received, Requeued};
-    use crate::sched::{Step, Topology};
 
     /// An engine that puts a job and stops the workers at the last step of its first search, which has found nothing.
     struct Late<'s> {
@@ -135,12 +138,14 @@ mod tests {
 
         fn requeued(&mut self, _: &mut u8, _: Requeued) {}
 
-        fn boundary(&mut self, boundary: Boundary) {
-            if matches!(boundary, Boundary::Tried { step: Step::Idle { .. }, .. }) && !self.shared.is_stopping() {
+        fn flush(&mut self) {
+            if !self.shared.is_stopping() {
                 assert_eq!(self.shared.queues.push(1, 0, 7), Ok(()));
                 self.shared.stop();
             }
         }
+
+        fn boundary(&mut self, _: Boundary) {}
 
         fn now(&self) -> Nanos {
             Nanos::ZERO

@@ -5,14 +5,15 @@ use super::deque::Deque;
 use super::notice;
 use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
-use crate::sched::turn::{Stolen, World};
-use crate::sched::{Noticed, Policy, PoolId, View, Watch, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::sched::turn::{Acts, Taken, World};
+use crate::sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId};
+use crate::time::Nanos;
 use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A running job pauses at a checkpoint at least this often.
+/// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
+/// abandoned job ends while a long one runs.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
 /// What one worker's thread acts on.
@@ -63,16 +64,8 @@ impl<J> View for ThreadWorld<'_, J> {
         self.shared.busy_since(worker)
     }
 
-    fn backlog(&self, worker: WorkerId) -> usize {
-        self.shared.thieves[worker].len()
-    }
-
     fn queue_len(&self, pool: PoolId) -> usize {
         self.shared.queues.len(pool)
-    }
-
-    fn queue_is_empty(&self, pool: PoolId) -> bool {
-        self.shared.queues.is_empty(pool)
     }
 
     fn queued(&self) -> usize {
@@ -82,97 +75,91 @@ impl<J> View for ThreadWorld<'_, J> {
     fn queues_are_half_full(&self) -> bool {
         self.shared.queues.are_half_full()
     }
-
-    fn next_socket(&self) -> WorkerId {
-        // Ordering: relaxed, a counter that guards nothing.
-        self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.thieves.len()
-    }
 }
 
 impl<J: Send> World for ThreadWorld<'_, J> {
-    type Job = J;
-
-    fn recent(&self) -> Nanos {
-        self.idle_at
+    fn backlog(&self, worker: WorkerId) -> usize {
+        if worker == self.id { self.deque.len() } else { self.shared.thieves[worker].len() }
     }
 
-    fn heartbeat(&self) -> Nanos {
-        HEARTBEAT
+    fn any_asleep(&self, pool: PoolId) -> bool {
+        self.shared.idle.any_asleep(pool)
     }
 
-    fn is_abandoned(&self) -> bool {
-        self.shared.is_abandoning()
+    fn is_flagged(&self) -> bool {
+        self.shared.flags[self.id].load(Ordering::Relaxed)
     }
 
     fn accepts(&self) -> bool {
         self.shared.is_accepting()
     }
 
-    fn pop(&mut self) -> Option<J> {
-        self.deque.pop()
+    fn is_abandoned(&self) -> bool {
+        self.shared.is_abandoning()
     }
+}
 
-    fn push(&mut self, job: J) {
-        self.deque.push(job);
-    }
+impl<J: Send> Acts for ThreadWorld<'_, J> {
+    type Job = J;
 
-    fn len(&self) -> usize {
-        self.deque.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.deque.is_empty()
-    }
-
-    fn steal(&mut self, victim: WorkerId) -> Stolen<J> {
+    fn take(&mut self, from: Step) -> Taken<J> {
+        let victim = match from {
+            Step::Own => return self.deque.pop().into(),
+            Step::Queue(pool) => return self.shared.queues.pop(pool, &mut self.next_shards).into(),
+            Step::Steal(victim) => victim,
+            Step::Receive(_) | Step::ReceiveNext | Step::Look => return Taken::Nothing,
+        };
         let thieves = &self.shared.thieves[victim];
         if victim == self.id {
-            return thieves.oldest().map_or(Stolen::Empty, |job| Stolen::Some(job, 0));
+            return thieves.oldest().into();
         }
         let before = self.deque.len();
         match thieves.steal(&self.deque) {
             Steal::Success(job) => {
                 self.sleeper.has_unannounced();
-                Stolen::Some(job, self.deque.len().saturating_sub(before))
+                Taken::Job(job, self.deque.len().saturating_sub(before))
             }
-            Steal::Empty => Stolen::Empty,
-            Steal::Retry => Stolen::Contended,
+            Steal::Empty => Taken::Nothing,
+            Steal::Retry => Taken::Contended,
         }
     }
 
-    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
-        self.shared.queues.pop(pool, &mut self.next_shards)
-    }
-
-    fn push_queue(&mut self, pool: PoolId, job: J) -> Result<(), J> {
-        self.shared.queues.push(pool, self.id, job)
-    }
-
-    fn received(&mut self, _: WorkerId, datagrams: usize) {
-        if datagrams > 0 {
-            self.sleeper.has_unannounced();
+    fn put(&mut self, place: Place, job: J) -> Result<(), J> {
+        match place {
+            Place::Own => {
+                self.deque.push(job);
+                Ok(())
+            }
+            Place::Queue(pool) => self.shared.queues.push(pool, self.id, job),
         }
     }
 
-    fn has_unannounced(&mut self) {
+    fn received(&mut self, _: WorkerId, _: usize) {
         self.sleeper.has_unannounced();
     }
 
-    fn set_busy(&mut self, since: Option<Nanos>) {
-        self.shared.set_busy(self.id, since);
+    fn next_socket(&mut self) -> WorkerId {
+        // Ordering: relaxed, a counter that guards nothing.
+        self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.thieves.len()
     }
 
-    fn begin_work(&mut self, policy: &Policy, more: bool) {
+    fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
         self.stop_spinning();
         self.sleeper.begin_work(&self.shared.idle, policy, more);
+        if since.is_some() {
+            self.shared.set_busy(self.id, since);
+        }
+        if self.is_flagged() {
+            self.shared.flags[self.id].store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn end_work(&mut self) {
+        self.shared.set_busy(self.id, None);
     }
 
     fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
         self.shared.idle.wake_for(policy, pool);
-    }
-
-    fn any_asleep(&self, pool: PoolId) -> bool {
-        self.shared.idle.any_asleep(pool)
     }
 
     fn flag(&self, worker: WorkerId) {
@@ -181,17 +168,7 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 
-    fn is_flagged(&self) -> bool {
-        self.shared.flags[self.id].load(Ordering::Relaxed)
-    }
-
-    fn lower_flag(&mut self) {
-        if self.is_flagged() {
-            self.shared.flags[self.id].store(false, Ordering::Relaxed);
-        }
-    }
-
-    fn begin_uninterrupted(&mut self, max: usize) -> bool {
+    fn take_permit(&mut self, max: usize) -> bool {
         // What was put before this worker sees the permit, or the lack of one, is ordered by the queues.
         let taken = |held: usize| (held < max).then_some(held + 1);
         let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
@@ -201,7 +178,7 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         begins
     }
 
-    fn end_uninterrupted(&mut self) {
+    fn return_permit(&mut self) {
         self.shared.uninterrupted.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -210,12 +187,12 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {
-        notice::begin(watch);
         // The checkpoints of the job notice themselves.
-        Nanos::MAX
+        notice::begin(watch);
+        HEARTBEAT
     }
 
-    fn noticed(&mut self, _: Watch) -> Option<Noticed> {
-        notice::take(clock::now())
+    fn noticed(&mut self, _: Watch, now: Nanos) -> Option<Noticed> {
+        notice::take(now)
     }
 }

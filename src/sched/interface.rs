@@ -12,15 +12,12 @@ pub enum Step {
     Queue(PoolId),
     /// Receive a batch from the socket of this worker; from the next one that holds something, where it has several.
     Receive(WorkerId),
+    /// Receive from the socket that is next in the turn of all workers.
+    ReceiveNext,
     /// Ask in which of the watched sockets something waits ([`Local::expect`](super::Local::expect)).
     Look,
     /// Steal half of the jobs in the deque of this worker; the oldest, if the deque is the own one.
     Steal(WorkerId),
-    /// There is nothing to do.
-    Idle {
-        /// Some step met a competitor: there may be work after all, so look again before sleeping.
-        contended: bool,
-    },
 }
 
 /// The outcome of a step.
@@ -123,16 +120,10 @@ pub enum Verdict {
 pub trait View {
     /// Since when this worker has been in one job, without the time in which the job waited; `None` when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-    /// How many jobs wait in the deques of this worker.
-    fn backlog(&self, worker: WorkerId) -> usize;
     /// Jobs in the queue of `pool`.
     fn queue_len(&self, pool: PoolId) -> usize;
-    /// Whether no job waits in the queue of `pool`.
-    fn queue_is_empty(&self, pool: PoolId) -> bool;
     /// How many jobs wait in all queues together.
     fn queued(&self) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
-    /// The socket that is next in a turn which all workers share; each call moves the turn on by one.
-    fn next_socket(&self) -> WorkerId;
 }

@@ -1,11 +1,10 @@
 //! Policies: pure decisions, no action.
 //!
 //! A [`Policy`] is a value: which worker belongs to which pool, where requests wait, where a free worker looks, and when
-//! a running request gives way. A driver - threads, or virtual
-//! time - asks it what to try ([`Policy::next`]), reports the outcome ([`Policy::on_outcome`]), asks where a job goes
-//! ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). [`turn`] is the worker that does
-//! so. Nothing here reads a clock or touches a thread, an atomic or a socket: what a policy knows of the world is its
-//! [`View`], which may be stale.
+//! a running request gives way. [`turn`] is a worker that follows it: it tries one place after another
+//! ([`Policy::search`]), puts jobs where they go ([`Policy::place`]) and asks whether a running one stays
+//! ([`Policy::at_checkpoint`]). Nothing here reads a clock or touches a thread, an atomic or a socket: what a policy
+//! knows of the world is its [`View`], which may be stale.
 
 mod arrivals;
 pub mod auto;
@@ -33,7 +32,7 @@ pub use pace::Pace;
 pub(crate) use policy::name_here;
 pub use policy::{
     Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Topology, Tuning, UNINTERRUPTED,
-    UnknownPolicy,
+    UnknownPolicy, Walk,
 };
 pub use roster::Roster;
 pub use wait::Wait;

@@ -25,16 +25,8 @@ impl View for Fixed {
         }
     }
 
-    fn backlog(&self, worker: WorkerId) -> usize {
-        worker * 10
-    }
-
     fn queue_len(&self, _: PoolId) -> usize {
         0
-    }
-
-    fn queue_is_empty(&self, _: PoolId) -> bool {
-        true
     }
 
     fn queued(&self) -> usize {
@@ -43,10 +35,6 @@ impl View for Fixed {
 
     fn queues_are_half_full(&self) -> bool {
         false
-    }
-
-    fn next_socket(&self) -> WorkerId {
-        panic!("no look is due before queues that are empty")
     }
 }
 
@@ -93,46 +81,43 @@ fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     Running { worker, pool, class: None, continuation: false, attained: Nanos::ZERO, ran, flagged: false }
 }
 
-/// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
-fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> {
-    search_of(policy, &mut Local::new(worker, policy.topology()), outcomes)
+/// Every step of one search of `worker`, which finds nothing.
+fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
+    search_of(policy, &mut Local::new(worker, policy.topology()))
 }
 
-/// Every step of one search, as [`search`] gives it, for a worker that may have searched before.
-fn search_of(policy: &Policy, local: &mut Local, outcomes: &[Outcome]) -> Vec<Step> {
-    local.begin();
-    let mut steps = Vec::new();
-    let mut outcomes = outcomes.iter();
-    loop {
-        let step = policy.next(local, NOW, &Fixed);
-        steps.push(step);
-        assert!(steps.len() < 100, "the search of {local:?} ends");
-        if matches!(step, Step::Idle { .. }) {
-            return steps;
-        }
-        policy.on_outcome(local, *outcomes.next().unwrap_or(&Outcome::Empty));
-    }
+/// Every step of one search that finds nothing, for a worker that may have searched before.
+fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
+    let mut walk = policy.search(local);
+    let steps: Vec<Step> = std::iter::from_fn(|| walk.next(local, NOW, &Fixed)).take(100).collect();
+    assert!(steps.len() < 100, "the search of {local:?} ends");
+    steps
+}
+
+/// The first step of a search.
+fn first_of(policy: &Policy, local: &mut Local) -> Option<Step> {
+    policy.search(local).next(local, NOW, &Fixed)
 }
 
 fn arrived(class: Option<u8>) -> Event {
     Event::Arrived { class, backlog: 0 }
 }
 
-/// The end of a search: what other policies may have left, then rest.
+/// The end of a search: what other policies may have left.
 fn orphans(queues: std::ops::Range<PoolId>) -> Vec<Step> {
-    queues.map(Step::Queue).chain([Step::Idle { contended: false }]).collect()
+    queues.map(Step::Queue).collect()
 }
 
 #[test]
 fn isolated_looks_at_nothing_of_others() {
-    let steps = search(&policies()[0], 3, &[]);
+    let steps = search(&policies()[0], 3);
     assert_eq!(steps[..2], [Step::Own, Step::Receive(3)]);
     assert_eq!(steps[2..], orphans(0..QUEUES));
 }
 
 #[test]
 fn global_looks_at_the_queue_then_at_every_socket() {
-    let steps = search(&policies()[1], 0, &[]);
+    let steps = search(&policies()[1], 0);
     assert_eq!(steps[..2], [Step::Queue(0), Step::Own]);
     let sockets: HashSet<Step> = steps[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
@@ -143,31 +128,16 @@ fn global_looks_at_the_queue_then_at_every_socket() {
 /// between, which find something nearer, must not matter.
 #[test]
 fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
-    use Outcome::{Empty, Found};
     for (policy, before) in [(&policies()[1], 2), (&policies()[3], 2), (&policies()[4], 10)] {
         let mut local = Local::new(1, policy.topology());
-        let mut searches = |outcomes: &[Outcome]| {
-            local.begin();
-            let steps: Vec<Step> = outcomes
-                .iter()
-                .map(|outcome| {
-                    let step = policy.next(&mut local, NOW, &Fixed);
-                    if *outcome == Empty {
-                        policy.on_outcome(&mut local, Empty);
-                    }
-                    step
-                })
-                .collect();
-            *steps.last().expect("a step")
-        };
         let mut from = Vec::new();
         for nearer in [0, 1, 4, 2, 60, 3, 7] {
-            (0..nearer).for_each(|_| assert!(!matches!(searches(&[Found]), Step::Receive(_))));
+            (0..nearer).for_each(|_| assert!(!matches!(first_of(policy, &mut local), Some(Step::Receive(_)))));
             // The socket after the last one is empty.
-            let mut outcomes = vec![Empty; before + 1];
-            outcomes.push(Found);
-            match searches(&outcomes) {
-                Step::Receive(owner) => from.push(owner),
+            let mut walk = policy.search(&mut local);
+            let steps: Vec<Step> = (0..before + 2).map_while(|_| walk.next(&mut local, NOW, &Fixed)).collect();
+            match steps.last() {
+                Some(Step::Receive(owner)) => from.push(*owner),
                 other => panic!("{other:?}"),
             }
         }
@@ -177,7 +147,7 @@ fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
 
 #[test]
 fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
-    let steps = search(&policies()[2], 0, &[]);
+    let steps = search(&policies()[2], 0);
     assert_eq!(steps[..2], [Step::Own, Step::Receive(0)]);
     let deques: HashSet<Step> = steps[2..6].iter().copied().collect();
     assert_eq!(deques, (1..5).map(Step::Steal).collect());
@@ -189,39 +159,36 @@ fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
 #[test]
 fn pools_receive_in_the_ingress_only() {
     let policy = &policies()[3];
-    let ingress = search(policy, 1, &[]);
+    let ingress = search(policy, 1);
     assert_eq!(ingress[..2], [Step::Own, Step::Queue(0)]);
     let sockets: HashSet<Step> = ingress[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
     assert_eq!(ingress[7], Step::Steal(0));
     assert_eq!(ingress[8..], orphans(3..QUEUES));
     for (worker, pool) in [(2, 1), (4, 2)] {
-        let heavy = search(policy, worker, &[]);
+        let heavy = search(policy, worker);
         assert_eq!(heavy[..2], [Step::Queue(pool), Step::Own]);
         assert_eq!(heavy[2..], orphans(3..QUEUES));
     }
 }
 
-/// All sequences of outcomes up to a depth: a find begins the search anew, a competitor is remembered until then, and
-/// before a worker may rest it has looked, since its last find, at everything it may serve.
+/// Whatever searches before have found: before a worker may rest it has looked at everything it may serve.
 #[test]
-fn after_any_outcomes_a_resting_worker_has_looked_everywhere() {
-    const DEPTH: u32 = 6;
-    let all = [Outcome::Found, Outcome::Empty, Outcome::Contended];
+fn after_any_finds_a_resting_worker_has_looked_everywhere() {
+    const DEPTH: usize = 6;
     for policy in policies() {
         for worker in 0..5 {
-            let everything: HashSet<Step> = search(&policy, worker, &[]).into_iter().collect();
-            for sequence in 0..3_usize.pow(DEPTH) {
-                let outcomes: Vec<Outcome> = (0..DEPTH).map(|digit| all[sequence / 3_usize.pow(digit) % 3]).collect();
-                let steps = search(&policy, worker, &outcomes);
-                let used = &outcomes[..outcomes.len().min(steps.len() - 1)];
-                let since = used.iter().rposition(|outcome| *outcome == Outcome::Found).map_or(0, |find| find + 1);
-                let contended = used[since..].contains(&Outcome::Contended);
-                let mut seen: HashSet<Step> = steps[since..].iter().copied().collect();
-                assert_eq!(steps.last(), Some(&Step::Idle { contended }), "{outcomes:?}");
-                seen.remove(&Step::Idle { contended });
-                seen.insert(Step::Idle { contended: false });
-                assert_eq!(seen, everything, "worker {worker} after {outcomes:?}");
+            let everything: HashSet<Step> = search(&policy, worker).into_iter().collect();
+            for sequence in 0..DEPTH.pow(3) {
+                let mut local = Local::new(worker, policy.topology());
+                for digit in 0..3 {
+                    let mut walk = policy.search(&mut local);
+                    // A find ends the search here.
+                    let tries = sequence / DEPTH.pow(digit) % DEPTH;
+                    (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &Fixed));
+                }
+                let seen: HashSet<Step> = search_of(&policy, &mut local).into_iter().collect();
+                assert_eq!(seen, everything, "worker {worker} after {sequence}");
             }
         }
     }
@@ -232,19 +199,19 @@ fn shed_gives_away_what_is_too_much() {
     let policy = &policies()[6];
     let behind = |backlog| policy.place(0, Event::Arrived { class: None, backlog });
     assert_eq!([0, 7, 8, 31].map(behind), [Place::Own, Place::Own, Place::Queue(0), Place::Queue(0)]);
-    assert_eq!(search(policy, 0, &[])[..3], [Step::Own, Step::Queue(0), Step::Receive(0)], "before any victim");
+    assert_eq!(search(policy, 0)[..3], [Step::Own, Step::Queue(0), Step::Receive(0)], "before any victim");
 }
 
 #[test]
 fn reserve_lets_heavy_workers_help_the_light_and_all_workers_receive() {
     let policy = &policies()[7];
     assert_eq!([0, 1, 2, 7].map(|class| policy.place(0, arrived(Some(class)))), [0, 1, 2, 2].map(Place::Queue));
-    assert_eq!(search(policy, 0, &[])[..2], [Step::Queue(0), Step::Own]);
-    assert!(!search(policy, 0, &[]).contains(&Step::Queue(1)), "a light worker takes nothing heavy");
-    let heaviest = search(policy, 4, &[]);
+    assert_eq!(search(policy, 0)[..2], [Step::Queue(0), Step::Own]);
+    assert!(!search(policy, 0).contains(&Step::Queue(1)), "a light worker takes nothing heavy");
+    let heaviest = search(policy, 4);
     assert_eq!(heaviest[..4], [Step::Queue(2), Step::Own, Step::Queue(0), Step::Queue(1)]);
     for worker in 0..5 {
-        let sockets = search(policy, worker, &[]).into_iter().filter(|step| matches!(step, Step::Receive(_))).count();
+        let sockets = search(policy, worker).into_iter().filter(|step| matches!(step, Step::Receive(_))).count();
         assert_eq!(sockets, 5, "worker {worker}");
     }
     assert_eq!([policy.servers_of(0), policy.servers_of(1), policy.servers_of(2)], [0..3, 1..3, 2..3]);
@@ -287,7 +254,7 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
 fn heavy_work_goes_on_in_the_order_in_which_it_began() {
     let interrupted = Running { continuation: true, ..running(0, 0, 5) };
     for policy in [&policies()[4], &policies()[5]] {
-        let steps = search(policy, 0, &[]);
+        let steps = search(policy, 0);
         let queues: Vec<Step> = steps.into_iter().filter(|step| matches!(step, Step::Queue(_))).collect();
         let (Place::Queue(new), Place::Queue(again)) =
             (policy.place(0, Event::Yielded(running(0, 0, 5))), policy.place(0, Event::Yielded(interrupted)))

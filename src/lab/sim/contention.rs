@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 /// A serial resource of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Serial {
     /// The queue of a pool.
     Queue(PoolId),
     /// The socket of a worker.
@@ -76,18 +76,18 @@ impl Contention {
 
     /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
     #[inline]
-    pub(super) fn hold(&mut self, place: Place, worker: WorkerId, now: Nanos, operations: usize) {
+    pub(super) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
         if !self.resources.is_empty() {
             self.hold_resource(place, worker, now, operations as u64);
         }
     }
 
-    fn hold_resource(&mut self, place: Place, worker: WorkerId, now: Nanos, operations: u64) {
+    fn hold_resource(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: u64) {
         let last = self.resources.len() - 1;
         let resource = &mut self.resources[match place {
-            Place::Queue(pool) => pool,
-            Place::Socket(owner) => self.queues + owner,
-            Place::WatchSet => last,
+            Serial::Queue(pool) => pool,
+            Serial::Socket(owner) => self.queues + owner,
+            Serial::WatchSet => last,
         }];
         let ready_at = now.plus(self.delay);
         let Turn { begins_at, wait, others } = resource.turn_of(worker, now, ready_at);
@@ -155,10 +155,10 @@ mod tests {
     use super::*;
     use crate::lab::sim::world::VirtualWorld;
     use crate::lab::sim::{Fit, Rest};
-    use crate::sched::turn::World;
-    use crate::sched::{Noticed, Policy, View, Watch};
+    use crate::sched::turn::{Acts, Taken};
+    use crate::sched::{Noticed, Place, Policy, Step, View, Watch};
 
-    const QUEUE: Place = Place::Queue(0);
+    const QUEUE: Serial = Serial::Queue(0);
 
     fn contention(serial: u64, contend: u64) -> Contention {
         let [serial, contend] = [serial, contend].map(Nanos::new);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// What a step of `worker` at `now` with that many operations on each of `places` pays.
-    fn step(contention: &mut Contention, worker: WorkerId, now: u64, places: &[(Place, usize)]) -> u64 {
+    fn step(contention: &mut Contention, worker: WorkerId, now: u64, places: &[(Serial, usize)]) -> u64 {
         for (place, operations) in places {
             contention.hold(*place, worker, Nanos::new(now), *operations);
         }
@@ -182,7 +182,7 @@ mod tests {
         // At 11 the first one is through, and worker 1 has the queue until 23: two are before the fourth.
         assert_eq!(step(&mut contention, 3, 11, &[(QUEUE, 1)]), 39 - 11 + 6);
         // The other places are free all the while, and the queue is from 55 on.
-        assert_eq!(step(&mut contention, 0, 11, &[(Place::Socket(1), 1), (Place::WatchSet, 1)]), 0);
+        assert_eq!(step(&mut contention, 0, 11, &[(Serial::Socket(1), 1), (Serial::WatchSet, 1)]), 0);
         assert_eq!(step(&mut contention, 0, 54, &[(QUEUE, 1)]), 1 + 3);
         assert_eq!(step(&mut contention, 1, 68, &[(QUEUE, 1)]), 0);
         assert_eq!(contention.total(), Nanos::new(13 + 29 + 34 + 4));
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn operations_of_one_step_wait_once_and_one_after_the_other() {
         let mut contention = contention(10, 3);
-        step(&mut contention, 0, 0, &[(QUEUE, 1), (Place::WatchSet, 3)]);
+        step(&mut contention, 0, 0, &[(QUEUE, 1), (Serial::WatchSet, 3)]);
         // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held until 30.
-        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Place::WatchSet, 1)]), 10 + 6 + 14 + 3);
+        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Serial::WatchSet, 1)]), 10 + 6 + 14 + 3);
         assert_eq!(step(&mut contention, 2, 0, &[(QUEUE, 1)]), 10 + 2 * 13 + 2 * 3);
         // Behind its own operation, which is over, stand two more: it waits for them, and they are two.
         assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
@@ -232,18 +232,19 @@ mod tests {
     // Which steps use a place that others use too, and which do not?
     #[test]
     fn what_others_may_use_is_held() {
-        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.push_queue(0, 7), Ok(()));
+        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.put(Place::Queue(0), 7), Ok(()));
         assert_eq!(one_after_the_other("global", push), [0, 10]);
         let pop = |world: &mut VirtualWorld<u8>, _: &Policy| {
-            if world.queue_is_empty(0) {
-                assert_eq!((world.push_queue(0, 7), world.push_queue(0, 7)), (Ok(()), Ok(())));
+            if world.queue_len(0) == 0 {
+                assert_eq!((world.put(Place::Queue(0), 7), world.put(Place::Queue(0), 7)), (Ok(()), Ok(())));
             }
-            assert_eq!(world.pop_queue(0), Some(7));
+            assert!(matches!(world.take(Step::Queue(0)), Taken::Job(7, 0)));
         };
         assert_eq!(one_after_the_other("global", pop), [0, 30], "two pushes and a pop are before it");
-        let pop_in_vain = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.pop_queue(0), None);
+        let pop_in_vain =
+            |world: &mut VirtualWorld<u8>, _: &Policy| assert!(matches!(world.take(Step::Queue(0)), Taken::Nothing));
         assert_eq!(one_after_the_other("global", pop_in_vain), [0, 0]);
-        let own = |world: &mut VirtualWorld<u8>, _: &Policy| world.push(7);
+        let own = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.put(Place::Own, 7), Ok(()));
         assert_eq!(one_after_the_other("steal", own), [0, 0]);
 
         let receive = |datagrams| {
@@ -259,7 +260,10 @@ mod tests {
             move |world: &mut VirtualWorld<u8>, _: &Policy| {
                 world.sockets[2].watched = true;
                 (world.sockets[2].datagrams, world.in_sockets) = (datagrams, datagrams);
-                assert_eq!(world.noticed(Watch::Every(Nanos::new(1))), Some(Noticed::of((datagrams > 0).then_some(2))));
+                assert_eq!(
+                    world.noticed(Watch::Every(Nanos::new(1)), Nanos::ZERO),
+                    Some(Noticed::of((datagrams > 0).then_some(2)))
+                );
             }
         };
         assert_eq!(one_after_the_other("ondemand", look(2)), [0, 10]);
@@ -269,8 +273,8 @@ mod tests {
             move |world: &mut VirtualWorld<u8>, policy: &Policy| {
                 world.sockets[world.me].watched = false;
                 world.idle.seats[world.me].slept = slept;
-                world.begin_work(policy, false);
-                world.begin_work(policy, false);
+                world.begin_work(policy, None, false);
+                world.begin_work(policy, None, false);
             }
         };
         assert_eq!(one_after_the_other("steal", begin(true)), [0, 10], "once: then the socket stands in the set");

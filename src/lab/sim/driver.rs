@@ -5,7 +5,7 @@ use super::contention::Contention;
 use super::tally::Worked;
 use super::world::VirtualWorld;
 use crate::emulation::overheads::Overheads;
-use crate::sched::turn::{Boundary, Did, Engine, Turn};
+use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Pace, Policy, WorkerId};
 use crate::time::Nanos;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ pub(crate) trait VirtualEngine: Engine {
     fn arrive(&mut self, arrival: Self::Arrival) -> bool;
     /// Makes the next calls count for `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// The time that a step of that worker takes which `did` this. A job that the step ended has its fate now.
-    fn charge(&mut self, did: Did) -> Nanos;
+    /// The time that passes before the `next` action of that worker: what the last one has cost, or what this one costs
+    /// before others see what comes of it. A job that has ended has its fate now.
+    fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
 }
 
 /// A server in virtual time.
@@ -136,8 +137,8 @@ impl<E: VirtualEngine> Driver<E> {
                 }
                 if *skips_vain && world.is_vain() {
                     if cfg!(debug_assertions) {
-                        let did = worker.turn.step(&worker.policy, world, engine);
-                        assert!(matches!(did, Did::Nothing { .. }), "there is something after all: {did:?}");
+                        worker.turn.step(&worker.policy, now, world, engine);
+                        assert!(!worker.turn.has_job(), "there is something after all");
                     } else {
                         worker.turn.skip_search();
                     }
@@ -145,9 +146,10 @@ impl<E: VirtualEngine> Driver<E> {
                     return world.rest(Nanos::ZERO);
                 }
             }
-            let did = worker.turn.step(&worker.policy, world, engine);
-            let took = engine.charge(did).plus(world.contention.take_delay());
-            if matches!(did, Did::Nothing { .. }) {
+            worker.turn.step(&worker.policy, now, world, engine);
+            let next = worker.turn.next();
+            let took = engine.charge(next).plus(world.contention.take_delay());
+            if matches!(next, Action::Sleep { .. }) {
                 engine.boundary(Boundary::Rest);
                 return world.rest(took);
             }

@@ -4,10 +4,11 @@ use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
+use crate::emulation::overheads::Overheads;
 use crate::fate::Fate;
 use crate::sched::overload::{Cause, Shedding};
-use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Tried};
-use crate::sched::{Looked, Resume, WorkerId};
+use crate::sched::turn::{Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::{Looked, Outcome, Resume, Step, WorkerId};
 use crate::time::Nanos;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(super) struct CostModel<'a> {
     shedding: Box<[Shedding]>,
     /// Requests under way that have been interrupted.
     interrupted: usize,
+    /// What the present step has cost so far.
+    cost: Nanos,
     tally: &'a RefCell<Tally>,
 }
 
@@ -53,6 +56,7 @@ impl<'a> CostModel<'a> {
             ending: vec![None; workers].into(),
             shedding: (0..workers).map(|_| Shedding::new(workers)).collect(),
             interrupted: 0,
+            cost: Nanos::ZERO,
             tally,
         }
     }
@@ -60,6 +64,11 @@ impl<'a> CostModel<'a> {
     /// Requests that came and have not ended.
     pub(super) fn in_flight(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Makes the present step cost `more`.
+    fn pay(&mut self, more: Nanos) {
+        self.cost = self.cost.plus(more);
     }
 
     /// Ends a request that is not answered and holds a packet.
@@ -145,25 +154,15 @@ impl VirtualEngine for CostModel<'_> {
     }
 
     #[inline]
-    fn charge(&mut self, did: Did) -> Nanos {
+    fn charge(&mut self, next: &Action<RequestId>) -> Nanos {
         let overheads = &self.setup.overheads;
-        let look = |looked: Option<Looked>| {
-            looked.map_or(Nanos::ZERO, |Looked { waiting, by_kernel }| overheads.learning(by_kernel, waiting))
+        let more = match next {
+            Action::Settle(ran) => ran.time(),
+            Action::Put(_, _, Requeued::Hopped(_)) => overheads.hop,
+            Action::Put(..) => overheads.yield_,
+            _ => self.finish(),
         };
-        let search = |tried: Tried| overheads.poll.times(tried.polls).plus(overheads.look.times(tried.looks));
-        match did {
-            Did::Took { stole, tried } => {
-                let steal = if stole { overheads.steal } else { Nanos::ZERO };
-                search(tried).plus(steal)
-            }
-            Did::Received { datagrams, tried } => search(tried).plus(overheads.receive.times(datagrams)),
-            Did::Nothing { tried, .. } => search(tried),
-            Did::Ran(ran) => ran,
-            Did::Ended => self.finish(),
-            Did::Kept { looked } => look(looked),
-            Did::Leaves { hops, looked } => look(looked).plus(if hops { overheads.hop } else { overheads.yield_ }),
-            Did::Put => Nanos::ZERO,
-        }
+        std::mem::take(&mut self.cost).plus(more)
     }
 }
 
@@ -172,6 +171,8 @@ impl Engine for CostModel<'_> {
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<RequestId>>) -> Received {
         let datagrams = self.setup.limits.batch.min(self.packets).min(self.sockets[owner].len());
+        let Overheads { poll, receive, .. } = self.setup.overheads;
+        self.pay(if datagrams == 0 { poll } else { receive.times(datagrams as u64) });
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
@@ -231,8 +232,13 @@ impl Engine for CostModel<'_> {
     }
 
     fn boundary(&mut self, boundary: Boundary) {
-        if boundary == Boundary::Rest {
-            self.shedding[self.worker].on_rest(self.now);
+        let overheads = &self.setup.overheads;
+        match boundary {
+            Boundary::Tried { step: Step::Look, jobs, .. } => self.pay(overheads.look_at(jobs)),
+            Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => self.pay(overheads.steal),
+            Boundary::Looked(Looked { waiting, by_kernel }) => self.pay(overheads.learning(by_kernel, waiting)),
+            Boundary::Rest => self.shedding[self.worker].on_rest(self.now),
+            _ => {}
         }
     }
 

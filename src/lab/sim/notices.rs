@@ -1,6 +1,6 @@
 //! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
 
-use super::contention::Place;
+use super::contention::Serial;
 use super::world::{Notice, VirtualWorld};
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::{Noticed, WorkerId};
@@ -18,7 +18,7 @@ impl<J> VirtualWorld<J> {
         let noticed = Noticed::of(waits);
         if let Some(named) = noticed.first() {
             self.looks_from = (named + 1) % sockets;
-            self.hold(Place::WatchSet, 1);
+            self.hold(Serial::WatchSet, 1);
         }
         noticed
     }
@@ -40,8 +40,8 @@ impl<J> VirtualWorld<J> {
     }
 
     /// What such a job has noticed. One worker's look serves all that watch closely.
-    pub(super) fn noticed_closely(&mut self, longest: Nanos) -> Option<Noticed> {
-        let (me, now) = (self.me, self.now);
+    pub(super) fn noticed_closely(&mut self, longest: Nanos, now: Nanos) -> Option<Noticed> {
+        let me = self.me;
         let by_kernel = self.notices[me] == Notice::Raised;
         let pace = &self.paces[me];
         if by_kernel {

@@ -50,10 +50,6 @@ impl<J> Queues<J> {
         Some(job)
     }
 
-    pub(super) fn is_empty(&self, pool: PoolId) -> bool {
-        self.count == 0 || self.queues[pool].is_empty()
-    }
-
     pub(super) fn are_half_full(&self) -> bool {
         self.count >= self.capacity.div_ceil(2)
     }

@@ -2,14 +2,14 @@
 //! set.
 
 use super::Rest;
-use super::contention::{Contention, Place};
+use super::contention::{Contention, Serial};
 use super::event_list::EventList;
 use super::idle::Idle;
 use super::queues::Queues;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::sharing::steal_limit;
-use crate::sched::turn::{Stolen, World};
-use crate::sched::{Noticed, Pace, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::turn::{Acts, Taken, World};
+use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
 use crate::time::Nanos;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub(crate) struct VirtualWorld<J> {
     /// Number of workers that work uninterrupted.
     uninterrupted: usize,
     /// The socket into which the next worker looks in turn.
-    socket_turn: Cell<WorkerId>,
+    socket_turn: WorkerId,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     OrphansQueues,
     /// No permit to work uninterrupted is given back.
     KeepsPermits,
+    /// Every thief meets another.
+    Contends,
 }
 
 /// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
@@ -118,7 +120,7 @@ impl<J> VirtualWorld<J> {
             looked_at: Nanos::ZERO,
             looks_from: 0,
             uninterrupted: 0,
-            socket_turn: Cell::new(0),
+            socket_turn: 0,
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
@@ -186,12 +188,8 @@ impl<J> VirtualWorld<J> {
 
     /// Carries out `operations` on `place`, which others may be using.
     #[inline]
-    pub(super) fn hold(&mut self, place: Place, operations: usize) {
+    pub(super) fn hold(&mut self, place: Serial, operations: usize) {
         self.contention.hold(place, self.me, self.now, operations);
-    }
-
-    fn own(&self) -> &VecDeque<J> {
-        &self.deques[self.me]
     }
 }
 
@@ -200,16 +198,8 @@ impl<J> View for VirtualWorld<J> {
         self.busy_since[worker]
     }
 
-    fn backlog(&self, worker: WorkerId) -> usize {
-        self.deques[worker].len()
-    }
-
     fn queue_len(&self, pool: PoolId) -> usize {
         self.queues.len(pool)
-    }
-
-    fn queue_is_empty(&self, pool: PoolId) -> bool {
-        self.queues.is_empty(pool)
     }
 
     fn queued(&self) -> usize {
@@ -219,77 +209,53 @@ impl<J> View for VirtualWorld<J> {
     fn queues_are_half_full(&self) -> bool {
         self.queues.are_half_full()
     }
-
-    fn next_socket(&self) -> WorkerId {
-        let socket = self.socket_turn.get();
-        self.socket_turn.set((socket + 1) % self.sockets.len());
-        socket
-    }
 }
 
 impl<J> World for VirtualWorld<J> {
-    type Job = J;
-
-    fn recent(&self) -> Nanos {
-        self.now
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.deques[worker].len()
     }
 
-    fn heartbeat(&self) -> Nanos {
-        self.heartbeat
+    fn any_asleep(&self, pool: PoolId) -> bool {
+        self.idle.any_asleep(pool)
     }
 
-    fn is_abandoned(&self) -> bool {
-        self.abandoned
+    fn is_flagged(&self) -> bool {
+        self.flags[self.me].get()
     }
 
     fn accepts(&self) -> bool {
         !self.abandoned
     }
 
-    fn pop(&mut self) -> Option<J> {
-        self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1)
+    fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
+}
 
-    fn push(&mut self, job: J) {
-        self.in_deques += 1;
-        self.deques[self.me].push_back(job);
-    }
+impl<J> Acts for VirtualWorld<J> {
+    type Job = J;
 
-    fn len(&self) -> usize {
-        self.own().len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.own().is_empty()
-    }
-
-    fn steal(&mut self, victim: WorkerId) -> Stolen<J> {
-        let limit = steal_limit(self.deques[victim].len(), self.own().len());
-        let Some(first) = self.deques[victim].pop_front() else { return Stolen::Empty };
-        self.in_deques -= 1;
-        for _ in 1..limit {
-            let job = self.deques[victim].pop_front().expect("there are as many");
-            self.deques[self.me].push_back(job);
+    fn take(&mut self, from: Step) -> Taken<J> {
+        match from {
+            Step::Own => self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1).into(),
+            Step::Queue(pool) => self.pop_queue(pool).into(),
+            Step::Steal(victim) => self.steal(victim),
+            Step::Receive(_) | Step::ReceiveNext | Step::Look => Taken::Nothing,
         }
-        Stolen::Some(first, limit - 1)
     }
 
-    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
-        #[cfg(test)]
-        if self.fault == Some(Fault::OrphansQueues)
-            && (2..crate::sched::UNINTERRUPTED).contains(&pool)
-            && !self.idle.has_pool(pool)
-        {
-            return None;
+    fn put(&mut self, place: Place, job: J) -> Result<(), J> {
+        match place {
+            Place::Own => {
+                self.in_deques += 1;
+                self.deques[self.me].push_back(job);
+            }
+            Place::Queue(pool) => {
+                self.queues.push(pool, self.me, job)?;
+                self.hold(Serial::Queue(pool), 1);
+            }
         }
-        let job = self.queues.pop(pool, self.me)?;
-        self.hold(Place::Queue(pool), 1);
-        Some(job)
-    }
-
-    fn push_queue(&mut self, pool: PoolId, job: J) -> Result<(), J> {
-        self.queues.push(pool, self.me, job)?;
-        self.hold(Place::Queue(pool), 1);
         Ok(())
     }
 
@@ -297,15 +263,16 @@ impl<J> World for VirtualWorld<J> {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;
         if datagrams > 0 {
-            self.hold(Place::Socket(owner), datagrams);
+            self.hold(Serial::Socket(owner), datagrams);
         }
     }
 
-    fn set_busy(&mut self, since: Option<Nanos>) {
-        self.busy_since[self.me] = since;
+    fn next_socket(&mut self) -> WorkerId {
+        let next = (self.socket_turn + 1) % self.sockets.len();
+        std::mem::replace(&mut self.socket_turn, next)
     }
 
-    fn begin_work(&mut self, policy: &Policy, more: bool) {
+    fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
         let socket = &mut self.sockets[self.me];
         if !std::mem::replace(&mut socket.watched, true) {
             if socket.datagrams > 0 {
@@ -313,13 +280,19 @@ impl<J> World for VirtualWorld<J> {
             }
             // A worker that has only spun has left its socket where it was.
             if self.idle.seats[self.me].slept && (policy.has_watchers() || policy.watches()) {
-                self.hold(Place::WatchSet, 1);
+                self.hold(Serial::WatchSet, 1);
             }
         }
         self.hand_on();
         if more {
             self.wake_for(policy, self.idle.pool_of(self.me));
         }
+        self.busy_since[self.me] = since;
+        self.flags[self.me].set(false);
+    }
+
+    fn end_work(&mut self) {
+        self.busy_since[self.me] = None;
     }
 
     fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
@@ -333,23 +306,11 @@ impl<J> World for VirtualWorld<J> {
         }
     }
 
-    fn any_asleep(&self, pool: PoolId) -> bool {
-        self.idle.any_asleep(pool)
-    }
-
     fn flag(&self, worker: WorkerId) {
         self.flags[worker].set(true);
     }
 
-    fn is_flagged(&self) -> bool {
-        self.flags[self.me].get()
-    }
-
-    fn lower_flag(&mut self) {
-        self.flags[self.me].set(false);
-    }
-
-    fn begin_uninterrupted(&mut self, max: usize) -> bool {
+    fn take_permit(&mut self, max: usize) -> bool {
         let begins = self.uninterrupted < max;
         if begins {
             self.uninterrupted += 1;
@@ -358,7 +319,7 @@ impl<J> World for VirtualWorld<J> {
         begins
     }
 
-    fn end_uninterrupted(&mut self) {
+    fn return_permit(&mut self) {
         #[cfg(test)]
         if self.fault == Some(Fault::KeepsPermits) {
             return;
@@ -371,17 +332,45 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {
-        match watch {
+        self.heartbeat.min(match watch {
             Watch::Never => Nanos::MAX,
             Watch::Every(slice) => slice,
             Watch::Closely(longest) => self.watch_closely(longest),
-        }
+        })
     }
 
-    fn noticed(&mut self, watch: Watch) -> Option<Noticed> {
+    fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
         match watch {
-            Watch::Closely(longest) => self.noticed_closely(longest),
+            Watch::Closely(longest) => self.noticed_closely(longest, now),
             Watch::Never | Watch::Every(_) => Some(self.seen(LOOK_MAX)),
         }
+    }
+}
+
+impl<J> VirtualWorld<J> {
+    fn steal(&mut self, victim: WorkerId) -> Taken<J> {
+        #[cfg(test)]
+        if self.fault == Some(Fault::Contends) {
+            return Taken::Contended;
+        }
+        let limit = steal_limit(self.deques[victim].len(), self.deques[self.me].len());
+        let Some(first) = self.deques[victim].pop_front() else { return Taken::Nothing };
+        self.in_deques -= 1;
+        for _ in 1..limit {
+            let job = self.deques[victim].pop_front().expect("there are as many");
+            self.deques[self.me].push_back(job);
+        }
+        Taken::Job(first, limit - 1)
+    }
+
+    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
+        #[cfg(test)]
+        if self.fault == Some(Fault::OrphansQueues)
+            && (2..crate::sched::UNINTERRUPTED).contains(&pool)
+            && !self.idle.has_pool(pool)
+        {
+            return None;
+        }
+        self.queues.pop(pool, self.me).inspect(|_| self.hold(Serial::Queue(pool), 1))
     }
 }

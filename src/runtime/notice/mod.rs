@@ -199,7 +199,7 @@ impl Notice {
 
     #[inline]
     fn is_raised(&mut self) -> bool {
-        // Ordering: relaxed, see `World::flag`.
+        // Ordering: relaxed, see `Acts::flag`.
         self.flag.load(Ordering::Relaxed)
             || matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised)
             || self.seen.as_ref().is_some_and(|seen| seen.waiting() > 0)

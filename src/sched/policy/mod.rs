@@ -12,7 +12,7 @@ mod topology;
 mod tuning;
 
 pub use limit::{GiveWay, Limit, Then};
-pub use search::{Local, SearchPlace};
+pub use search::{Local, SearchPlace, Walk};
 #[cfg(feature = "cli")]
 pub(crate) use table::name_here;
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
@@ -21,10 +21,8 @@ pub use tuning::{Made, Measured, Tuning};
 
 use super::estimate::Groups;
 use super::ladder::LIMITS_MAX;
-use super::{Event, Patience, Place, PoolId, View, WorkerId};
-use super::{Outcome, Step};
+use super::{Event, Patience, Place, PoolId};
 use crate::time::Nanos;
-use search::Walk;
 use std::ops::Range;
 
 /// Number of queues of a server under any policy: two for each level but the first, which has one, and
@@ -208,26 +206,6 @@ impl Policy {
 
     fn order(&self, pool: PoolId) -> &Order {
         if pool == INGRESS { &self.first } else { &self.rest }
-    }
-
-    /// What the free worker of `local` tries next at about `now`; [`Step::Idle`] once all was tried without a find.
-    pub fn next(&self, local: &mut Local, now: Nanos, view: &impl View) -> Step {
-        let Order { usual, rare } = self.order(local.pool());
-        let (order, queues) = (if local.is_rare() { rare } else { usual }, self.level_queues());
-        let Policy { topology, stuck_after, look_after, .. } = self;
-        let walk = Walk { order, topology, threshold: *stuck_after, look_after: *look_after, queues };
-        let step = local.next(&walk, now, view);
-        if !self.switched || !matches!(step, Step::Idle { .. }) {
-            return step;
-        }
-        // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
-        let served = if order.contains(&SearchPlace::Queue) { topology.pools() } else { queues };
-        local.next_orphan(served..self.queues()).unwrap_or(step)
-    }
-
-    /// Takes the outcome of the step that [`Policy::next`] gave last.
-    pub fn on_outcome(&self, local: &mut Local, outcome: Outcome) {
-        local.on_outcome(outcome);
     }
 
     /// Where `event`, which happened on a worker of `pool`, puts its job.

@@ -1,7 +1,7 @@
 //! One walk of a free worker through a search order.
 
-use super::super::{Noticed, Outcome, PoolId, Step, View, WorkerId};
-use super::{PRIORITIES, Topology};
+use super::super::{Noticed, PoolId, Step, View, WorkerId};
+use super::{PRIORITIES, Policy, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -30,10 +30,10 @@ pub enum SearchPlace {
     ReceiveNext,
     /// The own socket.
     ReceiveOwn,
-    /// Sockets that the last look or notice has named, up to the first that is empty; then the one that a new look names.
-    /// Where there are two sockets at most: both, without a look.
+    /// The socket that the last look or notice names first; if it is empty, the one that a new look names. With two
+    /// sockets at most: both, without a look.
     ReceiveNoticed,
-    /// The sockets that `ReceiveNoticed` has left out.
+    /// The sockets that `ReceiveNoticed` leaves out.
     ReceiveRest,
     /// Every socket, in turn.
     ReceiveAll,
@@ -49,17 +49,11 @@ const FEW_SOCKETS: usize = 2;
 /// One search in so many is rare. A prime, so that no regular pattern of jobs always meets it.
 const RARE: usize = 61;
 
-/// A worker's position in its search. What outlives a search only decides which worker the next one asks first.
+/// What a worker knows between two searches. It only decides which worker the next search asks first.
 #[derive(Clone, Debug)]
 pub struct Local {
     worker: WorkerId,
     pool: PoolId,
-    stage: usize,
-    /// Places of the present stage that were tried.
-    tried: usize,
-    /// The position, among the workers of the present stage, of the one that was asked first.
-    first: usize,
-    contended: bool,
     /// Where rotation among victims begins; moves on with every search, so that no worker is always asked first.
     rotation: usize,
     /// The next socket of `ReceiveAll`: the one from which this worker has not received for longest. What waits there
@@ -70,43 +64,18 @@ pub struct Local {
     looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
-    /// Whether this search has tried the last one that was named.
-    tried_named: bool,
-    /// Whether this search has looked.
-    looked: bool,
-    /// Sockets that `ReceiveNoticed` has tried in turn in this search.
-    few: usize,
-}
-
-/// The rules of one search.
-pub(super) struct Walk<'w> {
-    pub(super) order: &'w [SearchPlace],
-    pub(super) topology: &'w Topology,
-    /// How long a worker must have been in one job before others receive from its socket.
-    pub(super) threshold: Nanos,
-    /// Shortest time between two looks of one worker in the turn of all.
-    pub(super) look_after: Nanos,
-    /// Number of queues at [`SearchPlace::Queues`].
-    pub(super) queues: PoolId,
 }
 
 impl Local {
-    /// The search of `worker`, not begun.
+    /// The search of `worker`.
     pub fn new(worker: WorkerId, topology: &Topology) -> Local {
         Local {
             worker,
             pool: topology.pool_of(worker),
-            stage: 0,
-            tried: 0,
-            first: 0,
-            contended: false,
             rotation: worker,
             socket: worker,
             looked_at: Nanos::ZERO,
             noticed: Noticed::default(),
-            tried_named: false,
-            looked: false,
-            few: 0,
         }
     }
 
@@ -117,8 +86,8 @@ impl Local {
 
     /// Puts the search under another topology.
     pub fn set_topology(&mut self, topology: &Topology) {
-        let Local { worker, rotation, socket, looked_at, .. } = *self;
-        *self = Local { rotation, socket, looked_at, ..Local::new(worker, topology) };
+        self.pool = topology.pool_of(self.worker);
+        self.noticed = Noticed::default();
     }
 
     /// The worker that searches.
@@ -131,198 +100,151 @@ impl Local {
         self.pool
     }
 
-    /// Begins from the front of the order.
-    pub fn begin(&mut self) {
-        self.stage = 0;
-        self.tried = 0;
-        self.contended = false;
-        self.few = 0;
-        self.tried_named = false;
-        self.looked = false;
-        self.rotation = self.rotation.wrapping_add(1);
-    }
-
     /// Counts as a search that found nothing.
     pub(in crate::sched) fn skip(&mut self) {
-        self.begin();
+        self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
     }
 
-    /// Whether this search is rare, and may go another way.
-    pub(super) fn is_rare(&self) -> bool {
-        self.rotation.is_multiple_of(RARE)
+    /// The next socket in turn.
+    fn receive(&mut self, workers: usize) -> Step {
+        let owner = self.socket;
+        self.socket = wrapped(owner + 1, workers);
+        Step::Receive(owner)
     }
+}
 
-    pub(super) fn next(&mut self, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Step {
-        while let Some(stage) = self.stage(walk) {
-            match self.step(stage, walk, now, view) {
-                Some(step) => return step,
-                None => {
-                    self.stage += 1;
-                    self.tried = 0;
-                }
+/// One walk through a search order.
+#[derive(Debug)]
+pub struct Walk<'p> {
+    policy: &'p Policy,
+    /// The stages that are left, the present one first.
+    order: &'static [SearchPlace],
+    /// Places of the present stage that were tried.
+    tried: usize,
+    /// The position, among the workers of the present stage, of the one that is asked first.
+    first: usize,
+    /// The queues that the order leaves out: another policy may have left jobs there.
+    orphans: Range<PoolId>,
+}
+
+impl Policy {
+    /// A new search of the free worker of `local`.
+    #[inline]
+    pub fn search(&self, local: &mut Local) -> Walk<'_> {
+        local.rotation = local.rotation.wrapping_add(1);
+        let order = self.order(local.pool);
+        let order = if local.rotation.is_multiple_of(RARE) { order.rare } else { order.usual };
+        let served = || if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { self.level_queues() };
+        let orphans = if self.switched { served()..self.queues() } else { 0..0 };
+        Walk { policy: self, order, tried: 0, first: 0, orphans }
+    }
+}
+
+impl Walk<'_> {
+    /// What the worker tries next at about `now`, where all before was in vain; `None` once it has tried everything.
+    #[inline]
+    pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
+        while let Some(stage) = self.order.first() {
+            let step = self.step(*stage, local, now, view);
+            self.tried += 1;
+            if step.is_some() {
+                return step;
             }
+            self.order = &self.order[1..];
+            self.tried = 0;
         }
-        Step::Idle { contended: self.contended }
-    }
-
-    /// The next of the queues that no pool serves, `None` when all were tried.
-    pub(super) fn next_orphan(&mut self, queues: Range<PoolId>) -> Option<Step> {
-        // Past the last stage of the order, `tried` counts the orphans.
-        let queue = queues.start + self.tried;
-        self.tried += 1;
-        (queue < queues.end).then_some(Step::Queue(queue))
-    }
-
-    pub(super) fn on_outcome(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Found => self.begin(),
-            Outcome::Empty => {}
-            Outcome::Contended => self.contended = true,
-        }
-    }
-
-    /// The present stage.
-    fn stage(&self, walk: &Walk<'_>) -> Option<SearchPlace> {
-        walk.order.get(self.stage).copied()
+        self.orphans.next().map(Step::Queue)
     }
 
     /// The next place of `stage`, `None` when all were tried.
-    fn step(&mut self, stage: SearchPlace, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Option<Step> {
-        let (me, topology) = (self.worker, walk.topology);
+    fn step(&mut self, stage: SearchPlace, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
+        let Policy { topology, stuck_after, look_after, .. } = self.policy;
+        let (tried, workers, pool) = (self.tried, topology.workers(), local.pool);
+        let once = |step| (tried == 0).then_some(step);
         match stage {
-            SearchPlace::Own => self.once(Step::Own),
-            SearchPlace::Queue => self.once(Step::Queue(self.pool)),
-            SearchPlace::QueueOf(queue) => self.once(Step::Queue(queue)),
-            SearchPlace::QueueFor(priority) => self.once(Step::Queue(self.pool * PRIORITIES + priority)),
-            SearchPlace::Neglected => self.once(match self.rotation / RARE % 3 {
-                0 => Step::Queue(self.pool * PRIORITIES + 2),
-                1 => Step::Steal(me),
-                _ => Step::Queue(self.pool * PRIORITIES + 1),
+            SearchPlace::Own => once(Step::Own),
+            SearchPlace::Queue => once(Step::Queue(pool)),
+            SearchPlace::QueueOf(queue) => once(Step::Queue(queue)),
+            SearchPlace::QueueFor(priority) => once(Step::Queue(pool * PRIORITIES + priority)),
+            SearchPlace::Neglected => once(match local.rotation / RARE % 3 {
+                0 => Step::Queue(pool * PRIORITIES + 2),
+                1 => Step::Steal(local.worker),
+                _ => Step::Queue(pool * PRIORITIES + 1),
             }),
-            SearchPlace::Queues => {
-                self.tried += 1;
-                (self.tried <= walk.queues).then(|| Step::Queue(self.tried - 1))
-            }
-            SearchPlace::Lighter => {
-                let queue = self.tried;
-                self.tried += 1;
-                (queue < self.pool).then_some(Step::Queue(queue))
-            }
+            SearchPlace::Queues => (tried < self.policy.level_queues()).then_some(Step::Queue(tried)),
+            SearchPlace::Lighter => (tried < pool).then_some(Step::Queue(tried)),
             SearchPlace::LighterInNeed => {
                 let needs = |pool| view.queue_len(pool) > topology.members(pool).len();
-                let queue = (self.tried..self.pool).find(|pool| needs(*pool))?;
-                self.tried = queue + 1;
-                Some(Step::Queue(queue))
+                self.tried = (tried..pool).find(|pool| needs(*pool))?;
+                Some(Step::Queue(self.tried))
             }
             SearchPlace::ReceiveNext => {
-                let looks = self.tried == 0 && self.is_due(walk, now) && self.is_worth_a_look(walk, view);
-                self.tried += 1;
-                looks.then(|| {
-                    self.looked_at = now;
-                    Step::Receive(view.next_socket())
+                let is_due = tried == 0 && now.minus(local.looked_at) >= *look_after;
+                (is_due && is_worth_a_look(workers, pool, view)).then(|| {
+                    local.looked_at = now;
+                    Step::ReceiveNext
                 })
             }
-            SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
-            SearchPlace::ReceiveNoticed => self.receive_noticed(topology),
-            SearchPlace::ReceiveRest => self.receive(topology.workers() - self.few, topology),
-            SearchPlace::ReceiveAll => self.receive(topology.workers(), topology),
+            SearchPlace::ReceiveOwn => once(Step::Receive(local.worker)),
+            SearchPlace::ReceiveNoticed => self.receive_noticed(local, workers),
+            SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => None,
+            SearchPlace::ReceiveRest | SearchPlace::ReceiveAll => (tried < workers).then(|| local.receive(workers)),
             SearchPlace::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
-                let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
-                let others = Others { me, among: 0..topology.workers() };
-                self.rotate(&others, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
+                let is_stuck = |victim| busy_for(victim).is_some_and(|ran| ran >= *stuck_after);
+                self.rotate(local, 0..workers, is_stuck).map(Step::Receive)
             }
-            SearchPlace::Steal => {
-                let others = Others { me, among: topology.members(self.pool) };
-                self.rotate(&others, |victim| Some(Step::Steal(victim)))
+            SearchPlace::Steal => self.rotate(local, topology.members(pool), |_| true).map(Step::Steal),
+        }
+    }
+
+    fn receive_noticed(&mut self, local: &mut Local, workers: usize) -> Option<Step> {
+        let looks = workers > FEW_SOCKETS;
+        if self.tried == 0 || looks && self.tried == 2 {
+            if let Some(owner) = local.noticed.next() {
+                return Some(Step::Receive(owner));
             }
-        }
-    }
-
-    fn receive_noticed(&mut self, topology: &Topology) -> Option<Step> {
-        if std::mem::take(&mut self.tried_named) {
-            // Another worker has received what waited there; the other names are as old.
-            self.noticed = Noticed::default();
-        }
-        if let Some(owner) = self.noticed.next() {
-            self.tried_named = true;
-            return Some(Step::Receive(owner));
-        }
-        if topology.workers() > FEW_SOCKETS {
-            return (!std::mem::replace(&mut self.looked, true)).then_some(Step::Look);
-        }
-        let step = self.receive(FEW_SOCKETS, topology);
-        self.few += usize::from(step.is_some());
-        step
-    }
-
-    /// The next socket in turn, for at most `most` of them.
-    fn receive(&mut self, most: usize, topology: &Topology) -> Option<Step> {
-        let workers = topology.workers();
-        self.tried += 1;
-        let owner = self.socket;
-        let asks = self.tried <= most.min(workers);
-        self.socket = if asks { (owner + 1) % workers } else { owner };
-        asks.then_some(Step::Receive(owner))
-    }
-
-    fn is_due(&self, walk: &Walk<'_>, now: Nanos) -> bool {
-        now.minus(self.looked_at) >= walk.look_after
-    }
-
-    /// Whether a socket may hold what came before the jobs in the queues that this worker serves. If these are empty,
-    /// all sockets are looked into anyway; what came through the only socket is in its order already; and what finds
-    /// the queues full would be shed, where in its socket it only waits.
-    fn is_worth_a_look(&self, walk: &Walk<'_>, view: &impl View) -> bool {
-        walk.topology.workers() > 1
-            && (0..=self.pool).any(|pool| !view.queue_is_empty(pool))
-            && !view.queues_are_half_full()
-    }
-
-    fn once(&mut self, step: Step) -> Option<Step> {
-        self.tried += 1;
-        (self.tried == 1).then_some(step)
-    }
-
-    /// The next of `others` for which there is a step, each at most once. Each search begins with the one after that of
-    /// the last, so that none is always asked first.
-    fn rotate(&mut self, others: &Others, step: impl Fn(WorkerId) -> Option<Step>) -> Option<Step> {
-        let count = others.count();
-        if self.tried == 0 {
-            self.first = self.rotation % count.max(1);
-        }
-        while self.tried < count {
-            let place = wrapped(self.first + self.tried, count);
             self.tried += 1;
-            if let Some(step) = step(others.at(place)) {
-                return Some(step);
+        }
+        // Another worker has received what waited there; the other names are as old.
+        local.noticed = Noticed::default();
+        if looks {
+            (self.tried == 1).then_some(Step::Look)
+        } else {
+            (self.tried <= workers).then(|| local.receive(workers))
+        }
+    }
+
+    /// The next of `among` that is `wanted`, each other worker at most once. Each search begins with the one after that
+    /// of the last, so that none is always asked first.
+    fn rotate(&mut self, local: &Local, among: Range<WorkerId>, wanted: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
+        // Without the own number: with it among them, the next one would be asked first twice as often as the others.
+        let others = among.len() - 1;
+        if self.tried == 0 {
+            self.first = local.rotation % others.max(1);
+        }
+        while self.tried < others {
+            let place = wrapped(self.first + self.tried, others);
+            let victim = among.start + wrapped(local.worker - among.start + 1 + place, among.len());
+            if wanted(victim) {
+                return Some(victim);
             }
+            self.tried += 1;
         }
         None
     }
+}
+
+/// Whether a socket may hold what came before the jobs in the queues that a worker of `pool` serves. If these are
+/// empty, all sockets are looked into anyway; what came through the only socket is in its order already; and what
+/// finds the queues full would be shed, where in its socket it only waits.
+fn is_worth_a_look(workers: usize, pool: PoolId, view: &impl View) -> bool {
+    workers > 1 && (0..=pool).any(|pool| view.queue_len(pool) > 0) && !view.queues_are_half_full()
 }
 
 /// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a search.
 fn wrapped(sum: usize, count: usize) -> usize {
     debug_assert!(sum < 2 * count);
     if sum < count { sum } else { sum - count }
-}
-
-/// The workers to steal from: all but `me`, beginning with the next number. With its own number among them, the next
-/// one would be asked first twice as often as the others.
-struct Others {
-    me: WorkerId,
-    among: Range<WorkerId>,
-}
-
-impl Others {
-    fn count(&self) -> usize {
-        self.among.len() - 1
-    }
-
-    fn at(&self, place: usize) -> WorkerId {
-        let Range { start, .. } = self.among;
-        start + wrapped(self.me - start + 1 + place, self.among.len())
-    }
 }

@@ -1,6 +1,6 @@
 //! Pools of workers.
 
-use super::{PoolId, WorkerId};
+use crate::sched::{PoolId, WorkerId};
 use std::ops::Range;
 
 /// Which worker belongs to which pool.

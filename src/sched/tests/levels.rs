@@ -26,7 +26,7 @@ fn taken(attained_us: u64, ran_us: u64) -> Running {
 fn lower_levels_go_first_and_in_them_what_was_interrupted() {
     let policy = policy();
     let queues: Vec<Step> =
-        search(&policy, 0, &[]).into_iter().filter(|step| matches!(step, Step::Queue(_))).take(6).collect();
+        search(&policy, 0).into_iter().filter(|step| matches!(step, Step::Queue(_))).take(6).collect();
     let place = |running| match policy.place(0, Event::Yielded(running)) {
         Place::Queue(queue) => Step::Queue(queue),
         Place::Own => panic!("what steps aside waits in a queue"),
@@ -36,7 +36,7 @@ fn lower_levels_go_first_and_in_them_what_was_interrupted() {
     assert_eq!(queues[0], Step::Queue(UNINTERRUPTED));
     assert_eq!(queues[1..], rising);
     assert_eq!(place(taken(0, 50)), rising[4], "two levels at once");
-    assert_eq!(search(&policy, 0, &[])[0], Step::Own, "fresh ones before all");
+    assert_eq!(search(&policy, 0)[0], Step::Own, "fresh ones before all");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
 fn levels_for_the_latency_keep_the_order_of_arrival() {
     let in_order = rows::in_order(levels());
     assert_eq!(in_order.place(0, Event::Arrived { class: None, backlog: 0 }), Place::Queue(0));
-    let steps = search(&in_order, 0, &[]);
+    let steps = search(&in_order, 0);
     assert_eq!(steps[0], Step::Queue(0));
     let at = |step| steps.iter().position(|other| *other == step).expect("it is searched");
     assert!(at(Step::Look) < at(Step::Queue(1)), "{steps:?}");

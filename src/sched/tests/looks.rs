@@ -2,9 +2,8 @@
 
 use super::*;
 
-/// A world whose queues hold something, and in which looks come to worker 3's socket, then to worker 4's and so on.
+/// A world whose queues hold something.
 struct Waiting {
-    turn: std::cell::Cell<WorkerId>,
     half_full: bool,
     /// Jobs in the queue of each pool.
     jobs: [usize; 3],
@@ -15,16 +14,8 @@ impl View for Waiting {
         None
     }
 
-    fn backlog(&self, _: WorkerId) -> usize {
-        0
-    }
-
     fn queue_len(&self, pool: PoolId) -> usize {
         self.jobs[pool]
-    }
-
-    fn queue_is_empty(&self, _: PoolId) -> bool {
-        false
     }
 
     fn queued(&self) -> usize {
@@ -34,61 +25,46 @@ impl View for Waiting {
     fn queues_are_half_full(&self) -> bool {
         self.half_full
     }
-
-    fn next_socket(&self) -> WorkerId {
-        let socket = self.turn.get();
-        self.turn.set((socket + 1) % 5);
-        socket
-    }
 }
 
-// Does a worker look into the next socket before it takes from a queue: once in a while, each socket in its turn whoever
-// looks, and not where what it received would be shed?
+// Does a worker look into the next socket before it takes from a queue: once in a while, and not where what it received would be shed?
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
     let in_order = rows::in_order(levels());
     for policy in [&policies()[1], &policies()[7], &in_order] {
-        let waiting = |half_full| Waiting { turn: 3.into(), half_full, jobs: [9; 3] };
-        let step = |local: &mut Local, at, view: &Waiting| {
-            local.begin();
-            policy.next(local, NOW.plus(us(at)), view)
-        };
+        let waiting = |half_full| Waiting { half_full, jobs: [9; 3] };
+        let step = |local: &mut Local, at, view: &Waiting| policy.search(local).next(local, NOW.plus(us(at)), view);
         let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, policy.topology()));
         let view = waiting(false);
-        assert_eq!(step(&mut first, 0, &view), Step::Receive(3));
-        assert_eq!(step(&mut second, 1, &view), Step::Receive(4), "the next one");
-        assert_eq!(step(&mut first, 9, &view), Step::Queue(0), "it has looked 9 us ago");
-        assert_eq!(step(&mut first, 10, &view), Step::Receive(0));
-        policy.on_outcome(&mut first, Outcome::Empty);
-        assert_eq!(policy.next(&mut first, NOW.plus(us(30)), &view), Step::Queue(0), "one look in a search");
-        assert_eq!(step(&mut second, 99, &waiting(true)), Step::Queue(0), "there is no room");
+        assert_eq!(step(&mut first, 0, &view), Some(Step::ReceiveNext));
+        assert_eq!(step(&mut second, 1, &view), Some(Step::ReceiveNext), "another worker");
+        assert_eq!(step(&mut first, 9, &view), Some(Step::Queue(0)), "it has looked 9 us ago");
+        let mut walk = policy.search(&mut first);
+        let steps = [10, 30].map(|at| walk.next(&mut first, NOW.plus(us(at)), &view));
+        assert_eq!(steps, [Some(Step::ReceiveNext), Some(Step::Queue(0))], "one look in a search");
+        assert_eq!(step(&mut second, 99, &waiting(true)), Some(Step::Queue(0)), "there is no room");
     }
     let single = tuning(1).policy("global");
-    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
-    assert_eq!(
-        single.next(&mut Local::new(0, single.topology()), NOW, &view),
-        Step::Queue(0),
-        "one socket has an order"
-    );
+    let (view, mut local) = (Waiting { half_full: false, jobs: [1; 3] }, Local::new(0, single.topology()));
+    let step = single.search(&mut local).next(&mut local, NOW, &view);
+    assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
 /// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its look sees.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
-    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
-    local.begin();
+    let view = Waiting { half_full: false, jobs: [1; 3] };
+    let mut walk = policy.search(local);
     let mut steps = Vec::new();
-    loop {
-        match policy.next(local, NOW, &view) {
-            Step::Queue(_) => return steps,
-            Step::Steal(_) => {}
-            step => steps.push(step),
+    while let Some(step) = walk.next(local, NOW, &view).filter(|step| !matches!(step, Step::Queue(_))) {
+        match step {
+            Step::Look => local.expect(Noticed::of(seen.iter().copied())),
+            Step::Steal(_) => continue,
+            _ => {}
         }
-        if steps.last() == Some(&Step::Look) {
-            local.expect(Noticed::of(seen.iter().copied()));
-        }
-        policy.on_outcome(local, Outcome::Empty);
+        steps.push(step);
     }
+    steps
 }
 
 // Does a worker ask where something waits before it goes on with a heavy request, receive from one socket that is named
@@ -107,14 +83,9 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
     // What is found leaves the others for the next search.
     local.expect(Noticed::of([2, 4]));
-    local.begin();
-    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
-    let next = |local: &mut Local, outcome| {
-        let step = policy.next(local, NOW, &view);
-        policy.on_outcome(local, outcome);
-        step
-    };
-    assert_eq!((next(&mut local, Outcome::Empty), next(&mut local, Outcome::Found)), (Own, Receive(2)));
+    let view = Waiting { half_full: false, jobs: [1; 3] };
+    let mut walk = policy.search(&mut local);
+    assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &view)), [Some(Own), Some(Receive(2))]);
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
 }
 
@@ -138,10 +109,10 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
                 for local in [&mut made, &mut skipped] {
                     local.expect(Noticed::of(0..round % 3));
                 }
-                search_of(&policy, &mut made, &[]);
+                search_of(&policy, &mut made);
                 skipped.skip();
                 // The next searches are the same.
-                let next = |local: &Local| search_of(&policy, &mut local.clone(), &[]);
+                let next = |local: &Local| search_of(&policy, &mut local.clone());
                 assert_eq!(next(&made), next(&skipped), "{policy:?}, round {round}");
             }
         }
@@ -153,8 +124,9 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
 fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {
     let policy = &policies()[7];
     let first = |worker, jobs| {
-        let view = Waiting { turn: 0.into(), half_full: true, jobs };
-        policy.next(&mut Local::new(worker, policy.topology()), NOW, &view)
+        let view = Waiting { half_full: true, jobs };
+        let mut local = Local::new(worker, policy.topology());
+        policy.search(&mut local).next(&mut local, NOW, &view).expect("a step")
     };
     assert_eq!(first(4, [1, 1, 9]), Step::Queue(2), "each of these jobs has a worker that comes free soon");
     assert_eq!(first(4, [1, 2, 9]), Step::Queue(1));

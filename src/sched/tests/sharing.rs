@@ -9,7 +9,7 @@ fn no_victim_is_always_first_or_never() {
     let mut local = Local::new(2, policies()[2].topology());
     let mut first = [0; 5];
     for _ in 0..5_000 {
-        let steps = search_of(&policies()[2], &mut local, &[]);
+        let steps = search_of(&policies()[2], &mut local);
         let victims: Vec<WorkerId> =
             steps.iter().filter_map(|step| if let Step::Steal(victim) = step { Some(*victim) } else { None }).collect();
         assert_eq!(victims.len(), 4, "each of the others once");
@@ -32,9 +32,9 @@ fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() 
         let mut locals: Vec<Local> = (0..5).map(|worker| Local::new(worker, policy.topology())).collect();
         for turn in 0..20_000 {
             let worker = shards(seed, turn)[0] % 5;
-            locals[worker].begin();
-            loop {
-                let step = policy.next(&mut locals[worker], NOW, &Fixed);
+            let local = &mut locals[worker];
+            let mut walk = policy.search(local);
+            while let Some(step) = walk.next(local, NOW, &Fixed) {
                 let found = match step {
                     Step::Own => take(&mut deques[worker]),
                     Step::Queue(0) => take(&mut queue),
@@ -50,7 +50,6 @@ fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() 
                 if found {
                     break;
                 }
-                policy.on_outcome(&mut locals[worker], Outcome::Empty);
             }
             longest = longest.max(queue);
         }

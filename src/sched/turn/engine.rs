@@ -87,6 +87,14 @@ pub enum Ran<J> {
     },
 }
 
+impl<J> Ran<J> {
+    /// How long the job ran this time.
+    pub fn time(&self) -> Nanos {
+        let (Ran::Ended { ran } | Ran::Paused { ran, .. }) = self;
+        *ran
+    }
+}
+
 /// Why a job is ended by its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discarded {
@@ -139,7 +147,7 @@ pub enum Boundary {
         step: Step,
         /// Its outcome.
         outcome: Outcome,
-        /// Jobs that a successful steal took from the victim; sockets that a look has named.
+        /// Jobs that were taken, datagrams that were received, sockets that a look has named.
         jobs: usize,
     },
     /// The worker belongs to this pool from now on.

@@ -1,99 +1,73 @@
 //! How a worker looks for work, and where it puts what it receives.
 
-use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, Tried, World};
-use crate::sched::{Event, Noticed, Outcome, Place, Policy, PoolId, Step, UNINTERRUPTED, WorkerId};
-
-/// The result of trying one place.
-enum Found<J> {
-    Job(J),
-    Stolen {
-        job: J,
-        victim: WorkerId,
-        more: usize,
-    },
-    Datagrams(u64),
-    /// Sockets in which something waits, so many.
-    Waiting(usize),
-    Nothing(Outcome),
-}
+use super::{Action, Actor, Acts, Arrived, Boundary, Discarded, Engine, Received, Taken};
+use crate::sched::{Event, Noticed, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
 
 impl<J, W, E> Actor<'_, J, W, E>
 where
-    W: World<Job = J>,
+    W: Acts<Job = J>,
     E: Engine<Job = J>,
 {
     /// One walk through the policy's order, to the first find.
     #[inline]
-    pub(super) fn search(&mut self) -> Did {
+    pub(super) fn search(&mut self) {
         self.engine.boundary(Boundary::Turn);
         self.spread();
-        let mut tried = Tried::default();
-        let now = self.engine.now().max(self.world.recent());
-        self.turn.search.begin();
-        loop {
-            let step = self.policy.next(&mut self.turn.search, now, self.world);
-            // Finished replies leave before anything that may take long or find nothing. Before each job, and
-            // before each batch that is received, it is the engine that decides.
-            if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_) | Step::Look) {
+        let mut contended = false;
+        let mut walk = self.policy.search(&mut self.turn.search);
+        while let Some(step) = walk.next(&mut self.turn.search, self.now, &*self.world) {
+            let (outcome, jobs) = match step {
+                Step::Look => (Outcome::Empty, self.look()),
+                Step::Receive(owner) => self.receive(owner),
+                Step::ReceiveNext => {
+                    let owner = self.world.next_socket();
+                    self.receive(owner)
+                }
+                Step::Own | Step::Queue(_) | Step::Steal(_) => self.take(step),
+            };
+            self.engine.boundary(Boundary::Tried { step, outcome, jobs });
+            if outcome == Outcome::Found {
+                return;
+            }
+            contended |= outcome == Outcome::Contended;
+        }
+        self.engine.flush();
+        self.turn.next = Action::Sleep { contended };
+    }
+
+    /// Takes a job; returns how many it was.
+    #[inline]
+    fn take(&mut self, from: Step) -> (Outcome, usize) {
+        let taken = match from {
+            Step::Queue(UNINTERRUPTED) => self.take_uninterrupted(),
+            Step::Steal(_) => {
+                // Finished replies leave before anything that may take long or find nothing. Before each job, and
+                // before each batch that is received, it is the engine that decides.
                 self.engine.flush();
+                self.world.take(from)
             }
-            if let Step::Idle { contended } = step {
-                self.on_outcome(step, Outcome::Empty, 0);
-                return Did::Nothing { contended, tried };
+            _ => self.world.take(from),
+        };
+        match taken {
+            Taken::Job(job, more) => {
+                self.turn.next = Action::Begin(job, from);
+                (Outcome::Found, 1 + more)
             }
-            match self.attempt(step) {
-                Found::Job(job) => {
-                    self.on_outcome(step, Outcome::Found, 0);
-                    self.turn.helped = match step {
-                        Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
-                        _ => None,
-                    };
-                    self.turn.hand = Hand::Begins(job);
-                    return Did::Took { stole: false, tried };
-                }
-                Found::Stolen { job, victim, more } => {
-                    self.on_outcome(step, Outcome::Found, 1 + more);
-                    self.turn.victim = Some(victim);
-                    self.turn.hand = Hand::Begins(job);
-                    return Did::Took { stole: true, tried };
-                }
-                Found::Datagrams(datagrams) => {
-                    self.on_outcome(step, Outcome::Found, 0);
-                    return Did::Received { datagrams, tried };
-                }
-                Found::Waiting(sockets) => {
-                    tried.looks += 1 + sockets as u64;
-                    let outcome = if sockets > 0 { Outcome::Found } else { Outcome::Empty };
-                    self.on_outcome(step, outcome, sockets);
-                }
-                Found::Nothing(outcome) => {
-                    tried.polls += u64::from(matches!(step, Step::Receive(_)));
-                    self.on_outcome(step, outcome, 0);
-                    self.policy.on_outcome(&mut self.turn.search, outcome);
-                }
-            }
+            Taken::Nothing => (Outcome::Empty, 0),
+            Taken::Contended => (Outcome::Contended, 0),
         }
     }
 
-    #[inline]
-    fn attempt(&mut self, step: Step) -> Found<J> {
-        let job = match step {
-            Step::Own => self.world.pop(),
-            Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(),
-            Step::Queue(pool) => self.world.pop_queue(pool),
-            Step::Steal(victim) => match self.world.steal(victim) {
-                Stolen::Some(job, more) => return Found::Stolen { job, victim, more },
-                Stolen::Empty => None,
-                Stolen::Contended => return Found::Nothing(Outcome::Contended),
-            },
-            Step::Receive(owner) => match self.receive(owner) {
-                0 => None,
-                datagrams => return Found::Datagrams(datagrams),
-            },
-            Step::Look => return Found::Waiting(self.look()),
-            Step::Idle { .. } => None,
-        };
-        job.map_or(Found::Nothing(Outcome::Empty), Found::Job)
+    /// Takes a job that waits to work uninterrupted, with a permit for it.
+    fn take_uninterrupted(&mut self) -> Taken<J> {
+        if self.world.queue_len(UNINTERRUPTED) == 0 || !self.begin_uninterrupted() {
+            return Taken::Nothing;
+        }
+        let taken = self.world.take(Step::Queue(UNINTERRUPTED));
+        if matches!(taken, Taken::Nothing) {
+            self.end_uninterrupted();
+        }
+        taken
     }
 
     /// Asks in which sockets something waits, and tells the search; returns how many are named.
@@ -104,67 +78,50 @@ where
         waiting
     }
 
-    /// Takes a job that waits to work uninterrupted, with a permit for it.
-    fn pop_uninterrupted(&mut self) -> Option<J> {
-        if self.world.queue_is_empty(UNINTERRUPTED) || !self.begin_uninterrupted() {
-            return None;
-        }
-        let job = self.world.pop_queue(UNINTERRUPTED);
-        if job.is_none() {
-            self.end_uninterrupted();
-        }
-        job
-    }
-
-    fn on_outcome(&mut self, step: Step, outcome: Outcome, jobs: usize) {
-        self.engine.boundary(Boundary::Tried { step, outcome, jobs });
-    }
-
     /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
     /// datagrams.
-    fn receive(&mut self, owner: WorkerId) -> u64 {
-        let Actor { turn, policy, world, engine } = self;
-        if !world.accepts() {
-            return 0;
+    fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
+        if !self.world.accepts() {
+            return (Outcome::Empty, 0);
         }
-        let pool = turn.pool();
+        let mut batch = std::mem::take(&mut self.turn.batch);
         let mut total = 0;
         loop {
-            let Received { datagrams, more } = engine.receive(owner, &mut turn.batch);
-            turn.batch.drain(..).for_each(|arrived| arrive(policy, *world, *engine, pool, arrived));
+            let Received { datagrams, more } = self.engine.receive(owner, &mut batch);
+            batch.drain(..).for_each(|arrived| self.arrive(arrived));
             total += datagrams;
             if !more {
                 break;
             }
         }
-        world.received(owner, total);
-        if total > 0 && !world.any_asleep(pool) {
-            let waiting = world.len();
-            policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));
+        self.turn.batch = batch;
+        if total == 0 {
+            return (Outcome::Empty, 0);
         }
-        total as u64
+        self.world.received(owner, total);
+        if !self.world.any_asleep(self.turn.pool()) {
+            self.flag_others(self.world.backlog(self.turn.worker()), true);
+        }
+        (Outcome::Found, total)
     }
-}
 
-/// Puts a job that has not begun where the policy wants it, on a worker of `pool`; no room there ends it.
-#[inline]
-pub(super) fn arrive<J, W, E>(
-    policy: &Policy,
-    world: &mut W,
-    engine: &mut E,
-    pool: PoolId,
-    Arrived { job, class }: Arrived<J>,
-) where
-    W: World<Job = J>,
-    E: Engine<Job = J>,
-{
-    match policy.place(pool, Event::Arrived { class, backlog: world.len() }) {
-        Place::Own => world.push(job),
-        Place::Queue(target) => match world.push_queue(target, job) {
+    /// Puts a job that has not begun where the policy wants it; no room there ends it.
+    #[inline]
+    pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
+        let backlog = self.world.backlog(self.turn.worker());
+        let pool = self.turn.pool();
+        let place = self.policy.place(pool, Event::Arrived { class, backlog });
+        match (self.world.put(place, job), place) {
             // The worker's own pool is woken when a job begins.
-            Ok(()) if target == pool => {}
-            Ok(()) => world.wake_for(policy, target),
-            Err(job) => engine.discard(job, Discarded::QueueFull),
-        },
+            (Ok(()), Place::Queue(target)) if target != pool => self.world.wake_for(self.policy, target),
+            (Ok(()), _) => {}
+            (Err(job), _) => self.engine.discard(job, Discarded::QueueFull),
+        }
+    }
+
+    /// Asks other workers to step aside for `waiting` requests, of which this worker serves one if it is `serving`.
+    pub(super) fn flag_others(&mut self, waiting: usize, serving: bool) {
+        let world = &*self.world;
+        self.policy.on_arrivals(world, self.now, self.turn.worker(), waiting, serving, |other| world.flag(other));
     }
 }

@@ -12,7 +12,7 @@ use crate::net::{AddressFilter, HostAddresses};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
-use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
+use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::{Common, Limits, Transport};
 use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
@@ -303,8 +303,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'
         in_virtual_time::set(Some(now));
     }
 
-    fn charge(&mut self, did: Did) -> Nanos {
-        if let Did::Ran(ran) = did { ran } else { self.step }
+    fn charge(&mut self, next: &Action<Self::Job>) -> Nanos {
+        if let Action::Settle(ran) = next { ran.time() } else { self.step }
     }
 }
 

@@ -165,16 +165,8 @@ impl View for World {
         None
     }
 
-    fn backlog(&self, _: WorkerId) -> usize {
-        0
-    }
-
-    fn queue_len(&self, _: PoolId) -> usize {
-        0
-    }
-
-    fn queue_is_empty(&self, pool: PoolId) -> bool {
-        self.queues.get(pool).is_none_or(|queue| queue.load(Ordering::Relaxed) == 0)
+    fn queue_len(&self, pool: PoolId) -> usize {
+        self.queues.get(pool).map_or(0, |queue| queue.load(Ordering::Relaxed))
     }
 
     fn queued(&self) -> usize {
@@ -183,10 +175,6 @@ impl View for World {
 
     fn queues_are_half_full(&self) -> bool {
         false
-    }
-
-    fn next_socket(&self) -> WorkerId {
-        0
     }
 }
 
@@ -272,9 +260,8 @@ impl Worker {
     fn search(&mut self) -> Option<Job> {
         let world = Arc::clone(&self.world);
         let policy = &world.policies[self.epoch];
-        self.local.begin();
-        loop {
-            let step = policy.next(&mut self.local, Nanos::ZERO, &*world);
+        let mut walk = policy.search(&mut self.local);
+        while let Some(step) = walk.next(&mut self.local, Nanos::ZERO, &*world) {
             let found = match step {
                 Step::Own => World::take(&world.deques[self.local.worker()]),
                 Step::Steal(victim) => self.rob(victim),
@@ -282,7 +269,7 @@ impl Worker {
                 Step::Receive(owner) => self.receive(owner),
                 // It says nothing where another worker asks at the same time: no wake-up may depend on what it says.
                 Step::Look => false,
-                Step::Idle { .. } => return None,
+                Step::ReceiveNext => self.receive(0),
             };
             if found {
                 return Some(match step {
@@ -292,6 +279,7 @@ impl Worker {
                 });
             }
         }
+        None
     }
 
     /// Takes one of the jobs of `victim`.

@@ -2,14 +2,14 @@
 //! Jobs are the CPU time that they have taken; each runs up to a hop to a pool that is not there, which is a checkpoint.
 
 use crate::lab::sim::Rest;
-use crate::lab::sim::world::VirtualWorld;
+use crate::lab::sim::world::{Fault, VirtualWorld};
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::Ladders;
 use crate::sched::policy::rows;
 use crate::sched::turn::{
-    Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Stolen, Turn, World,
+    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Taken, Turn, World,
 };
-use crate::sched::{Policy, PoolId, Resume, Tuning, View, WorkerId};
+use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, WorkerId};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
@@ -61,8 +61,8 @@ impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
     fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
         let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
-        (0..deque).for_each(|job| world.push(US(job)));
-        (0..queue).for_each(|job| world.push_queue(0, US(job)).expect("room"));
+        (0..deque).for_each(|job| world.put(Place::Own, US(job)).expect("room"));
+        (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
         for worker in asleep {
             world.me = *worker;
             world.rest(Nanos::ZERO);
@@ -72,14 +72,27 @@ impl Scene {
         Scene { policy, world, turn }
     }
 
-    fn step(&mut self) -> Did {
-        self.turn.step(&self.policy, &mut self.world, &mut Checkpoints)
+    /// Carries out the next action; returns the one after it.
+    fn step(&mut self) -> &Action<Nanos> {
+        self.turn.step(&self.policy, US(1_000), &mut self.world, &mut Checkpoints);
+        self.turn.next()
+    }
+
+    /// Takes and begins a job; returns whether it was stolen.
+    fn begin(&mut self) -> bool {
+        let Action::Begin(_, from) = *self.step() else { panic!("there is a job") };
+        assert!(matches!(self.step(), Action::Settle(_)));
+        matches!(from, Step::Steal(_))
+    }
+
+    /// Whether the job that has run steps aside.
+    fn yields(&mut self) -> bool {
+        matches!(self.step(), Action::Put(_, _, Requeued::Yielded))
     }
 
     /// Lets the worker take a job and begin it; returns which workers sleep then, and whether the job was stolen.
     fn begins(mut self) -> (Vec<WorkerId>, bool) {
-        let Did::Took { stole, .. } = self.step() else { panic!("there is a job") };
-        assert_eq!(self.step(), Did::Ran(Nanos::ZERO));
+        let stole = self.begin();
         (self.world.idle.roster.asleep().collect(), stole)
     }
 }
@@ -91,11 +104,10 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
         let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
         let mut scene = Scene::new(policy, &[], [0; 2]);
-        scene.world.push_queue(3, US(200)).expect("room");
-        assert!(matches!(scene.step(), Did::Took { .. }));
-        queue.into_iter().for_each(|queue| scene.world.push_queue(queue, US(50)).expect("room"));
-        assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
-        matches!(scene.step(), Did::Leaves { hops: false, .. })
+        scene.world.put(Place::Queue(3), US(200)).expect("room");
+        scene.begin();
+        queue.into_iter().for_each(|queue| scene.world.put(Place::Queue(queue), US(50)).expect("room"));
+        scene.yields()
     };
     // Queue 0 has level 0, queues 1 and 2 have level 1, queues 3 and 4 level 2.
     let queues = [None, Some(0), Some(1), Some(2), Some(3), Some(4)];
@@ -109,10 +121,9 @@ fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {
         let pools = Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, Nanos::ZERO) }.policy("pools");
         let mut scene = Scene::new(pools, &[], [0; 2]);
-        (0..=waiting).for_each(|job| scene.world.push_queue(1, US(job)).expect("room"));
-        assert!(matches!(scene.step(), Did::Took { .. }));
-        assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
-        matches!(scene.step(), Did::Leaves { hops: false, .. })
+        (0..=waiting).for_each(|job| scene.world.put(Place::Queue(1), US(job)).expect("room"));
+        scene.begin();
+        scene.yields()
     };
     assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
 }
@@ -128,6 +139,17 @@ fn a_helper_that_leaves_light_requests_wakes_another() {
     assert_eq!(begins(1), (vec![2, 0], false), "nothing is left");
 }
 
+// Does a worker that has met another thief know it when it has found nothing, and only then?
+#[test]
+fn a_competitor_is_remembered_for_one_search() {
+    let mut scene = Scene::new(tuning(2).policy("steal"), &[], [0; 2]);
+    let contended = [None, Some(Fault::Contends), None].map(|fault| {
+        scene.world.fault = fault;
+        matches!(scene.step(), Action::Sleep { contended: true })
+    });
+    assert_eq!(contended, [false, true, false]);
+}
+
 // Does a thief that leaves jobs in its victim's deque wake another, though its own deque is empty?
 #[test]
 fn a_thief_that_leaves_jobs_behind_wakes_another() {
@@ -141,10 +163,14 @@ fn a_thief_that_leaves_jobs_behind_wakes_another() {
 fn a_thief_takes_the_older_half() {
     for jobs in [1, 2, 7, 8_u64] {
         let mut world = Scene::new(tuning(2).policy("steal"), &[], [jobs, 0]).world;
-        let Stolen::Some(first, more) = world.steal(0) else { panic!("there are {jobs}") };
+        let Taken::Job(first, more) = world.take(Step::Steal(0)) else { panic!("there are {jobs}") };
         let half = jobs.div_ceil(2);
         assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");
-        let own: Vec<Nanos> = std::iter::from_fn(|| world.pop()).collect();
+        let own: Vec<Nanos> = std::iter::from_fn(|| match world.take(Step::Own) {
+            Taken::Job(job, _) => Some(job),
+            _ => None,
+        })
+        .collect();
         assert_eq!(own, (1..half).map(US).collect::<Vec<_>>(), "of {jobs}");
         assert_eq!(world.waiting() as u64, jobs - half, "of {jobs}");
     }
