@@ -2,6 +2,7 @@
 
 use super::Rest;
 use super::contention::Contention;
+use super::notices::{Pauses, VainPauses};
 use super::tally::Worked;
 use super::world::VirtualWorld;
 use crate::emulation::overheads::Overheads;
@@ -26,6 +27,17 @@ pub(crate) trait VirtualEngine: Engine {
     /// The time that passes before the `next` action of that worker: what the last one has cost, or what this one costs
     /// before others see what comes of it. A job that has ended has its fate now.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
+    /// How the paused `job` goes on in slices of `slice`, while nothing comes: how long each is, and how many of them end
+    /// with a pause. None does where that is not known.
+    fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
+        (Nanos::ZERO, 0)
+    }
+    /// The paused `job` has run on for `time`, through some of these slices.
+    fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
+    /// The time that a look in vain takes.
+    fn look_cost(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 /// A server in virtual time.
@@ -89,6 +101,7 @@ impl<E: VirtualEngine> Driver<E> {
     /// Lets `came` come to its socket, no later than [`Driver::next_at`].
     pub(crate) fn arrive(&mut self, came: E::Arrival) {
         self.world.now = E::time(&came);
+        self.world.acted = (self.world.now, WorkerId::MAX);
         let socket = E::socket(&came);
         if self.engine.arrive(came) {
             self.world.arrived(socket);
@@ -124,8 +137,13 @@ impl<E: VirtualEngine> Driver<E> {
         let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
         let worker = &mut workers[id];
         (world.now, world.me) = (now, id);
+        world.acted = (now, if world.acted.0 == now { id.max(world.acted.1) } else { id });
         engine.set(id, now);
         if !world.rise() {
+            return;
+        }
+        worker.catch_up(world, engine, busy);
+        if worker.leaves_out(world, engine, now, true) {
             return;
         }
         loop {
@@ -147,6 +165,7 @@ impl<E: VirtualEngine> Driver<E> {
                 }
             }
             worker.turn.step(&worker.policy, now, world, engine);
+            world.call_flagged();
             let next = worker.turn.next();
             let took = engine.charge(next).plus(world.contention.take_delay());
             if matches!(next, Action::Sleep { .. }) {
@@ -155,8 +174,46 @@ impl<E: VirtualEngine> Driver<E> {
             }
             if took > Nanos::ZERO {
                 *busy = busy.plus(took);
-                return world.event_list.set(id, now.plus(took));
+                if !worker.leaves_out(world, engine, now.plus(took), false) {
+                    world.event_list.set(id, now.plus(took));
+                }
+                return;
             }
         }
+    }
+}
+
+impl<J> Worker<J> {
+    /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
+    #[inline]
+    fn leaves_out<E>(&self, world: &mut VirtualWorld<J>, engine: &E, first: Nanos, is_now: bool) -> bool
+    where
+        E: VirtualEngine<Job = J>,
+    {
+        let Some((job, left, watch)) = self.turn.pauses(&self.policy) else { return false };
+        let Some(Pauses { slice, looks, most }) = world.vain_pauses(watch, is_now) else { return false };
+        let (ran, slices) = engine.slices(job, slice);
+        // The policy is asked after a slice that may be shorter than these.
+        if slices == 0 || left < slice {
+            return false;
+        }
+        let count = slices.min(most).min(left.minus(slice).get() / ran.get() + 1);
+        world.leave_out(first, ran, looks.then(|| engine.look_cost()), count);
+        true
+    }
+
+    /// Lets the job at hand have run for what was left out.
+    #[inline]
+    fn catch_up<E>(&mut self, world: &mut VirtualWorld<J>, engine: &mut E, busy: &mut Nanos)
+    where
+        E: VirtualEngine<Job = J>,
+    {
+        let Some((count, VainPauses { period, ran, .. })) = world.left_out() else { return };
+        *busy = busy.plus(period.times(count));
+        let time = ran.times(count);
+        if let Some((job, ..)) = self.turn.pauses(&self.policy) {
+            engine.ran_on(job, time);
+        }
+        self.turn.ran_on(time);
     }
 }

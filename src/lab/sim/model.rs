@@ -164,6 +164,29 @@ impl VirtualEngine for CostModel<'_> {
         };
         std::mem::take(&mut self.cost).plus(more)
     }
+
+    #[inline]
+    fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
+        let request = self.requests.get(*job);
+        let sheds = !request.continuation && self.setup.waits.waits.of(true).bound != Nanos::MAX;
+        if sheds || request.stay.expires_at != Nanos::MAX {
+            return (Nanos::ZERO, 0);
+        }
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let each = step.plus(checkpoint);
+        let checkpoints = slice.get().div_ceil(each.get()).max(1);
+        (each.times(checkpoints), (request.left().get() - 1) / step.get() / checkpoints)
+    }
+
+    fn ran_on(&mut self, job: &RequestId, time: Nanos) {
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let stay = &mut self.requests.of(*job).stay;
+        stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
+    }
+
+    fn look_cost(&self) -> Nanos {
+        self.setup.overheads.look
+    }
 }
 
 impl Engine for CostModel<'_> {

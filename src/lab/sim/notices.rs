@@ -3,10 +3,97 @@
 use super::contention::Serial;
 use super::world::{Notice, VirtualWorld};
 use crate::sched::bounds::LOOK_MAX;
-use crate::sched::{Noticed, WorkerId};
+use crate::sched::{Noticed, Watch, WorkerId};
 use crate::time::Nanos;
 
+/// Pauses of a running job that change nothing while nothing comes. The worker acts at a later one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VainPauses {
+    /// When the first of them is.
+    pub(super) first: Nanos,
+    /// From one to the next.
+    pub(super) period: Nanos,
+    /// CPU time of the job in each period; the rest is a look.
+    pub(super) ran: Nanos,
+    /// Whether the job looks at each pause.
+    looks: bool,
+}
+
+/// The pauses of a job that watches, while nothing comes.
+pub(super) struct Pauses {
+    /// CPU time of the job between two of them, at least.
+    pub(super) slice: Nanos,
+    /// Whether the job looks at each.
+    pub(super) looks: bool,
+    /// How many there are at most.
+    pub(super) most: u64,
+}
+
 impl<J> VirtualWorld<J> {
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing.
+    pub(super) fn vain_pauses(&self, watch: Watch, pauses_now: bool) -> Option<Pauses> {
+        if self.flags[self.me].get() {
+            return None;
+        }
+        let (looks, most) = (false, u64::MAX);
+        match watch {
+            Watch::Never => None,
+            Watch::Every(slice) => (!self.any_arrivals()).then_some(Pauses { slice, looks: true, most }),
+            Watch::Closely(longest) if self.paces[self.me].prefers_looks() => {
+                // Another worker has looked on behalf of all: the next look is that much later.
+                let interval = self.paces[self.me].interval(longest);
+                let passed = self.now.minus(self.looked_at);
+                let is_vain = pauses_now && self.notices[self.me] != Notice::Raised && passed < interval;
+                is_vain.then(|| Pauses { slice: interval.minus(passed), looks, most: 1 })
+            }
+            Watch::Closely(_) => {
+                let is_vain = self.notices[self.me] == Notice::Armed;
+                is_vain.then_some(Pauses { slice: Nanos::new(1), looks, most })
+            }
+        }
+    }
+
+    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `ran`.
+    pub(super) fn leave_out(&mut self, first: Nanos, ran: Nanos, look: Option<Nanos>, count: u64) {
+        let period = ran.plus(look.unwrap_or_default());
+        self.vain[self.me] = Some(VainPauses { first, period, ran, looks: look.is_some() });
+        self.event_list.set(self.me, first.plus(period.times(count)));
+    }
+
+    /// How many pauses of this worker were left out, and what they are.
+    pub(super) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
+        let vain = self.vain[self.me].take()?;
+        Some((self.now.minus(vain.first).get() / vain.period.get(), vain))
+    }
+
+    /// Something has come for `worker`: its next pause is not in vain.
+    fn call(&mut self, worker: WorkerId) {
+        let Some(VainPauses { first, period, .. }) = self.vain[worker] else { return };
+        let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
+        // Of several events at one time the one of the lowest worker is the first, and all are before an arrival.
+        if at == self.now && self.acted.0 == self.now && worker < self.acted.1 {
+            at = at.plus(period);
+        }
+        if at < self.event_list.of(worker) {
+            self.event_list.set(worker, at);
+        }
+    }
+
+    /// Lets workers that were flagged in the step that is over see it.
+    pub(super) fn call_flagged(&mut self) {
+        if self.flagged.take() {
+            for worker in 0..self.flags.len() {
+                if self.flags[worker].get() {
+                    self.call(worker);
+                }
+            }
+        }
+    }
+
+    fn any_arrivals(&self) -> bool {
+        self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner))
+    }
+
     /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
     pub(super) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
@@ -59,7 +146,7 @@ impl<J> VirtualWorld<J> {
     /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
     pub(super) fn arm(&mut self) {
         if self.notices[self.me] == Notice::Off {
-            if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
+            if self.any_arrivals() {
                 self.notices[self.me] = Notice::Raised;
             } else {
                 self.notices[self.me] = Notice::Armed;
@@ -76,10 +163,16 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Gives one of the workers that want to know notice of an arrival.
+    /// Gives one of the workers that want to know notice of an arrival; those that look see it.
     pub(super) fn notify(&mut self) {
         if let Some(worker) = self.armed.pop_front() {
             self.notices[worker] = Notice::Raised;
+            self.call(worker);
+        }
+        for worker in 0..self.vain.len() {
+            if self.vain[worker].is_some_and(|vain| vain.looks) {
+                self.call(worker);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::Rest;
 use super::contention::{Contention, Serial};
 use super::event_list::EventList;
 use super::idle::Idle;
+use super::notices::VainPauses;
 use super::queues::Queues;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::sharing::steal_limit;
@@ -35,7 +36,13 @@ pub(crate) struct VirtualWorld<J> {
     /// Datagrams in all sockets.
     pub(super) in_sockets: usize,
     /// For each worker, whether it is asked to step aside.
-    flags: Box<[Cell<bool>]>,
+    pub(super) flags: Box<[Cell<bool>]>,
+    /// Whether a worker was flagged in this step.
+    pub(super) flagged: Cell<bool>,
+    /// For each worker, the pauses that it leaves out.
+    pub(super) vain: Box<[Option<VainPauses>]>,
+    /// When workers acted last, and the highest number of those that did.
+    pub(super) acted: (Nanos, WorkerId),
     /// How the jobs of each worker notice arrivals.
     pub(super) notices: Box<[Notice]>,
     /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
@@ -114,6 +121,9 @@ impl<J> VirtualWorld<J> {
             sockets: (0..workers).map(socket).collect(),
             in_sockets: 0,
             flags: vec![Cell::new(false); workers].into(),
+            flagged: Cell::new(false),
+            vain: vec![None; workers].into(),
+            acted: (Nanos::ZERO, 0),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             paces: vec![Pace::new(Nanos::ZERO); workers].into(),
@@ -308,6 +318,7 @@ impl<J> Acts for VirtualWorld<J> {
 
     fn flag(&self, worker: WorkerId) {
         self.flags[worker].set(true);
+        self.flagged.set(true);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {

@@ -13,7 +13,7 @@ mod world;
 pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 pub use world::{Acts, Taken, World};
 
-use super::{Local, Place, Policy, PoolId, Running, Step, Topology, Watch, WorkerId};
+use super::{Local, Place, Policy, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What a worker does next.
@@ -89,6 +89,21 @@ impl<J> Turn<J> {
     /// Whether the worker has a job in hand: the next step concerns that job and is no search.
     pub fn has_job(&self) -> bool {
         !matches!(self.next, Action::Find | Action::Sleep { .. })
+    }
+
+    /// The job that has paused at a checkpoint, if it runs on under `policy` while nothing comes and it has not run for
+    /// as long as is returned; and how closely it watches meanwhile.
+    pub fn pauses(&self, policy: &Policy) -> Option<(&J, Nanos, Watch)> {
+        let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
+        let running = Running { ran: self.running.ran.plus(*ran), ..self.running };
+        let is_steady = self.watch == policy.watch(&running);
+        is_steady.then(|| (job, self.ask_after.minus(*ran), self.watch))
+    }
+
+    /// The paused job has run on for `time`, and has paused again.
+    pub fn ran_on(&mut self, time: Nanos) {
+        self.running.ran = self.running.ran.plus(time);
+        self.ask_after = self.ask_after.minus(time);
     }
 
     /// Follows `policy` from now on; to be called between two jobs.
