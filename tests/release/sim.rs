@@ -1,6 +1,8 @@
 //! Does virtual time do over long runs what the policies say? Method: tails and shares of simulations with fixed seeds.
 
 mod fleets;
+#[path = "../../src/lab/sim/tests/inputs.rs"]
+mod inputs;
 mod levels;
 
 use forebay::emulation::overheads::Overheads;
@@ -9,25 +11,7 @@ use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
 use forebay::sched::{MaxWait, Policy, PolicyName};
 use forebay::time::Nanos;
-
-fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
-    let rate = workload.rate_at(load, workers, 1);
-    OpenLoop { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
-}
-
-fn named(policy: &str) -> PolicyName {
-    policy.parse().expect("a policy")
-}
-
-fn workload(text: &str) -> Workload {
-    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// Every policy of the server, fitted to `workload` at `load`.
-fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
-    let fit = Fit::new(workload, workers, load);
-    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
-}
+use inputs::{named, offer, policies, workload};
 
 // Does a worker that steps aside for what it has noticed find it, does one that goes on with a heavy request not receive
 // from every socket before, and do jobs look now and then where arrivals are close? With a receive from each socket, or two

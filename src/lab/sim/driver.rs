@@ -1,13 +1,11 @@
 //! The event loop: requests come and workers take their turns, in the order of their times.
 
 use super::Rest;
-use super::contention::Contention;
-use super::notices::{Pauses, VainPauses};
 use super::tally::Worked;
-use super::world::VirtualWorld;
+use super::world::{VainPauses, VirtualWorld};
 use crate::emulation::overheads::Overheads;
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
-use crate::sched::{Pace, Policy, WorkerId};
+use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
 use std::sync::Arc;
 
@@ -34,10 +32,6 @@ pub(crate) trait VirtualEngine: Engine {
     }
     /// The paused `job` has run on for `time`, through some of these slices.
     fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
-    /// The time that a look in vain takes.
-    fn look_cost(&self) -> Nanos {
-        Nanos::ZERO
-    }
 }
 
 /// A server in virtual time.
@@ -83,8 +77,7 @@ impl<E: VirtualEngine> Driver<E> {
 
     /// The same driver where workers wait for one another, and look, as `overheads` say.
     pub(crate) fn priced(mut self, overheads: &Overheads) -> Driver<E> {
-        self.world.contention = Contention::new(overheads, self.policy.queues(), self.workers.len());
-        self.world.paces.fill(Pace::new(overheads.look));
+        self.world.price(overheads, self.policy.queues());
         self
     }
 
@@ -191,14 +184,14 @@ impl<J> Worker<J> {
         E: VirtualEngine<Job = J>,
     {
         let Some((job, left, watch)) = self.turn.pauses(&self.policy) else { return false };
-        let Some(Pauses { slice, looks, most }) = world.vain_pauses(watch, is_now) else { return false };
+        let Some((slice, look, most)) = world.vain_pauses(watch, is_now) else { return false };
         let (ran, slices) = engine.slices(job, slice);
         // The policy is asked after a slice that may be shorter than these.
         if slices == 0 || left < slice {
             return false;
         }
         let count = slices.min(most).min(left.minus(slice).get() / ran.get() + 1);
-        world.leave_out(first, ran, looks.then(|| engine.look_cost()), count);
+        world.leave_out(first, ran, look, count);
         true
     }
 

@@ -1,30 +1,25 @@
 //! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
 //!
 //! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the
-//! same [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` which workers sleep and which one
-//! watches, `model.rs` what a request is. What threads do beside the work has a price ([`Overheads`]), and they wait for
-//! one another where only one can be at a time (`contention.rs`). The same requests give the same result, bit for bit.
+//! same [`Policy`] objects. `world` is what that worker acts on, `model.rs` what a request is. What threads do beside
+//! the work has a price ([`Overheads`]), and they wait for one another where only one can be at a time
+//! (`world/contention.rs`). The same requests give the same result, bit for bit.
 //! Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`).
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
 mod balance;
-mod contention;
 mod driver;
 mod event_list;
 mod fit;
 mod fleet;
-mod idle;
 mod model;
-mod notices;
 mod open_loop;
-mod queues;
 mod reference;
 mod replay;
 mod requests;
 mod servers;
 mod tally;
-mod wakes;
 mod world;
 
 pub use balance::{Balance, UnknownBalance, ZIPF_MAX};

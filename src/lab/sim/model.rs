@@ -183,10 +183,6 @@ impl VirtualEngine for CostModel<'_> {
         let stay = &mut self.requests.of(*job).stay;
         stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
     }
-
-    fn look_cost(&self) -> Nanos {
-        self.setup.overheads.look
-    }
 }
 
 impl Engine for CostModel<'_> {

@@ -1,29 +1,12 @@
 //! Does virtual time do what the policies say, and always the same?
 
+mod inputs;
 mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
 use crate::sched::{Patience, Policy, PolicyName, Tuning};
-
-fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
-    let rate = workload.rate_at(load, workers, 1);
-    OpenLoop { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
-}
-
-fn named(policy: &str) -> PolicyName {
-    policy.parse().expect("a policy")
-}
-
-fn workload(text: &str) -> Workload {
-    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// Every policy of the server, fitted to `workload` at `load`.
-fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
-    let fit = Fit::new(workload, workers, load);
-    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
-}
+use inputs::{named, offer, policies, workload};
 
 #[test]
 fn the_same_requests_give_the_same_result_bit_for_bit() {

@@ -1,67 +1,71 @@
 //! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
 
+use super::VirtualWorld;
 use super::contention::Serial;
-use super::world::{Notice, VirtualWorld};
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::{Noticed, Watch, WorkerId};
 use crate::time::Nanos;
 
+/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
+/// worker at each arrival (`runtime/notice`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The kernel does not know that the worker wants to know.
+    #[default]
+    Off,
+    /// The kernel is going to raise the mark.
+    Armed,
+    /// Something has come since.
+    Raised,
+}
+
 /// Pauses of a running job that change nothing while nothing comes. The worker acts at a later one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct VainPauses {
+pub(crate) struct VainPauses {
     /// When the first of them is.
-    pub(super) first: Nanos,
+    pub(crate) first: Nanos,
     /// From one to the next.
-    pub(super) period: Nanos,
+    pub(crate) period: Nanos,
     /// CPU time of the job in each period; the rest is a look.
-    pub(super) ran: Nanos,
+    pub(crate) ran: Nanos,
     /// Whether the job looks at each pause.
     looks: bool,
 }
 
-/// The pauses of a job that watches, while nothing comes.
-pub(super) struct Pauses {
-    /// CPU time of the job between two of them, at least.
-    pub(super) slice: Nanos,
-    /// Whether the job looks at each.
-    pub(super) looks: bool,
-    /// How many there are at most.
-    pub(super) most: u64,
-}
-
 impl<J> VirtualWorld<J> {
     /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing.
-    pub(super) fn vain_pauses(&self, watch: Watch, pauses_now: bool) -> Option<Pauses> {
+    /// Returns how long the job runs between two of them, at least, what a look at each costs, if there is one, and how
+    /// many there are at most.
+    pub(crate) fn vain_pauses(&self, watch: Watch, pauses_now: bool) -> Option<(Nanos, Option<Nanos>, u64)> {
         if self.flags[self.me].get() {
             return None;
         }
-        let (looks, most) = (false, u64::MAX);
         match watch {
             Watch::Never => None,
-            Watch::Every(slice) => (!self.any_arrivals()).then_some(Pauses { slice, looks: true, most }),
+            Watch::Every(slice) => (!self.any_arrivals()).then_some((slice, Some(self.look), u64::MAX)),
             Watch::Closely(longest) if self.paces[self.me].prefers_looks() => {
                 // Another worker has looked on behalf of all: the next look is that much later.
                 let interval = self.paces[self.me].interval(longest);
                 let passed = self.now.minus(self.looked_at);
                 let is_vain = pauses_now && self.notices[self.me] != Notice::Raised && passed < interval;
-                is_vain.then(|| Pauses { slice: interval.minus(passed), looks, most: 1 })
+                is_vain.then(|| (interval.minus(passed), None, 1))
             }
             Watch::Closely(_) => {
                 let is_vain = self.notices[self.me] == Notice::Armed;
-                is_vain.then_some(Pauses { slice: Nanos::new(1), looks, most })
+                is_vain.then_some((Nanos::new(1), None, u64::MAX))
             }
         }
     }
 
     /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `ran`.
-    pub(super) fn leave_out(&mut self, first: Nanos, ran: Nanos, look: Option<Nanos>, count: u64) {
+    pub(crate) fn leave_out(&mut self, first: Nanos, ran: Nanos, look: Option<Nanos>, count: u64) {
         let period = ran.plus(look.unwrap_or_default());
         self.vain[self.me] = Some(VainPauses { first, period, ran, looks: look.is_some() });
         self.event_list.set(self.me, first.plus(period.times(count)));
     }
 
     /// How many pauses of this worker were left out, and what they are.
-    pub(super) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
+    pub(crate) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
         let vain = self.vain[self.me].take()?;
         Some((self.now.minus(vain.first).get() / vain.period.get(), vain))
     }
@@ -80,7 +84,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Lets workers that were flagged in the step that is over see it.
-    pub(super) fn call_flagged(&mut self) {
+    pub(crate) fn call_flagged(&mut self) {
         if self.flagged.take() {
             for worker in 0..self.flags.len() {
                 if self.flags[worker].get() {
@@ -95,7 +99,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
-    pub(super) fn seen(&mut self, most: usize) -> Noticed {
+    pub(crate) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
             return Noticed::default();
         }
@@ -115,7 +119,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Before a slice of a job that watches closely; returns when it is to ask.
-    pub(super) fn watch_closely(&mut self, longest: Nanos) -> Nanos {
+    pub(crate) fn watch_closely(&mut self, longest: Nanos) -> Nanos {
         let next_checkpoint = Nanos::new(1);
         let pace = &self.paces[self.me];
         if pace.prefers_looks() {
@@ -127,7 +131,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// What such a job has noticed. One worker's look serves all that watch closely.
-    pub(super) fn noticed_closely(&mut self, longest: Nanos, now: Nanos) -> Option<Noticed> {
+    pub(crate) fn noticed_closely(&mut self, longest: Nanos, now: Nanos) -> Option<Noticed> {
         let me = self.me;
         let by_kernel = self.notices[me] == Notice::Raised;
         let pace = &self.paces[me];
@@ -144,7 +148,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
-    pub(super) fn arm(&mut self) {
+    pub(crate) fn arm(&mut self) {
         if self.notices[self.me] == Notice::Off {
             if self.any_arrivals() {
                 self.notices[self.me] = Notice::Raised;
@@ -156,7 +160,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Lets the kernel give notice to other workers only.
-    pub(super) fn disarm(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         if self.notices[self.me] == Notice::Armed {
             self.notices[self.me] = Notice::Off;
             self.armed.retain(|worker| *worker != self.me);
@@ -164,7 +168,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Gives one of the workers that want to know notice of an arrival; those that look see it.
-    pub(super) fn notify(&mut self) {
+    pub(crate) fn notify(&mut self) {
         if let Some(worker) = self.armed.pop_front() {
             self.notices[worker] = Notice::Raised;
             self.call(worker);

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 /// A serial resource of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Serial {
+pub(crate) enum Serial {
     /// The queue of a pool.
     Queue(PoolId),
     /// The socket of a worker.
@@ -29,7 +29,7 @@ pub(super) enum Serial {
 
 /// The serial resources of one server, and what they cost the worker whose step it is.
 #[derive(Debug)]
-pub(super) struct Contention {
+pub(crate) struct Contention {
     serial: Nanos,
     contend: Nanos,
     queues: usize,
@@ -58,13 +58,13 @@ struct Hold {
 
 impl Contention {
     /// No operation holds anything.
-    pub(super) fn none() -> Contention {
+    pub(crate) fn none() -> Contention {
         let [serial, contend, delay, total] = [Nanos::ZERO; 4];
         Contention { serial, contend, queues: 0, resources: Box::default(), delay, total }
     }
 
     /// The contention that `overheads` describe, for this many queues and workers.
-    pub(super) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
+    pub(crate) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
         let Overheads { serial, contend, .. } = *overheads;
         if serial == Nanos::ZERO {
             // Operations that take no time never meet.
@@ -76,7 +76,7 @@ impl Contention {
 
     /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
     #[inline]
-    pub(super) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
+    pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
         if !self.resources.is_empty() {
             self.hold_resource(place, worker, now, operations as u64);
         }
@@ -98,14 +98,14 @@ impl Contention {
 
     /// What others have cost the worker in the step that is over.
     #[inline]
-    pub(super) fn take_delay(&mut self) -> Nanos {
+    pub(crate) fn take_delay(&mut self) -> Nanos {
         let delay = std::mem::take(&mut self.delay);
         self.total = self.total.plus(delay);
         delay
     }
 
     /// What others have cost all workers so far.
-    pub(super) fn total(&self) -> Nanos {
+    pub(crate) fn total(&self) -> Nanos {
         self.total
     }
 }

@@ -6,7 +6,7 @@ use crate::sched::sharing::shards;
 use crate::sched::{PoolId, WorkerId};
 
 /// A sharded queue for each pool that there can be.
-pub(super) struct Queues<J> {
+pub(crate) struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: usize,
     capacity: usize,
@@ -17,7 +17,7 @@ pub(super) struct Queues<J> {
 }
 
 impl<J> Queues<J> {
-    pub(super) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
+    pub(crate) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let shards = workers.div_ceil(WORKERS_PER_SHARD).max(1);
         Queues {
             queues: (0..queues).map(|_| Sharded::new(shards, capacity)).collect(),
@@ -30,7 +30,7 @@ impl<J> Queues<J> {
 
     /// # Errors
     /// The job, when there is no room.
-    pub(super) fn push(&mut self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
+    pub(crate) fn push(&mut self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         let shards = shards(producer, self.turns[producer]);
         self.turns[producer] += 1;
         if self.count == self.capacity {
@@ -39,7 +39,7 @@ impl<J> Queues<J> {
         self.queues[pool].push(shards, job).inspect(|()| self.count += 1)
     }
 
-    pub(super) fn pop(&mut self, pool: PoolId, consumer: WorkerId) -> Option<J> {
+    pub(crate) fn pop(&mut self, pool: PoolId, consumer: WorkerId) -> Option<J> {
         if self.count == 0 {
             return None;
         }
@@ -50,16 +50,16 @@ impl<J> Queues<J> {
         Some(job)
     }
 
-    pub(super) fn are_half_full(&self) -> bool {
+    pub(crate) fn are_half_full(&self) -> bool {
         self.count >= self.capacity.div_ceil(2)
     }
 
     /// Number of jobs in all queues.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    pub(super) fn len(&self, pool: PoolId) -> usize {
+    pub(crate) fn len(&self, pool: PoolId) -> usize {
         if self.count == 0 { 0 } else { self.queues[pool].len() }
     }
 }

@@ -1,17 +1,25 @@
 //! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has
 //! set.
 
+mod contention;
+mod idle;
+mod notices;
+mod queues;
+
+pub(super) use notices::VainPauses;
+
 use super::Rest;
-use super::contention::{Contention, Serial};
 use super::event_list::EventList;
-use super::idle::Idle;
-use super::notices::VainPauses;
-use super::queues::Queues;
+use crate::emulation::overheads::Overheads;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
 use crate::time::Nanos;
+use contention::{Contention, Serial};
+use idle::Idle;
+use notices::Notice;
+use queues::Queues;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -49,6 +57,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) armed: VecDeque<WorkerId>,
     /// How often the jobs of each worker look, where they do.
     pub(super) paces: Box<[Pace]>,
+    /// CPU time of a look.
+    look: Nanos,
     /// When a worker last looked on behalf of all.
     pub(super) looked_at: Nanos,
     /// The socket that the next look tells of first, if something waits there.
@@ -78,19 +88,6 @@ pub(crate) enum Fault {
     KeepsPermits,
     /// Every thief meets another.
     Contends,
-}
-
-/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
-/// worker at each arrival (`runtime/notice`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// The kernel does not know that the worker wants to know.
-    #[default]
-    Off,
-    /// The kernel is going to raise the mark.
-    Armed,
-    /// Something has come since.
-    Raised,
 }
 
 /// What is known of a worker's socket; its datagrams are the engine's.
@@ -127,6 +124,7 @@ impl<J> VirtualWorld<J> {
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             paces: vec![Pace::new(Nanos::ZERO); workers].into(),
+            look: Nanos::ZERO,
             looked_at: Nanos::ZERO,
             looks_from: 0,
             uninterrupted: 0,
@@ -138,6 +136,13 @@ impl<J> VirtualWorld<J> {
             #[cfg(test)]
             fault: None,
         }
+    }
+
+    /// Makes workers wait for one another, and look, as `overheads` say.
+    pub(super) fn price(&mut self, overheads: &Overheads, queues: usize) {
+        self.contention = Contention::new(overheads, queues, self.sockets.len());
+        self.paces.fill(Pace::new(overheads.look));
+        self.look = overheads.look;
     }
 
     /// Jobs and datagrams that wait anywhere.

@@ -1,14 +1,92 @@
-//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md` without
-//! its races.
+//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
+//! without its races.
 
-use super::Rest;
-use super::world::VirtualWorld;
-use crate::sched::{Policy, WorkerId};
+use super::{Rest, VirtualWorld};
+use crate::sched::{Policy, PoolId, Roster, WorkerId};
 use crate::time::Nanos;
+
+/// The idle workers.
+pub(crate) struct Idle {
+    pub(crate) roster: Roster,
+    pub(crate) seats: Box<[Seat]>,
+    asleep_in: Box<[usize]>,
+    /// Whether the watcher backs off: sleeps without watching.
+    pub(crate) backs_off: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Seat {
+    /// Whether the worker receives from its own socket.
+    pub(crate) owns: bool,
+    /// Whether the worker sleeps, and no other has woken it yet.
+    pub(crate) asleep: bool,
+    /// Whether the worker has slept, and not only spun, before what it does now.
+    pub(crate) slept: bool,
+    /// Whether the worker has nothing to do: its next step begins a search.
+    pub(crate) idle: bool,
+    /// Until when the worker spins instead of sleeping.
+    pub(crate) spins_until: Nanos,
+    /// When the worker's last search was over.
+    pub(crate) free_at: Nanos,
+}
+
+impl Idle {
+    pub(crate) fn new(policy: &Policy) -> Idle {
+        let topology = policy.topology();
+        let seat = |worker| {
+            let owns = policy.receives_own(topology.pool_of(worker));
+            Seat { owns, asleep: false, slept: false, idle: true, spins_until: Nanos::ZERO, free_at: Nanos::ZERO }
+        };
+        Idle {
+            roster: Roster::new(policy),
+            seats: (0..topology.workers()).map(seat).collect(),
+            asleep_in: vec![0; policy.queues()].into(),
+            backs_off: false,
+        }
+    }
+
+    pub(crate) fn any_asleep(&self, pool: PoolId) -> bool {
+        self.asleep_in[pool] > 0
+    }
+
+    /// Whether `worker` may receive from others' sockets.
+    pub(crate) fn is_candidate(&self, worker: WorkerId) -> bool {
+        self.roster.is_candidate(worker)
+    }
+
+    /// The pool of `worker`.
+    pub(crate) fn pool_of(&self, worker: WorkerId) -> PoolId {
+        self.roster.pool_of(worker)
+    }
+
+    /// Whether any worker is in that pool.
+    #[cfg(test)]
+    pub(crate) fn has_pool(&self, pool: PoolId) -> bool {
+        (0..self.roster.workers()).any(|worker| self.roster.pool_of(worker) == pool)
+    }
+
+    pub(crate) fn add(&mut self, worker: WorkerId) {
+        self.seats[worker].asleep = true;
+        self.asleep_in[self.roster.pool_of(worker)] += 1;
+        self.roster.add(worker);
+    }
+
+    pub(crate) fn remove(&mut self, worker: WorkerId) {
+        if std::mem::take(&mut self.seats[worker].asleep) {
+            self.asleep_in[self.roster.pool_of(worker)] -= 1;
+            self.roster.remove(worker);
+        }
+    }
+
+    /// The sleeper of `pool` that is woken first.
+    pub(crate) fn choose(&self, pool: PoolId) -> Option<WorkerId> {
+        if self.any_asleep(pool) { self.roster.choose(pool) } else { None }
+    }
+}
 
 impl<J> VirtualWorld<J> {
     /// Lets this worker rest after a search that took this long and found nothing.
-    pub(super) fn rest(&mut self, took: Nanos) {
+    pub(crate) fn rest(&mut self, took: Nanos) {
         let id = self.me;
         let free_at = self.now.plus(took);
         let spins_until = match self.rest {
@@ -37,7 +115,7 @@ impl<J> VirtualWorld<J> {
 
     /// Called when the time of this worker has come. If it is idle it was woken, or it looks again; false if it goes on
     /// waiting.
-    pub(super) fn rise(&mut self) -> bool {
+    pub(crate) fn rise(&mut self) -> bool {
         let id = self.me;
         if !self.idle.seats[id].idle {
             return true;
@@ -55,7 +133,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
-    pub(super) fn readable(&mut self, owner: WorkerId) {
+    pub(crate) fn readable(&mut self, owner: WorkerId) {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
             self.wake(owner);
@@ -65,7 +143,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// This worker takes the place that `policy` gives it; returns whether it receives from its own socket.
-    pub(super) fn seat(&mut self, policy: &Policy) -> bool {
+    pub(crate) fn seat(&mut self, policy: &Policy) -> bool {
         let id = self.me;
         self.idle.roster.follow(id, policy);
         if !self.idle.is_candidate(id) {
@@ -83,7 +161,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// If this worker is the watcher, a sleeper becomes it.
-    pub(super) fn hand_on(&mut self) {
+    pub(crate) fn hand_on(&mut self) {
         if self.idle.roster.is_watcher(self.me) {
             self.idle.roster.hand_on();
             self.idle.backs_off = false;
@@ -119,7 +197,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// When the watcher may take something from a watched socket; `None` while there is nothing to take.
-    pub(super) fn takeable_at(&self) -> Option<Nanos> {
+    pub(crate) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {
             return None;
         }
@@ -141,7 +219,7 @@ impl<J> VirtualWorld<J> {
         self.idle.seats[id].spins_until > self.now
     }
 
-    pub(super) fn wake(&mut self, id: WorkerId) {
+    pub(crate) fn wake(&mut self, id: WorkerId) {
         let cost = if self.spins(id) { Nanos::ZERO } else { self.wake_cost };
         self.stand_up(id);
         let ready_at = self.now.max(self.idle.seats[id].free_at);

@@ -1,0 +1,22 @@
+//! Inputs of simulations, for the tests here and in `tests/release`.
+
+use super::*;
+
+pub(super) fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
+    let rate = workload.rate_at(load, workers, 1);
+    OpenLoop { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
+}
+
+pub(super) fn named(policy: &str) -> PolicyName {
+    policy.parse().expect("a policy")
+}
+
+pub(super) fn workload(text: &str) -> Workload {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Every policy of the server, fitted to `workload` at `load`.
+pub(super) fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
+    let fit = Fit::new(workload, workers, load);
+    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
+}
