@@ -196,8 +196,8 @@ impl<J: Send> Shared<J> {
 
     /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into their sockets again.
     pub fn start_receiving(&self) {
-        // Ordering: release, pairs with the acquire in `is_accepting`; a worker that sleeps, or is about to, is woken
-        // after it, and its next search sees it.
+        // Ordering: release, pairs with the acquire in `is_accepting`. A worker that sleeps, or is about to, is woken
+        // afterwards, and its next search sees the new value.
         self.accepting.store(true, Ordering::Release);
         self.idle.wake_all();
     }

@@ -17,11 +17,11 @@ pub(super) struct Queues<J> {
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
-/// The shard of each queue at which a worker begins its next search: the one after that of the last, so that the worker
+/// The shard of each queue at which a worker begins its next search. It is the one after the last, so that the worker
 /// serves all shards equally ([`Sharded`]).
 pub(super) struct NextShards(Box<[usize]>);
 
-/// The producer of a job that is put by a thread that is no worker.
+/// The producer of a job that comes from a thread outside of the workers.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {

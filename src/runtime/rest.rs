@@ -1,5 +1,5 @@
-//! What a worker does when it finds nothing: it searches again for a while, then sleeps. sleep/README.md argues why no
-//! job and no datagram is forgotten meanwhile.
+//! A worker that finds nothing searches again for a while, then sleeps. sleep/README.md argues why no job and no datagram
+//! is forgotten meanwhile.
 
 use super::sleep::readiness::WATCH;
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
@@ -9,9 +9,8 @@ use crate::sched::turn::{Action, Boundary, Engine};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// Searches of a worker that spins, between two yields of its processor. A yield costs the kernel twice the time of a
-/// search, and a datagram that comes meanwhile waits for its end; a thread that needs the processor waits for few
-/// searches.
+/// Searches of a worker that spins, between two yields of its processor. A yield takes as long as two searches, and a
+/// datagram that comes meanwhile waits for its end. A thread that needs the processor waits for eight searches at most.
 const LOOKS_PER_YIELD: u32 = 8;
 
 impl<J: Send> Loop<'_, J> {
@@ -76,9 +75,8 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 }
 
-/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. It lasts until a victim from
-/// which the watcher could not take yet may be stolen from, and at least a millisecond, which bounds the cost of
-/// spurious wakes to a few percent of a core.
+/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. After the thief threshold it may
+/// receive from every stuck worker. A millisecond at least bounds the cost of spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
     policy.thief_threshold().max(Nanos::from_millis(1))
 }

@@ -1,12 +1,12 @@
 //! Which worker serves a fresh request that finds none free: one that steps aside for it, or one that is soon free.
 //!
-//! A yield takes time for which everything in the queues waits: each of `n` requests on `k` workers `y / k` longer where a
-//! yield costs `y`. A fresh request for which no worker steps aside waits for the rest of a light one. So it is left to a
-//! worker in a light one where that is the lesser evil: from `n = k * rest / y` on ([`Patience`]), which is near saturation;
-//! and where twice as many wait, two are left to each such worker, since the second waits for twice as long.
-//! There yields add up: 14 workers at .95 of extreme-bimodal would step aside 4.4 times in a microsecond, which with yields
-//! of .1 us takes .44 workers of the .7 that are left over, and the tail of the heavy requests grows without bound
-//! (`benches/levels.md`).
+//! A yield that costs `y` makes each of `n` requests in the queues of `k` workers wait `y / k` longer. A fresh request for
+//! which no worker steps aside waits for the rest of a light one. From `n = k * rest / y` on this costs less, so the
+//! request is left to a worker in a light one ([`Patience`]). That is near saturation. Where twice as many wait, two are
+//! left to each of these workers, since the second waits for twice as long.
+//! Near saturation yields add up. 14 workers at .95 of extreme-bimodal would step aside 4.4 times in a microsecond. With
+//! yields of .1 us that takes .44 workers of the .7 that are left over. Then the tail of the heavy requests grows
+//! without bound (`benches/levels.md`).
 
 use super::estimate::ServiceTimes;
 use super::{Policy, View, WorkerId};
@@ -23,8 +23,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// That of `workers` workers whose requests take these times, of which those that have run for less than `heavy_from`
-    /// are light, and of which a yield costs `yield_cost`.
+    /// The patience of `workers` workers whose requests take these `times`. A request that has run for less than
+    /// `heavy_from` is light.
     pub fn new(times: &ServiceTimes, heavy_from: Nanos, workers: usize, yield_cost: Nanos) -> Patience {
         // The mean of what is left of one at a random time is half of the mean square over the mean.
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
@@ -40,8 +40,8 @@ impl Patience {
 
 impl Policy {
     /// For `waiting` fresh requests that have come to `worker` while no worker is free: gives to `flag` the workers
-    /// that are to step aside, one for each request that `worker` does not serve itself (`serving` = it serves one).
-    /// They are the next ones in turn that have been in one job for longer than a light one takes.
+    /// that are to step aside. There is one for each request, but for the one that `worker` serves itself if it is
+    /// `serving`. They are the next in turn that have been in one job for longer than a light one takes.
     pub fn on_arrivals(
         &self,
         view: &impl View,
@@ -56,9 +56,8 @@ impl Policy {
         self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(needed).for_each(flag);
     }
 
-    /// How many of the fresh requests that wait `worker`, which would step aside for one, leaves to workers that are soon
-    /// free: to each other worker that is in a light request, or between two, as many as a yield makes all others wait
-    /// for rests of light ones. That is none while few wait in queues.
+    /// How many of the waiting fresh requests `worker` leaves to workers that are soon free, instead of stepping aside.
+    /// Each other worker in a light request, or between two, is left the same number: none while few wait in queues.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         let each = view.queued() / patience.queued.max(1);

@@ -90,10 +90,10 @@ pub enum Resume {
 /// How closely a running job watches for fresh requests, for which it would step aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// It does not: it would not step aside.
+    /// Never: the job would not step aside.
     Never,
-    /// As closely as can be had for a small share of the CPU time: a look for waiting requests at the latest after this
-    /// time where only looks tell of them.
+    /// As closely as a small share of the CPU time allows. Without the kernel's notice: a look at the latest after this
+    /// time.
     Closely(Nanos),
     /// One look for waiting requests in this time.
     Every(Nanos),

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds: the number of requests in
-/// a server is exact and of that very moment, where a real balancer has it late.
+/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds: they know the exact
+/// number of requests in a server at that moment. A real balancer learns it late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Balance {
     /// Any server, each as likely as the others.

@@ -22,15 +22,15 @@ pub(crate) trait VirtualEngine: Engine {
     fn arrive(&mut self, arrival: Self::Arrival) -> bool;
     /// Makes the next calls count for `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// The time that passes before the `next` action of that worker: what the last one has cost, or what this one costs
-    /// before others see what comes of it. A job that has ended has its fate now.
+    /// The time that passes before the `next` action of that worker. It is the cost of the last action, and of `next`
+    /// where others see its result later. A job that has ended gets its fate.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
-    /// How the paused `job` goes on in slices of `slice`, while nothing comes: how long each is, and how many of them end
-    /// with a pause. None does where that is not known.
+    /// The paused `job` runs on in slices of at least `slice` while nothing comes. Returns the length of one, and how
+    /// many end with a pause; zero where that is unknown.
     fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
         (Nanos::ZERO, 0)
     }
-    /// The paused `job` has run on for `time`, through some of these slices.
+    /// The paused `job` has run on for `time`, a multiple of the length of these slices.
     fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
 }
 

@@ -7,8 +7,8 @@ use crate::time::Nanos;
 /// The next moment of each worker, or none.
 #[derive(Debug)]
 pub(super) struct EventList {
-    /// A complete binary tree, root at 1: each node holds the earlier of its two children, the one on the left if both
-    /// come at once. The leaves are the workers.
+    /// A complete binary tree, root at 1. Each node holds the earlier of its two children; of equals, the left one. The
+    /// leaves are the workers.
     nodes: Box<[(Nanos, u32)]>,
     leaves: usize,
 }

@@ -69,8 +69,8 @@ impl Fit {
         Fit::of(slice, workers, load, times, by_class, workload.time_beside())
     }
 
-    /// A fit to requests of these classes and costs, each with `beside` of a worker's time beside its cost, at the share
-    /// `load` of this many workers; with the slice of [`Fit::new`].
+    /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each request takes
+    /// `beside` of a worker's time beside its cost. The slice is that of [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.

@@ -63,9 +63,9 @@ impl Fleet {
         offer.by_flow(shape, self.balance.zipf())
     }
 
-    /// What becomes of `arrivals`, which are those of `offer`, on servers that are each like `setup`, while `look` wants
-    /// more: it is asked after the first `until_look` requests, and says how many come before it is asked again. After
-    /// `None` no more come, and those that did are served.
+    /// What becomes of `arrivals`, the requests of `offer`, on servers that are each like `setup`. After the first
+    /// `until_look` requests `look` is asked how many come before it is asked again. After `None` no more come, and the
+    /// servers serve the rest.
     ///
     /// # Panics
     /// If no server is left, or a request has no cost.

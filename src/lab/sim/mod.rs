@@ -119,10 +119,10 @@ impl Setup {
 }
 
 impl Setup {
-    /// The same server, where requests wait as under `max_wait` at a server that has measured `times`, and none begins
-    /// that is not expected to end before its deadline.
+    /// The same server, where requests wait as under `max_wait` at a server that has measured `times`. A request that is
+    /// expected to end after its deadline does not begin.
     ///
-    /// `of_class` are those of each class, where classes may be known.
+    /// `of_class`: the times of each class, where classes may be known.
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
         let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);

@@ -266,8 +266,8 @@ impl Engine for CostModel<'_> {
     }
 }
 
-/// How far a request that still needs `left` comes until a checkpoint finds that `ask_after` or `expires_after` has
-/// passed, or until it ends: the work done by then, the time that this takes, and how it ends.
+/// How far a request that still needs `left` comes in one slice: the work done, the time that it takes, and how the slice
+/// ends. It ends at the first checkpoint after `ask_after` or `expires_after`, or with the request.
 fn stretch(left: Nanos, step: Nanos, checkpoint: Nanos, ask_after: Nanos, expires_after: Nanos) -> (Nanos, Nanos, End) {
     if left <= step {
         return (left, left, End::Done);

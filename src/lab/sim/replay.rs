@@ -9,8 +9,8 @@ use crate::time::Nanos;
 /// The trace of a run, and how it is served in virtual time. Times are divided by the run's time scale, so that costs
 /// are what the workload says.
 ///
-/// Requests come when they were *sent*, for that is what the server had to do with, and their latency counts from when
-/// they should have been sent, as the client measured it: how late the generator was is the same in both worlds.
+/// Requests come when they were *sent*, as at the real server. Their latency counts from when they should have been sent,
+/// as the client measured it. So both include how late the generator was.
 #[derive(Clone, Debug)]
 pub struct Replay<'o> {
     offered: &'o Trace,
@@ -25,9 +25,8 @@ pub struct Replay<'o> {
 }
 
 impl<'o> Replay<'o> {
-    /// `offered` on a server with default settings, and with the overheads of the machine that [`Overheads::STOCK`] was
-    /// measured on; on emulated cores with what these were charged, and the wake-up of their threads
-    /// ([`Overheads::EMULATED`]) seen on the time scale of the costs.
+    /// `offered` on a server with default settings and [`Overheads::STOCK`]. Emulated cores have the overheads that they
+    /// were charged, and the wake-up of their threads ([`Overheads::EMULATED`]) on the time scale of the costs.
     pub fn new(offered: &'o Trace) -> Replay<'o> {
         let threads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
         let threads = threads.divided_by(offered.time_scale);
@@ -77,8 +76,7 @@ impl<'o> Replay<'o> {
         })
     }
 
-    /// What an idle worker does: on emulated cores it sleeps at once, unless they are charged for wake-ups, and backs off
-    /// as long as a worker of the server does.
+    /// What an idle worker does. On emulated cores that are not charged for wake-ups it sleeps at once.
     fn rest(&self) -> Rest {
         let Trace { time_scale, emulated, .. } = *self.offered;
         if self.overheads.wake == Nanos::ZERO {

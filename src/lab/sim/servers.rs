@@ -1,5 +1,4 @@
-//! Servers side by side in one virtual time: what comes is given to one of them, and of all their steps the earliest is
-//! the next.
+//! Servers side by side in one virtual time. Each request is given to one of them. The earliest step of all is the next.
 
 use super::driver::Driver;
 use super::event_list::EventList;

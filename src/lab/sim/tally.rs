@@ -134,9 +134,9 @@ impl Tally {
         }
     }
 
-    /// The same tally, of workers that share their work at `load`, where a request takes a worker `beside` longer than
-    /// its cost: what intervals need to know that the run cannot show. A percentile counts as known with an upper end
-    /// of at most `precision` times the lower one.
+    /// The same tally, of workers that share their work at `load`. A request takes a worker `beside` longer than its
+    /// cost. Intervals need both, and the run cannot show them. A percentile counts as known with an upper end of at
+    /// most `precision` times the lower one.
     pub fn of_queue(self, load: f64, beside: Nanos, precision: f64) -> Tally {
         let Streams { cost_sum, cost_squares, answered, .. } = *self.streams;
         let (count, beside) = (answered.max(1) as f64, beside.as_secs_f64());

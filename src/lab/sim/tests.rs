@@ -119,8 +119,8 @@ fn looks_in_vain_take_their_time() {
         assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
         assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
     }
-    // Alone, a request of 500 us on a worker that is not reserved looks for others every 20 us; one that has the
-    // kernel's notice looks for none.
+    // Alone, a request of 500 us on a worker that is not reserved looks every 20 us. One that has the kernel's notice
+    // never looks.
     for (reserved, looks) in [(0, 24), (1, 0)] {
         let policy = Tuning { reserved: Some(reserved), ..Tuning::new(1, us(5)) }.policy("hybrid");
         let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
@@ -219,8 +219,8 @@ fn utilisation_is_the_share_of_time_that_steps_take() {
     assert_eq!(Reference::Srpt.simulate(4, offer(&workload, 0.3, 4).arrivals(4)).utilisation(), None);
 }
 
-// Two workers, four heavy requests, and a fresh one that comes while the worker that has stepped aside for another is in
-// that: is it left to that worker, and is it served all the same where that request turns out to be heavy?
+// A fresh request comes while one of two workers is in a light request. Does the other worker, in a heavy one, leave it
+// to that worker? Is it served all the same if the light request turns out to be heavy?
 #[test]
 fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
     let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
@@ -243,8 +243,8 @@ fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
     assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
 }
 
-// Does what a worker holds stay within its packets, however many have come before? Method: one packet and two places in the
-// socket; of two requests that come while the second is at work and the third waits, one has a place.
+// Does a worker hold no more than its packets, however many came before? Method: one packet and two places in the socket.
+// Two requests come while the second is at work and the third waits: one has a place.
 #[test]
 fn packets_run_out_and_come_back() {
     let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();

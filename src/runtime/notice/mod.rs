@@ -1,9 +1,9 @@
-//! How a running job learns that a fresh request waits: README.md beside this file has the ways, their prices and the
+//! How a running job learns that a fresh request waits. README.md beside this file has the ways, their prices and the
 //! argument why no arrival is missed.
 //!
-//! The worker says before each slice how closely its job watches ([`begin`]). The job's checkpoints ask [`is_raised`],
-//! which costs next to nothing, and now and then [`looks`], which may look; both know of it without leaving the job. The
-//! worker takes what was noticed after the slice ([`take`]).
+//! Before each slice the worker says how closely its job watches ([`begin`]). The job's checkpoints ask [`is_raised`],
+//! which costs a load or two, and now and then [`looks`], which may look. After the slice the worker takes what was
+//! noticed ([`take`]).
 
 mod ring;
 

@@ -1,11 +1,11 @@
 //! The kernel's notice of an arrival: a bit in memory that it shares with one thread.
 //!
 //! A one-shot poll of the watch set stands in an `io_uring` of the worker. When a datagram comes, the kernel queues the
-//! completion and raises `IORING_SQ_TASKRUN` in the mapped ring (`io_uring_setup(2)`, `IORING_SETUP_TASKRUN_FLAG`, Linux
-//! 5.19), without interrupting the thread (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees it by one load. The
-//! poll is exclusive, so that each datagram raises one bit, of the worker whose poll has stood longest; being one-shot
-//! it then leaves the queue, and the next datagram raises the bit of the next worker. README.md beside this file argues
-//! why no arrival is missed.
+//! completion and raises `IORING_SQ_TASKRUN` in the mapped ring (`IORING_SETUP_TASKRUN_FLAG`, Linux 5.19). It does not
+//! interrupt the thread (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees the bit by one load. The poll is
+//! exclusive, so each datagram raises one bit: at the worker whose poll has stood longest. Its poll then leaves the
+//! queue, and the next datagram raises the bit of the next worker. README.md beside this file argues why no arrival is
+//! missed.
 
 use io_uring::{IoUring, opcode, squeue, types};
 use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
@@ -98,8 +98,8 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the entries of this file refer to no memory of this process. A poll names a descriptor by its number,
-        // which the kernel looks up when the entry is submitted, and it holds on to the file as long as the poll stands.
+        // SAFETY: the entries of this file refer to no memory of this process. A poll names a descriptor by its number.
+        // The kernel looks the number up when the entry is submitted, and holds on to the file as long as the poll stands.
         #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/README.md")]
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.map_err(|_| io::Error::other("the ring is full"))

@@ -25,7 +25,7 @@ pub enum SearchPlace {
     Lighter,
     /// As `Lighter`, where more jobs wait than the pool has workers.
     LighterInNeed,
-    /// The socket that is next in the turn of all workers, before queues that hold something; not more often than the
+    /// The socket that is next in the turn of all workers, before queues that hold something. Not more often than the
     /// policy says, and not while the queues are half full.
     ReceiveNext,
     /// The own socket.
@@ -57,8 +57,7 @@ pub struct Local {
     /// Where rotation among victims begins; moves on with every search, so that no worker is always asked first.
     rotation: usize,
     /// The next socket of `ReceiveAll`: the one from which this worker has not received for longest. What waits there
-    /// is likely to have come first, and from a start that wanders with each search some sockets would be passed over
-    /// again and again.
+    /// is likely to have come first. If the start moved with each search, some sockets would be passed over each time.
     socket: WorkerId,
     /// When this worker last took a look in the turn of all workers.
     looked_at: Nanos,
@@ -237,8 +236,8 @@ impl Walk<'_> {
 }
 
 /// Whether a socket may hold what came before the jobs in the queues that a worker of `pool` serves. If these are
-/// empty, all sockets are looked into anyway; what came through the only socket is in its order already; and what
-/// finds the queues full would be shed, where in its socket it only waits.
+/// empty, all sockets are looked into anyway. What came through an only socket is in its order. If the queues are full,
+/// what is received is shed, and what stays in its socket only waits.
 fn is_worth_a_look(workers: usize, pool: PoolId, view: &impl View) -> bool {
     workers > 1 && (0..=pool).any(|pool| view.queue_len(pool) > 0) && !view.queues_are_half_full()
 }

@@ -104,10 +104,10 @@ pub enum Discarded {
     Draining,
 }
 
-/// Why a job is put into a queue.
+/// Why a job goes into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeued {
-    /// The policy wanted the worker back.
+    /// The job stepped aside.
     Yielded,
     /// The job goes on in this pool.
     Hopped(PoolId),

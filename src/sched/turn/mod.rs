@@ -1,9 +1,9 @@
-//! One worker, as a state machine without I/O: what it tries next, where arrivals go, what becomes of a running job,
-//! which workers it wakes and flags.
+//! One worker, as a state machine without I/O. It decides what the worker tries next, where arrivals go, what becomes of
+//! a running job, and which workers to wake and to flag.
 //!
 //! A worker's next [`Action`] is a value. [`Turn::step`] carries it out on a world ([`Acts`]) and an [`Engine`], and
-//! decides the one after it. Threads call it again at once. Virtual time first lets pass what the last action has cost,
-//! and what the next one is going to cost: before that, others see nothing that comes of it.
+//! decides the one after it. Threads call it again at once. Virtual time first lets the cost of the action pass. Until
+//! then other workers see nothing of its result.
 
 mod engine;
 mod run;
@@ -91,8 +91,8 @@ impl<J> Turn<J> {
         !matches!(self.next, Action::Find | Action::Sleep { .. })
     }
 
-    /// The job that has paused at a checkpoint, if it runs on under `policy` while nothing comes and it has not run for
-    /// as long as is returned; and how closely it watches meanwhile.
+    /// The job that has paused at a checkpoint and runs on while nothing comes. Also how long it runs until `policy` is
+    /// asked, and how closely it watches.
     pub fn pauses(&self, policy: &Policy) -> Option<(&J, Nanos, Watch)> {
         let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
         let running = Running { ran: self.running.ran.plus(*ran), ..self.running };

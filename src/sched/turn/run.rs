@@ -138,8 +138,8 @@ where
         if self.begin_uninterrupted() {
             return self.keep(job);
         }
-        // A permit that is given back after the job is put aside wakes a worker for it. One that was given back before
-        // may have been missed: then the worker that is woken takes it, or this one in its next search.
+        // A worker that gives its permit back after this wakes another for the job. If it did so before, this worker may
+        // have missed the permit. Then the worker that is woken takes it, or this one in its next search.
         self.turn.next = Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Yielded);
     }
 

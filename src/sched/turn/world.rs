@@ -38,9 +38,9 @@ pub trait Acts: World {
     /// Moves the turn of all workers on, and returns its next socket.
     fn next_socket(&mut self) -> WorkerId;
 
-    /// Before a job that may be long: exposes the socket and, if there is `more` to do for the worker's pool than the
-    /// job at hand, wakes another worker. Publishes `since` when the worker has been in the job, where the policy
-    /// asks, and forgets requests to step aside, which were meant for the last job.
+    /// Before a job that may be long: exposes the socket. Wakes another worker if there is `more` to do for the pool
+    /// than this job. Publishes since when the worker has been in the job, where the policy asks. Forgets requests to
+    /// step aside: they were meant for the last job.
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool);
     /// The worker is in no job any more.
     fn end_work(&mut self);

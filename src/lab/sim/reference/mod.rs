@@ -42,8 +42,8 @@ const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`,
-    /// where a quantum is above zero and a switch at most 10ms.
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
+    /// quantum is above zero, a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         match text.split(':').collect::<Vec<_>>()[..] {
             ["srpt"] => Ok(Reference::Srpt),

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 
 pub(super) struct Srpt {
     serving: Vec<Option<RequestId>>,
-    /// For each waiting request, the CPU time that it still needs, when it was due, and its number; the least first,
-    /// and of equals the one that was due first.
+    /// For each waiting request, the CPU time that it still needs, when it was due, and its number. The least comes
+    /// first; of equals, the earlier one.
     waiting: BinaryHeap<Reverse<(Nanos, Nanos, RequestId)>>,
 }
 

@@ -1,5 +1,5 @@
-//! Does a worker step aside, steal and wake others as its turn says? Method: one worker in a world that a test fills by hand.
-//! Jobs are the CPU time that they have taken; each runs up to a hop to a pool that is not there, which is a checkpoint.
+//! Does a worker step aside, steal and wake others as its turn says? Method: one worker in a world that a test fills by
+//! hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool that does not exist: a checkpoint.
 
 use crate::lab::sim::Rest;
 use crate::lab::sim::world::{Fault, VirtualWorld};

@@ -4,10 +4,10 @@
 //! [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker that uses it or waits for it when the
 //! operation begins. Workers are served in the order in which they come, and their cores are busy while they wait.
 //!
-//! What an operation costs a worker that meets no other is part of the step's own constant: the push and the pop of a
-//! hop or a yield, the lock of a receive. So a worker pays here for what others cost it and for nothing else: until it
-//! is its turn, and [`Overheads::contend`] for each of them. Of its hold the first part, [`Overheads::serial`], stands in
-//! the constant, and keeps others out all the same. A look that finds nothing reads, and holds nothing.
+//! The constant of a step includes its operations, where a worker meets no other. These are the push and the pop of a
+//! hop or a yield, and the lock of a receive. So a worker pays here only for others: until it is its turn, and
+//! [`Overheads::contend`] for each of them. Its own [`Overheads::serial`] stands in the constant, and keeps others out
+//! all the same. A look that finds nothing reads, and holds nothing.
 //!
 //! A queue is one resource, whatever its shards are: every push and every pop counts in one word (`runtime/queues.rs`).
 

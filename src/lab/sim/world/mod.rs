@@ -80,9 +80,9 @@ pub(crate) struct VirtualWorld<J> {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No sleeper is woken for a job that is put into a queue.
+    /// No sleeper is woken for a job in a queue.
     LosesWakes,
-    /// The queues of pools that are no more are looked into by no worker.
+    /// No worker looks into the queues of pools that do not exist any more.
     OrphansQueues,
     /// No permit to work uninterrupted is given back.
     KeepsPermits,

@@ -33,9 +33,8 @@ pub(crate) struct VainPauses {
 }
 
 impl<J> VirtualWorld<J> {
-    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing.
-    /// Returns how long the job runs between two of them, at least, what a look at each costs, if there is one, and how
-    /// many there are at most.
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. Returns the
+    /// least time between two of them, the cost of the look at each, if there is one, and the largest number.
     pub(crate) fn vain_pauses(&self, watch: Watch, pauses_now: bool) -> Option<(Nanos, Option<Nanos>, u64)> {
         if self.flags[self.me].get() {
             return None;
