@@ -10,7 +10,7 @@ use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
 use forebay::sched::{Local, Policy, PoolId, Step, Tuning, View, Wait, WorkerId};
-use forebay::tasks::{Options, Runtime, Spawner};
+use forebay::tasks::{Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::future::Future;
 use std::hint::black_box;
@@ -205,7 +205,7 @@ async fn handled(bytes: &[u8], peer: SocketAddr) {
 
 fn task(times: usize) {
     let runtime = Runtime::builder().pool("main", 1).wait(Wait::Park).build().expect("threads");
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     group.spawn(move || {
         let spawner = Spawner::current().expect("this is a task");
         (0..times).for_each(|_| drop(spawner.spawn(|| black_box(1))));

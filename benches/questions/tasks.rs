@@ -6,7 +6,7 @@
 use super::contenders::{Contender, Kind, Latch};
 use super::harness::{Arm, Size, ns, operations};
 use super::page::{Answer, Grid};
-use forebay::tasks::{Options, Runtime, Spawner};
+use forebay::tasks::{Runtime, Spawner};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +160,7 @@ fn graph(contender: &Contender, nodes: usize) {
 }
 
 fn graph_of_ours(runtime: &Runtime, nodes: usize) {
-    let graph = runtime.group(Options::new());
+    let graph = runtime.group();
     let all: Vec<_> = (0..nodes).map(|_| graph.spawn(|| operations(NODE))).collect();
     let join = graph.all(&all, |results| {
         black_box(operations(NODE));

@@ -1,6 +1,6 @@
 //! The futures that a handler may wait for.
 
-use crate::runtime::continuation;
+use crate::runtime::continuation::{self, Pause};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 /// A point at which the handler may be moved or ended. Costs a nanosecond or two unless the worker is wanted back: one in
 /// up to 16 checkpoints reads the clock.
 pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
-    Pause(Some(continuation::checkpoint_pauses))
+    Once(Some(continuation::checkpoint_pauses))
 }
 
 /// What follows runs on `pool` (counted from 0 in the order of `--pools`; 0 receives). Under a policy without that
 /// pool, or already there, it is a [`checkpoint`] that always asks the policy.
 pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
-    Pause(Some(move || continuation::hop_pauses(pool)))
+    Once(Some(move || continuation::pauses_for(Pause::Hop(pool))))
 }
 
 /// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so
@@ -25,9 +25,9 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
 ///
 /// Inside a worker it returns to it before and after `work`. Outside it runs `work` at once.
 pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
-    Pause(Some(continuation::uninterrupted_pauses)).await;
+    Once(Some(|| continuation::pauses_for(Pause::Uninterrupted))).await;
     let result = work();
-    Pause(Some(continuation::interrupted_pauses)).await;
+    Once(Some(|| continuation::pauses_for(Pause::Checkpoint))).await;
     result
 }
 
@@ -49,9 +49,9 @@ pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
 }
 
 /// Pauses once, if the function leaves a reason.
-struct Pause<F>(Option<F>);
+struct Once<F>(Option<F>);
 
-impl<F: Fn() -> bool + Unpin> Future for Pause<F> {
+impl<F: Fn() -> bool + Unpin> Future for Once<F> {
     type Output = ();
 
     // A second poll comes after the worker has seen the reason.

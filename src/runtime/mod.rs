@@ -7,10 +7,8 @@
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deque;
-#[cfg(feature = "cli")]
-pub(crate) mod exchange;
 pub(crate) mod notice;
-mod queues;
+pub(crate) mod queues;
 mod rest;
 mod sleep;
 mod thread;

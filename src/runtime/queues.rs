@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A sharded queue for each number that a policy may name. The jobs in all of them together are bounded, so that
 /// however long the queues get, packets are left to receive fresh requests into.
-pub(super) struct Queues<J> {
+pub(crate) struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
@@ -19,14 +19,14 @@ pub(super) struct Queues<J> {
 
 /// The shard of each queue at which a worker begins its next search. It is the one after the last, so that the worker
 /// serves all shards equally ([`Sharded`]).
-pub(super) struct NextShards(Box<[usize]>);
+pub(crate) struct NextShards(Box<[usize]>);
 
 /// The producer of a job that comes from a thread outside of the workers.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
     /// This many queues; `capacity` bounds the jobs in all of them.
-    pub(super) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
+    pub(crate) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
         let queues = (0..queues).map(queue).collect();
         let turns = (0..=workers).map(|_| CachePadded::default()).collect();
@@ -34,7 +34,7 @@ impl<J> Queues<J> {
     }
 
     /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back when there is no room.
-    pub(super) fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
+    pub(crate) fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
@@ -50,12 +50,12 @@ impl<J> Queues<J> {
     }
 
     /// Where the first searches of `worker` begin.
-    pub(super) fn next_shards(&self, worker: WorkerId) -> NextShards {
+    pub(crate) fn next_shards(&self, worker: WorkerId) -> NextShards {
         NextShards(vec![worker; self.queues.len()].into())
     }
 
     /// Takes a job from the queue of `pool`.
-    pub(super) fn pop(&self, pool: PoolId, next: &mut NextShards) -> Option<J> {
+    pub(crate) fn pop(&self, pool: PoolId, next: &mut NextShards) -> Option<J> {
         let job = self.queues[pool].pop(next.0[pool])?;
         next.0[pool] = next.0[pool].wrapping_add(1);
         self.taken();

@@ -1,9 +1,9 @@
 //! The owner of the threads, and how it is built.
 
-use super::lock;
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::worker;
+use crate::runtime::continuation::lock;
 use crate::runtime::{Shared, Wait};
 use crate::sched::Topology;
 use crate::sched::policy::rows;
@@ -178,7 +178,7 @@ impl Builder {
         let (shared, workers) = Shared::new(policy, self.wait, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
         // Dropped on an error, the runtime ends the threads that have begun.
-        let spawner = Spawner { scheduler: Arc::clone(&scheduler) };
+        let spawner = Spawner::new(Arc::clone(&scheduler));
         let runtime = Runtime { spawner, threads: Mutex::default() };
         for member in workers {
             let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id()));

@@ -1,7 +1,6 @@
 //! What happened to tasks, counted where it happens and added up when it is asked for.
 
 use super::error::JoinError;
-use crate::sched::PoolId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters since the start of a [`super::Runtime`]; a snapshot, taken at one moment as nearly as counters that move
@@ -39,21 +38,20 @@ impl Counters {
     /// All pools together.
     pub fn total(&self) -> PoolCounters {
         let mut total = PoolCounters::default();
-        for pool in &self.pools {
-            total.submitted += pool.submitted;
-            total.completed += pool.completed;
-            total.panicked += pool.panicked;
-            total.cancelled += pool.cancelled;
-            total.stalled += pool.stalled;
-            total.stolen += pool.stolen;
-            total.waiting += pool.waiting;
-        }
+        self.pools.iter().for_each(|pool| total.add(pool));
         total
     }
+}
 
-    /// The counters of one pool.
-    pub fn pool(&self, pool: PoolId) -> Option<&PoolCounters> {
-        self.pools.get(pool)
+impl PoolCounters {
+    pub(super) fn add(&mut self, other: &PoolCounters) {
+        self.submitted += other.submitted;
+        self.completed += other.completed;
+        self.panicked += other.panicked;
+        self.cancelled += other.cancelled;
+        self.stalled += other.stalled;
+        self.stolen += other.stolen;
+        self.waiting += other.waiting;
     }
 }
 
@@ -111,14 +109,20 @@ impl Tally {
         [Completed, Panicked, Cancelled, Stalled, Refused].into_iter().map(|what| self.get(what)).sum()
     }
 
-    pub(super) fn add_to(&self, pool: &mut PoolCounters) {
-        // Ends first: what has ended was submitted before, and no difference comes out negative.
-        pool.completed += self.get(Count::Completed);
-        pool.panicked += self.get(Count::Panicked);
-        pool.cancelled += self.get(Count::Cancelled);
-        pool.stalled += self.get(Count::Stalled);
-        pool.stolen += self.get(Count::Stolen);
-        let refused = self.get(Count::Refused);
-        pool.submitted += self.get(Count::Submitted) - refused;
+    pub(super) fn read(&self) -> PoolCounters {
+        // Fields are read in this order. Ends come first: what has ended was submitted before, and no difference comes
+        // out negative.
+        PoolCounters {
+            completed: self.get(Count::Completed),
+            panicked: self.get(Count::Panicked),
+            cancelled: self.get(Count::Cancelled),
+            stalled: self.get(Count::Stalled),
+            stolen: self.get(Count::Stolen),
+            submitted: {
+                let refused = self.get(Count::Refused);
+                self.get(Count::Submitted) - refused
+            },
+            ..PoolCounters::default()
+        }
     }
 }

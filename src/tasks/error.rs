@@ -1,4 +1,4 @@
-//! Why a task has no result, or was not accepted.
+//! Why a task has no result.
 
 use crate::runtime::continuation::Panic;
 use crate::sched::PoolId;
@@ -23,6 +23,9 @@ pub enum JoinError {
     /// The task was spawned for a pool that the runtime lacks, and did not run.
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
+    /// The queue of the task's pool is full: only [`Spawner::try_spawn`](super::Spawner::try_spawn) does not wait for room.
+    #[error("the queue is full")]
+    Full,
     /// A worker must not block for this task or group: see [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
     #[error("a worker cannot block for a future or a group: await its handle")]
     WouldBlock,
@@ -39,37 +42,14 @@ impl From<Panic> for JoinError {
     }
 }
 
-/// A task that was not accepted, given back unchanged.
-#[derive(Clone, Copy, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejected<F> {
-    /// The queue of the task's pool is full.
-    #[error("the queue is full")]
-    Full(F),
-    /// The shutdown has begun.
-    #[error("the runtime is shut down")]
-    ShutDown(F),
-    /// There is no pool of this number.
-    #[error("there is no pool {0}")]
-    NoSuchPool(PoolId, F),
-}
-
-impl<F> Rejected<F> {
-    pub(super) fn map<G>(self, call: impl FnOnce(F) -> G) -> Rejected<G> {
-        match self {
-            Rejected::Full(task) => Rejected::Full(call(task)),
-            Rejected::ShutDown(task) => Rejected::ShutDown(call(task)),
-            Rejected::NoSuchPool(pool, task) => Rejected::NoSuchPool(pool, call(task)),
-        }
-    }
-
-    /// The task, and why it has no result. Only a submitter that does not wait finds a queue full.
-    pub(super) fn into_error(self) -> (F, JoinError) {
-        match self {
-            Rejected::Full(task) | Rejected::ShutDown(task) => (task, JoinError::ShutDown),
-            Rejected::NoSuchPool(pool, task) => (task, JoinError::NoSuchPool(pool)),
-        }
-    }
+/// A task that was not accepted.
+#[derive(thiserror::Error)]
+#[error("{error}")]
+pub struct Rejected<F> {
+    /// The task, unchanged.
+    pub task: F,
+    /// Why it was not accepted.
+    pub error: JoinError,
 }
 
 /// Shows the error without the task: closures cannot be shown.

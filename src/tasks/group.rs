@@ -1,20 +1,19 @@
 //! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
 
-use super::error::JoinError;
+use super::error::{JoinError, Rejected};
 use super::handle::JoinHandle;
-use super::lock;
-use super::options::Options;
-use super::outcome::{Latch, Member};
-use super::parallel::Chunks;
+use super::outcome::{Latch, Outcome};
+use super::parallel::parts;
 use super::spawner::Spawner;
 use super::worker;
-use crate::runtime::continuation::panic_message;
+use crate::runtime::continuation::{discard, guarded, lock};
+use std::collections::VecDeque;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
+use std::panic::resume_unwind;
+use std::slice;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Tasks that end together: nodes, which may wait for the results of earlier nodes, and all that descends from them.
 ///
@@ -23,10 +22,10 @@ use std::thread;
 /// token of the group is cancelled no further node begins.
 ///
 /// ```
-/// use forebay::tasks::{Options, Runtime};
+/// use forebay::tasks::Runtime;
 ///
 /// let runtime = Runtime::with_workers(2)?;
-/// let group = runtime.group(Options::new());
+/// let group = runtime.group();
 /// let words = group.spawn(|| "work stealing and micropools".to_owned());
 /// let longest = group.then(&words, |words| words.split(' ').map(str::len).max().unwrap_or(0));
 /// let count = group.then(&words, |words| words.split(' ').count());
@@ -37,30 +36,28 @@ use std::thread;
 /// ```
 pub struct Group<'env> {
     run: Arc<Run<'env>>,
-    /// Keeps the group open.
-    _member: Member,
+    latch: Arc<Latch>,
 }
 
 /// One node of a [`Group`], and its result. Clones are the same node.
 pub struct Node<T> {
-    latch: Arc<Latch>,
+    group: Weak<Latch>,
     number: usize,
     result: Arc<OnceLock<Result<T, JoinError>>>,
 }
 
-/// What a node does; an error is its panic, to be raised again when the dependents are released.
-type Work<'env> = Box<dyn FnOnce() -> thread::Result<()> + Send + 'env>;
+/// What a node does. Returns the message of its panic, if there was one.
+type Work<'env> = Box<dyn FnOnce() -> Option<String> + Send + 'env>;
 
-/// A node that was released: what a worker calls.
-pub(super) type Released<'env> = Box<dyn FnOnce() + Send + 'env>;
-
-/// What puts a node where a worker finds it.
-pub(super) type Submit<'env> = Box<dyn Fn(Released<'env>) + Send + Sync + 'env>;
+/// Puts a node, a member of the group, where a worker finds it. The node comes back where there is no room.
+type Submit<'env> = Box<dyn Fn(Released<'env>, Arc<Latch>) -> Result<(), Released<'env>> + Send + Sync + 'env>;
 
 /// A group, as its nodes share it.
 struct Run<'env> {
+    /// The runtime id; 0 in a scope.
+    runtime: u64,
     nodes: Mutex<Vec<Vertex<'env>>>,
-    latch: Arc<Latch>,
+    latch: Weak<Latch>,
     submit: Submit<'env>,
 }
 
@@ -69,28 +66,45 @@ struct Vertex<'env> {
     work: Option<Work<'env>>,
     /// Nodes before this one that are not over.
     before: usize,
-    dependents: Vec<usize>,
-    over: bool,
+    /// Nodes that wait for this one; `None` once it is over.
+    dependents: Option<Vec<usize>>,
+}
+
+/// A node whose turn has come.
+pub(super) struct Released<'env> {
+    run: Arc<Run<'env>>,
+    number: usize,
+    work: Work<'env>,
 }
 
 impl Spawner {
-    /// A group without nodes. `options` are those of every node. A task that makes a group within another one keeps
+    /// A group without nodes, which it spawns as this spawner does. A task that makes a group within another one keeps
     /// that one open too.
-    pub fn group(&self, options: Options) -> Group<'static> {
+    pub fn group(&self) -> Group<'static> {
         let outer = worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
-        let (latch, member) = Latch::new(self.scheduler.number, outer);
-        let (spawner, of) = (self.clone(), Arc::clone(&latch));
-        let submit = move |node| {
-            let refused = spawner.spawn_with(Options { group: Some(of.enter()), ..options.clone() }, node).refusal();
-            refused.into_iter().for_each(|error| of.fail(error));
+        let spawner = self.clone();
+        let submit = move |node: Released<'static>, member: Arc<Latch>| {
+            let run = Arc::clone(&node.run);
+            if let Err(Rejected { task: node, error }) = spawner.put(Some(member), true, move || node.run()) {
+                discard(node);
+                run.fail(error);
+            }
+            Ok(())
         };
-        Group::new(latch, member, Box::new(submit))
+        Group::new(self.scheduler.number, outer, Box::new(submit))
     }
 }
 
 impl<'env> Group<'env> {
-    pub(super) fn new(latch: Arc<Latch>, member: Member, submit: Submit<'env>) -> Group<'env> {
-        Group { run: Arc::new(Run { nodes: Mutex::default(), latch, submit }), _member: member }
+    pub(super) fn new(runtime: u64, outer: Option<Arc<Latch>>, submit: Submit<'env>) -> Group<'env> {
+        let latch = Arc::new(Latch { failure: OnceLock::new(), outcome: Arc::new(Outcome::new()), _outer: outer });
+        let run = Run { runtime, nodes: Mutex::default(), latch: Arc::downgrade(&latch), submit };
+        Group { run: Arc::new(run), latch }
+    }
+
+    /// Gets the result once all nodes are over.
+    pub(super) fn outcome(&self) -> Arc<Outcome<()>> {
+        Arc::clone(&self.latch.outcome)
     }
 
     /// A node that waits for nothing.
@@ -107,8 +121,7 @@ impl<'env> Group<'env> {
         before: &Node<A>,
         work: impl FnOnce(&A) -> T + Send + 'env,
     ) -> Node<T> {
-        let node = before.clone();
-        self.add(&[before.id()], move || Some(work(node.value()?)))
+        self.all(slice::from_ref(before), |values| work(values[0]))
     }
 
     /// A node that waits for two, which may be of different types.
@@ -122,9 +135,9 @@ impl<'env> Group<'env> {
         F: FnOnce(&A, &B) -> T + Send + 'env,
         T: Send + Sync + 'env,
     {
-        let ids = [first.id(), second.id()];
+        let numbers = [first.number_in(self), second.number_in(self)];
         let (first, second) = (first.clone(), second.clone());
-        self.add(&ids, move || Some(work(first.value()?, second.value()?)))
+        self.add(&numbers, move || Some(work(first.value()?, second.value()?)))
     }
 
     /// A node that waits for any number of nodes of one type, and reads their results in this order.
@@ -136,9 +149,9 @@ impl<'env> Group<'env> {
         before: &[Node<A>],
         work: impl FnOnce(&[&A]) -> T + Send + 'env,
     ) -> Node<T> {
-        let ids: Vec<NodeId<'_>> = before.iter().map(Node::id).collect();
+        let numbers: Vec<usize> = before.iter().map(|node| node.number_in(self)).collect();
         let nodes = before.to_vec();
-        self.add(&ids, move || {
+        self.add(&numbers, move || {
             let values: Option<Vec<&A>> = nodes.iter().map(Node::value).collect();
             Some(work(&values?))
         })
@@ -151,8 +164,8 @@ impl<'env> Group<'env> {
         chunk: NonZeroUsize,
         body: impl Fn(Range<usize>) + Send + Sync + 'env,
     ) {
-        let (body, chunks) = (Arc::new(body), Chunks { range, chunk });
-        for part in (0..).map_while(|number| chunks.part(number)) {
+        let body = Arc::new(body);
+        for part in parts(range, chunk) {
             let body = Arc::clone(&body);
             self.spawn(move || body(part));
         }
@@ -160,86 +173,98 @@ impl<'env> Group<'env> {
 
     /// Number of open tasks: nodes that were released, and all that descends from them. May be stale.
     pub fn open(&self) -> usize {
-        self.run.latch.open() - 1
+        Arc::strong_count(&self.latch) - 1
     }
 
     /// Ends the making of nodes. The handle is ready when all are over, with all that descends from them. Its error is
     /// the first panic of a node, or that the runtime refused one.
     pub fn close(self) -> JoinHandle<()> {
-        JoinHandle::new(Arc::clone(self.run.latch.outcome()) as _)
+        JoinHandle::new(self.run.runtime, self.outcome() as _)
     }
 
-    fn add<T: Send + Sync + 'env>(
-        &self,
-        before: &[NodeId<'_>],
-        work: impl FnOnce() -> Option<T> + Send + 'env,
-    ) -> Node<T> {
+    fn add<T: Send + Sync + 'env>(&self, before: &[usize], work: impl FnOnce() -> Option<T> + Send + 'env) -> Node<T> {
         let result = Arc::new(OnceLock::new());
         let cell = Arc::clone(&result);
         let work = move || {
-            let (result, panic) = match catch_unwind(AssertUnwindSafe(work)) {
-                Ok(value) => (value.ok_or(JoinError::Skipped), Ok(())),
-                Err(payload) => (Err(JoinError::Panicked(panic_message(payload.as_ref()))), Err(payload)),
+            let (result, panic) = match guarded(work) {
+                Ok(value) => (value.ok_or(JoinError::Skipped), None),
+                Err(panic) => (Err(JoinError::Panicked(panic.message())), Some(panic.message())),
             };
             // The only writer, once.
             let _ = cell.set(result);
             panic
         };
-        let latch = &self.run.latch;
-        assert!(before.iter().all(|id| Arc::ptr_eq(id.latch, latch)), "a node before it is of another group");
-        let number = self.run.add(before, Box::new(work));
-        Node { latch: Arc::clone(latch), number, result }
+        let (number, released) = self.run.add(before, Box::new(work));
+        self.run.release(released.into_iter().map(|work| (number, work)).collect());
+        Node { group: Arc::downgrade(&self.latch), number, result }
     }
 }
 
 impl<'env> Run<'env> {
-    fn add(self: &Arc<Self>, before: &[NodeId<'_>], work: Work<'env>) -> usize {
+    fn add(&self, before: &[usize], work: Work<'env>) -> (usize, Option<Work<'env>>) {
         let mut nodes = lock(&self.nodes);
         let number = nodes.len();
-        let open: Vec<usize> = before.iter().map(|id| id.number).filter(|node| !nodes[*node].over).collect();
-        open.iter().for_each(|node| nodes[*node].dependents.push(number));
-        let (work, released) = if open.is_empty() { (None, Some(work)) } else { (Some(work), None) };
-        nodes.push(Vertex { work, before: open.len(), dependents: Vec::new(), over: false });
-        drop(nodes);
-        released.into_iter().for_each(|work| self.submit(number, work));
-        number
+        let mut open = 0;
+        for node in before {
+            if let Some(dependents) = &mut nodes[*node].dependents {
+                dependents.push(number);
+                open += 1;
+            }
+        }
+        nodes.push(Vertex { work: Some(work), before: open, dependents: Some(Vec::new()) });
+        (number, nodes[number].release())
     }
 
-    fn submit(self: &Arc<Self>, number: usize, work: Work<'env>) {
-        let run = Arc::clone(self);
-        (self.submit)(Box::new(move || run.work(number, work)));
+    /// Puts nodes where workers find them, and runs those for which there is no room.
+    fn release(self: &Arc<Self>, mut nodes: VecDeque<(usize, Work<'env>)>) {
+        while let Some((number, work)) = nodes.pop_front() {
+            let member = self.latch.upgrade().expect("a member releases nodes");
+            if let Err(node) = (self.submit)(Released { run: Arc::clone(self), number, work }, member) {
+                self.work(node.work);
+                nodes.extend(self.end(number));
+            }
+        }
     }
 
-    fn work(self: &Arc<Self>, number: usize, work: Work<'env>) {
-        let panic = work();
-        for (node, work) in self.end(number) {
-            self.submit(node, work);
-        }
-        if let Err(payload) = panic {
-            self.latch.fail(JoinError::Panicked(panic_message(payload.as_ref())));
-            // So that the task of the node counts as panicked.
-            resume_unwind(payload);
-        }
+    fn work(&self, work: Work<'env>) -> Option<String> {
+        work().inspect(|panic| self.fail(JoinError::Panicked(panic.clone())))
     }
 
     /// The node is over; returns the nodes that waited for no other.
-    fn end(&self, number: usize) -> Vec<(usize, Work<'env>)> {
+    fn end(&self, number: usize) -> VecDeque<(usize, Work<'env>)> {
         let mut nodes = lock(&self.nodes);
-        nodes[number].over = true;
-        let dependents = std::mem::take(&mut nodes[number].dependents);
+        let dependents = nodes[number].dependents.take().unwrap_or_default();
         let released = dependents.into_iter().filter_map(|node| {
-            let vertex = &mut nodes[node];
-            vertex.before -= 1;
-            if vertex.before == 0 { vertex.work.take().map(|work| (node, work)) } else { None }
+            nodes[node].before -= 1;
+            Some((node, nodes[node].release()?))
         });
         released.collect()
     }
+
+    /// Makes `error` the result of the group, if it is the first.
+    fn fail(&self, error: JoinError) {
+        if let Some(latch) = self.latch.upgrade() {
+            let _ = latch.failure.set(error);
+        }
+    }
 }
 
-/// The identity of a node, whatever its type.
-struct NodeId<'n> {
-    latch: &'n Arc<Latch>,
-    number: usize,
+impl<'env> Vertex<'env> {
+    /// The work, if nothing is before it any more.
+    fn release(&mut self) -> Option<Work<'env>> {
+        if self.before == 0 { self.work.take() } else { None }
+    }
+}
+
+impl Released<'_> {
+    pub(super) fn run(self) {
+        let panic = self.run.work(self.work);
+        self.run.release(self.run.end(self.number));
+        if let Some(message) = panic {
+            // So that the task of the node counts as panicked.
+            resume_unwind(Box::new(message));
+        }
+    }
 }
 
 impl<T> Node<T> {
@@ -252,14 +277,15 @@ impl<T> Node<T> {
         self.result.get()?.as_ref().ok()
     }
 
-    fn id(&self) -> NodeId<'_> {
-        NodeId { latch: &self.latch, number: self.number }
+    fn number_in(&self, group: &Group<'_>) -> usize {
+        assert!(Weak::ptr_eq(&self.group, &group.run.latch), "a node before it is of another group");
+        self.number
     }
 }
 
 impl<T> Clone for Node<T> {
     fn clone(&self) -> Node<T> {
-        Node { latch: Arc::clone(&self.latch), number: self.number, result: Arc::clone(&self.result) }
+        Node { group: Weak::clone(&self.group), number: self.number, result: Arc::clone(&self.result) }
     }
 }
 
@@ -272,5 +298,27 @@ impl<T> fmt::Debug for Node<T> {
 impl fmt::Debug for Group<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("open", &self.open()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does the last member end its group, and only then leave the outer one?
+    #[test]
+    fn the_last_to_leave_ends_the_group_and_leaves_the_outer_one() {
+        let outer = Group::new(0, None, Box::new(|_, _| Ok(())));
+        let inner = Group::new(0, Some(Arc::clone(&outer.latch)), Box::new(|_, _| Ok(())));
+        let outcomes = [outer.outcome(), inner.outcome()];
+        let child = Arc::clone(&inner.latch);
+        assert_eq!((outer.open(), inner.open()), (1, 1));
+        inner.run.fail(JoinError::Cancelled);
+        inner.run.fail(JoinError::ShutDown);
+        drop((outer, inner));
+        assert!(outcomes.iter().all(|outcome| !outcome.is_ready()));
+        drop(child);
+        assert_eq!(outcomes[1].take(), Some(Err(JoinError::Cancelled)), "the first failure");
+        assert_eq!(outcomes[0].take(), Some(Ok(())));
     }
 }

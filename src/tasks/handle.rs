@@ -4,6 +4,7 @@ use super::error::JoinError;
 use super::outcome::Outcome;
 use super::scheduler::Place;
 use super::worker;
+use crate::runtime::continuation::block_on;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +17,9 @@ use std::task::{Context, Poll};
 /// It is a future: a task that awaits it is parked and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
 pub struct JoinHandle<T> {
-    task: Result<Arc<dyn Joinable<T>>, JoinError>,
+    task: Arc<dyn Joinable<T>>,
+    /// The id of the runtime that runs the task.
+    runtime: u64,
 }
 
 /// A task, as its handle sees it.
@@ -39,17 +42,8 @@ impl<T: Send> Joinable<T> for Outcome<T> {
 }
 
 impl<T> JoinHandle<T> {
-    pub(super) fn new(task: Arc<dyn Joinable<T>>) -> JoinHandle<T> {
-        JoinHandle { task: Ok(task) }
-    }
-
-    pub(super) fn failed(error: JoinError) -> JoinHandle<T> {
-        JoinHandle { task: Err(error) }
-    }
-
-    /// Why the task was not accepted, if it was not.
-    pub(super) fn refusal(self) -> Option<JoinError> {
-        self.task.err()
+    pub(super) fn new(runtime: u64, task: Arc<dyn Joinable<T>>) -> JoinHandle<T> {
+        JoinHandle { task, runtime }
     }
 
     /// Waits for the result. Outside a worker the calling thread blocks.
@@ -63,14 +57,13 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
-        let task = self.task?;
-        if !task.outcome().is_ready()
-            && let Some(place) = worker::current().filter(|place| place.scheduler.number == task.outcome().runtime)
-            && !Arc::clone(&task).run_for_joiner(&place)
+        if !self.is_over()
+            && let Some(place) = worker::current().filter(|place| place.scheduler.number == self.runtime)
+            && !Arc::clone(&self.task).run_for_joiner(&place)
         {
             return Err(JoinError::WouldBlock);
         }
-        task.outcome().wait().unwrap_or_else(|| unreachable!("the handle is the only one to take it"))
+        self.try_join().unwrap_or_else(block_on)
     }
 
     /// The result if there is one yet, or else the handle again.
@@ -78,15 +71,12 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The handle, while the task is not over.
     pub fn try_join(self) -> Result<Result<T, JoinError>, JoinHandle<T>> {
-        match &self.task {
-            Err(error) => Ok(Err(error.clone())),
-            Ok(task) => task.outcome().take().ok_or(self),
-        }
+        self.task.outcome().take().ok_or(self)
     }
 
     /// Whether the task is over, so that [`JoinHandle::join`] returns at once.
     pub fn is_over(&self) -> bool {
-        self.task.as_ref().map_or(true, |task| task.outcome().is_ready())
+        self.task.outcome().is_ready()
     }
 }
 
@@ -97,12 +87,7 @@ impl<T> Future for JoinHandle<T> {
     /// # Panics
     /// When it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        match &self.task {
-            Err(error) => Poll::Ready(Err(error.clone())),
-            Ok(task) => {
-                task.outcome().poll(context).map(|result| result.expect("a handle is not polled after it was ready"))
-            }
-        }
+        self.task.outcome().poll(context.waker())
     }
 }
 

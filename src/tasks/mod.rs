@@ -33,7 +33,7 @@
 //! that descends from them.
 //!
 //! ```
-//! use forebay::tasks::{Options, Runtime, Spawner};
+//! use forebay::tasks::{Runtime, Spawner};
 //!
 //! let runtime = Runtime::with_workers(2)?;
 //! let sum = runtime.spawn_future(async {
@@ -47,7 +47,7 @@
 //! });
 //! assert_eq!(sum.join(), Ok(285));
 //!
-//! let tree = runtime.group(Options::new());
+//! let tree = runtime.group();
 //! tree.spawn(|| {
 //!     let spawner = Spawner::current().expect("this is a task");
 //!     (0..10).for_each(|_| drop(spawner.spawn(|| ())));
@@ -65,7 +65,7 @@
 //!
 //! ```
 //! use forebay::handler::checkpoint;
-//! use forebay::tasks::{CancellationToken, JoinError, Options, Priority, Runtime};
+//! use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime};
 //! use std::sync::{Arc, Mutex, mpsc};
 //!
 //! let runtime = Runtime::with_workers(1)?;
@@ -77,7 +77,7 @@
 //!     .flat_map(|priority| [priority; 10])
 //!     .map(|priority| {
 //!         let order = Arc::clone(&order);
-//!         runtime.spawn_with(Options::new().priority(priority), move || order.lock().unwrap().push(priority))
+//!         runtime.with_priority(priority).spawn(move || order.lock().unwrap().push(priority))
 //!     })
 //!     .collect();
 //! release.send(())?;
@@ -88,7 +88,7 @@
 //! assert!(high >= 9);
 //!
 //! let token = CancellationToken::new();
-//! let endless = runtime.spawn_future_with(Options::new().token(&token), async {
+//! let endless = runtime.with_token(&token).spawn_future(async {
 //!     loop {
 //!         checkpoint().await;
 //!     }
@@ -114,7 +114,6 @@ mod counters;
 mod error;
 mod group;
 mod handle;
-mod options;
 mod outcome;
 mod parallel;
 mod scheduler;
@@ -130,13 +129,6 @@ pub use counters::{Counters, PoolCounters};
 pub use error::{JoinError, Rejected};
 pub use group::{Group, Node};
 pub use handle::JoinHandle;
-pub use options::{Options, Priority};
+pub use scheduler::Priority;
 pub use scope::{ScopeError, scope};
 pub use spawner::Spawner;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks, whichever thread has panicked: no user code runs under a lock of this folder.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -2,22 +2,44 @@
 //! in, the counters, and the way out.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
-use super::error::Rejected;
-use super::options::Priority;
-use super::outcome::Member;
-use crate::runtime::continuation::CancellationToken;
+use super::error::JoinError;
+use super::outcome::Latch;
+use crate::runtime::continuation::{CancellationToken, new_runtime_id};
 use crate::runtime::{Deque, Shared};
 use crate::sched::policy::PRIORITIES;
 use crate::sched::turn::Ran;
 use crate::sched::{PoolId, WorkerId};
 use crate::time::Nanos;
-use crossbeam_utils::{Backoff, CachePadded};
+use crossbeam_utils::CachePadded;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// How urgent a task is. Each pool has a queue for each priority. A free worker looks into the queue of high tasks, its
+/// own deque, the queue of normal tasks, the deques of other workers, and the queue of background tasks, in this order.
+///
+/// A task that another spawns inherits its priority and waits in the deque of its worker, newest first. With another
+/// priority it waits in a queue. So a background task begins when nothing else waits, and then its children go before
+/// normal tasks in the queue.
+///
+/// So that nothing starves, every 61st search begins with a place of low rank: the background queue, the oldest task of
+/// the own deque and the queue of normal tasks take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Priority {
+    /// Served before everything else.
+    High,
+    /// The priority of tasks unless something else is said.
+    #[default]
+    Normal,
+    /// Served when nothing else is to be done.
+    Background,
+}
+
+const _: () = assert!(Priority::Background as usize + 1 == PRIORITIES);
 
 /// A task on its way through deques and queues.
 pub(super) struct Job {
@@ -51,7 +73,7 @@ pub(super) struct Place {
 pub(super) struct Membership {
     pub(super) priority: Priority,
     pub(super) token: Option<CancellationToken>,
-    pub(super) group: Option<Member>,
+    pub(super) group: Option<Arc<Latch>>,
 }
 
 impl Place {
@@ -88,7 +110,7 @@ const ROOM_LOOK: Duration = Duration::from_micros(50);
 
 /// A runtime without its threads.
 pub(super) struct Scheduler {
-    /// The number of the runtime, different from that of every other one in the process.
+    /// The runtime id, different from that of every other runtime and server in the process.
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
@@ -101,9 +123,8 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Scheduler {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Scheduler {
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            number: new_runtime_id(),
             workers: (0..shared.policy().topology().workers()).map(|_| CachePadded::default()).collect(),
             elsewhere: pools.iter().map(|_| CachePadded::default()).collect(),
             shared,
@@ -112,66 +133,54 @@ impl Scheduler {
         }
     }
 
-    /// Puts a new job into the deque of the calling worker or into a queue of `pool`. A thread that is no worker may
-    /// `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
-    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, wait: bool) -> Result<(), Rejected<()>> {
+    /// Takes a new job of `pool`, for which one that `insists` finds or awaits room.
+    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, insists: bool) -> Result<(), JoinError> {
+        if pool >= self.pools.len() {
+            return Err(JoinError::NoSuchPool(pool));
+        }
         let own = place.filter(|place| place.pool == pool);
-        match own {
-            Some(place) => place.count(Count::Submitted, 1),
-            // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a
-            // shutdown: either this sees that the runtime is closed, or the shutdown sees the submission and waits for
-            // its end.
-            None => self.elsewhere[pool].add(Count::Submitted),
-        }
-        let refusal = if place.is_none() && self.closed.load(Ordering::SeqCst) {
-            Rejected::ShutDown(())
-        } else if wait {
-            self.put_back(place, job, pool);
-            return Ok(());
-        } else if self.offer(place, job, pool, false).is_ok() {
-            self.shared.wake_one(pool);
-            return Ok(());
-        } else {
-            Rejected::Full(())
+        let count = |what| match own {
+            Some(place) => place.count(what, 1),
+            None => self.elsewhere[pool].add(what),
         };
-        match own {
-            Some(place) => place.count(Count::Refused, 1),
-            None => self.elsewhere[pool].add(Count::Refused),
+        count(Count::Submitted);
+        // Ordering: sequentially consistent, as is the count above, and as are the store and the reads of a shutdown:
+        // either this sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
+        let accepted = if place.is_none() && self.closed.load(Ordering::SeqCst) {
+            Err(JoinError::ShutDown)
+        } else {
+            self.put(place, job, pool, insists).map_err(|_| JoinError::Full)
+        };
+        if accepted.is_err() {
+            count(Count::Refused);
         }
-        Err(refusal)
-    }
-
-    /// Puts a job that may not be refused: where there is no room, a worker puts it into its own deque, and any other
-    /// thread waits for room.
-    pub(super) fn put_back(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
-        let backoff = Backoff::new();
-        while let Err(back) = self.offer(place, job, pool, true) {
-            if let Some(place) = place {
-                place.deque.push(back);
-                break;
-            }
-            job = back;
-            if backoff.is_completed() { thread::sleep(ROOM_LOOK) } else { backoff.snooze() }
-        }
-        self.shared.wake_one(pool);
+        accepted
     }
 
     /// Puts `job` into the deque of the calling worker, where the task that it runs has the same pool and priority, or
-    /// else into the queue for its priority. Gives it back where there is no room; a deque has room for who `insists`.
-    fn offer(&self, place: Option<&Place>, job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
-        match place {
-            Some(place) if place.pool == pool && place.priority() == job.priority => {
-                if !insists && place.deque.len() >= DEQUE_MAX {
-                    return Err(job);
+    /// else into the queue for its priority. Where there is no room for a job that `insists`, a worker puts it into its
+    /// own deque, and any other thread waits.
+    ///
+    /// # Errors
+    /// The job, when it does not insist and there is no room.
+    pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
+        let is_own = place.is_some_and(|place| place.pool == pool && place.priority() == job.priority);
+        let queue = pool * PRIORITIES + job.priority as usize;
+        loop {
+            let put = if is_own { Err(job) } else { self.shared.queue(queue, place.map(|place| place.worker), job) };
+            let Err(back) = put else { break };
+            match place {
+                Some(place) if insists || is_own && place.deque.len() < DEQUE_MAX => {
+                    place.deque.push(back);
+                    break;
                 }
-                place.deque.push(job);
-                Ok(())
+                None if insists => thread::sleep(ROOM_LOOK),
+                _ => return Err(back),
             }
-            _ => {
-                let queue = pool * PRIORITIES + job.priority as usize;
-                self.shared.queue(queue, place.map(|place| place.worker), job)
-            }
+            job = back;
         }
+        self.shared.wake_one(pool);
+        Ok(())
     }
 
     /// Counts a task of `pool` that ended, perhaps on no worker.
@@ -218,8 +227,8 @@ impl Scheduler {
             let members = policy.topology().members(pool);
             let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
-            self.workers[members].iter().for_each(|tally| tally.add_to(&mut counters));
-            self.elsewhere[pool].add_to(&mut counters);
+            let tallies = self.workers[members].iter().chain([&self.elsewhere[pool]]);
+            tallies.for_each(|tally| counters.add(&tally.read()));
             counters
         });
         Counters { pools: pools.collect() }

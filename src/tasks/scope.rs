@@ -6,12 +6,18 @@
 use super::builder::BuildError;
 use super::error::JoinError;
 use super::group::{Group, Released};
-use super::lock;
 use super::outcome::Latch;
-use crate::runtime::continuation::guarded;
-use std::sync::mpsc::{Receiver, channel};
+use crate::runtime::continuation::{guarded, lock};
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+/// Nodes that wait for a thread of a scope. Whoever releases another one runs it: the body of the scope, or a thread
+/// that ends the node before it. A guess: enough that threads do not wait while the body runs a node.
+const WAITING_MAX: usize = 256;
+
+/// A node, and what keeps its scope open.
+type Member<'env> = (Released<'env>, Arc<Latch>);
 
 /// Runs `body` with a [`Group`] whose nodes may borrow whatever lives longer than the scope, on `workers` threads of the
 /// scope's own. All nodes are over when this returns. Starting and ending a thread costs tens of microseconds, so many
@@ -34,12 +40,16 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Group<'env>) -> R) -> R
     if workers == 0 {
         return Err(BuildError::NoWorkers("scope".to_owned()).into());
     }
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(WAITING_MAX);
     let receiver = Mutex::new(receiver);
-    let (latch, member) = Latch::new(u64::MAX, None);
     // The last sender goes with the last node, and with it the threads.
-    let submit = move |node| drop(sender.send(node));
-    let group = Group::new(Arc::clone(&latch), member, Box::new(submit));
+    let submit = move |node, member| {
+        sender.try_send((node, member)).map_err(|refused| match refused {
+            TrySendError::Full((node, _)) | TrySendError::Disconnected((node, _)) => node,
+        })
+    };
+    let group = Group::new(0, None, Box::new(submit));
+    let outcome = group.outcome();
     let from = &receiver;
     let result = thread::scope(move |threads| {
         // Moved in: whatever way out is taken, the threads end.
@@ -50,15 +60,18 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Group<'env>) -> R) -> R
         Ok(body(&group))
     });
     let result = result.map_err(BuildError::Kernel)?;
-    latch.failure().map_or(Ok(result), |panic| Err(ScopeError::Task(panic)))
+    match outcome.take() {
+        Some(Err(panic)) => Err(ScopeError::Task(panic)),
+        _ => Ok(result),
+    }
 }
 
-/// Calls one node after the other, until no more can come.
-fn work(nodes: &Mutex<Receiver<Released<'_>>>) {
+/// Runs one node after the other, until no more can come.
+fn work(nodes: &Mutex<Receiver<Member<'_>>>) {
     let next = || lock(nodes).recv();
-    while let Ok(node) = next() {
+    while let Ok((node, _member)) = next() {
         // The group has noted the panic.
-        let _ = guarded(node);
+        let _ = guarded(|| node.run());
     }
 }
 

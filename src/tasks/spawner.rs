@@ -1,13 +1,13 @@
 //! The ways to spawn.
 
 use super::counters::Counters;
-use super::error::Rejected;
+use super::error::{JoinError, Rejected};
 use super::handle::JoinHandle;
-use super::options::Options;
-use super::scheduler::{Job, Membership, Runnable, Scheduler};
+use super::outcome::{Latch, Outcome};
+use super::scheduler::{Job, Membership, Priority, Runnable, Scheduler};
 use super::task::{ClosureTask, FutureTask};
 use super::worker;
-use crate::runtime::continuation::discard;
+use crate::runtime::continuation::{CancellationToken, discard};
 use crate::sched::PoolId;
 use std::fmt;
 use std::future::Future;
@@ -15,77 +15,102 @@ use std::sync::Arc;
 
 /// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting down.
 ///
+/// A task has the priority, the pool and the token of the task that spawns it; from outside, normal priority in the
+/// first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and [`Spawner::with_token`] give spawners of others.
+///
 /// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
-/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`](super::JoinError::ShutDown). A task puts what it spawns into its
-/// worker's own deque, and never waits: only memory bounds the deque. [`Spawner::try_spawn_with`] stops before it grows.
+/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
+/// worker's own deque, and never waits: only memory bounds the deque. [`Spawner::try_spawn`] stops before it grows.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
+    pool: Option<PoolId>,
+    priority: Option<Priority>,
+    token: Option<CancellationToken>,
 }
 
 impl Spawner {
+    pub(super) fn new(scheduler: Arc<Scheduler>) -> Spawner {
+        Spawner { scheduler, pool: None, priority: None, token: None }
+    }
+
     /// The spawner of the runtime whose task runs on this thread, if one does.
     pub fn current() -> Option<Spawner> {
-        worker::current().map(|place| Spawner { scheduler: Arc::clone(&place.scheduler) })
+        worker::current().map(|place| Spawner::new(Arc::clone(&place.scheduler)))
+    }
+
+    /// Spawns tasks of this priority.
+    pub fn with_priority(&self, priority: Priority) -> Spawner {
+        Spawner { priority: Some(priority), ..self.clone() }
+    }
+
+    /// Spawns into this pool, counted from 0 in the order in which the builder named them. When a *task* submits and the
+    /// queue of another pool is full, the new task runs where it was submitted: a task never waits for room.
+    pub fn with_pool(&self, pool: PoolId) -> Spawner {
+        Spawner { pool: Some(pool), ..self.clone() }
+    }
+
+    /// Spawns tasks that this token may cancel.
+    pub fn with_token(&self, token: &CancellationToken) -> Spawner {
+        Spawner { token: Some(token.clone()), ..self.clone() }
     }
 
     /// Spawns a closure.
     pub fn spawn<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        self.spawn_with(Options::default(), task)
-    }
-
-    /// Spawns a closure that runs as `options` say.
-    pub fn spawn_with<T: Send + 'static>(
-        &self,
-        options: Options,
-        task: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        match self.submit(options, true, |membership, _| ClosureTask::new(self.scheduler.number, membership, task)) {
-            Ok(task) => JoinHandle::new(task),
-            Err(refusal) => {
-                let (task, error) = refusal.into_error();
-                discard(task.retract());
-                JoinHandle::failed(error)
-            }
-        }
+        self.put(None, true, task).unwrap_or_else(|Rejected { task, error }| {
+            discard(task);
+            self.refused(error)
+        })
     }
 
     /// Spawns a closure if there is room for it, without waiting and without making a deque grow.
     ///
     /// # Errors
     /// The closure, when it was not accepted.
-    pub fn try_spawn_with<F, T>(&self, options: Options, task: F) -> Result<JoinHandle<T>, Rejected<F>>
+    pub fn try_spawn<F, T>(&self, task: F) -> Result<JoinHandle<T>, Rejected<F>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit(options, false, |membership, _| ClosureTask::new(self.scheduler.number, membership, task))
-            .map(|task| JoinHandle::new(task))
-            .map_err(|refusal| refusal.map(|task| task.retract()))
+        self.put(None, false, task)
     }
 
     /// Spawns a future. Inside it [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at least as
     /// urgent once the task has run for its slice, [`hop`](crate::handler::hop) goes on in another pool (here, if the
     /// queue there is full), and anything that may be awaited may be awaited: the task is parked until it is woken.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.spawn_future_with(Options::default(), task)
-    }
-
-    /// Spawns a future that runs as `options` say.
-    pub fn spawn_future_with<T: Send + 'static>(
-        &self,
-        options: Options,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
-        match self.submit(options, true, make) {
-            Ok(task) => JoinHandle::new(Arc::clone(&task.outcome) as _),
-            Err(refusal) => {
-                let (task, error) = refusal.into_error();
+        match self.submit(None, true, make) {
+            (task, Ok(())) => JoinHandle::new(self.scheduler.number, Arc::clone(&task.outcome) as _),
+            (task, Err(error)) => {
                 task.retract();
-                JoinHandle::failed(error)
+                self.refused(error)
             }
         }
+    }
+
+    /// Puts a closure, which may be a node of `group`, where a worker finds it. One that `insists` waits for room.
+    pub(super) fn put<F, T>(
+        &self,
+        group: Option<Arc<Latch>>,
+        insists: bool,
+        task: F,
+    ) -> Result<JoinHandle<T>, Rejected<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (task, accepted) = self.submit(group, insists, |membership, _| ClosureTask::new(membership, task));
+        match accepted {
+            Ok(()) => Ok(JoinHandle::new(self.scheduler.number, task)),
+            Err(error) => Err(Rejected { task: task.retract(), error }),
+        }
+    }
+
+    fn refused<T: Send + 'static>(&self, error: JoinError) -> JoinHandle<T> {
+        let outcome = Outcome::new();
+        outcome.complete(Err(error));
+        JoinHandle::new(self.scheduler.number, Arc::new(outcome))
     }
 
     /// The pool of that name.
@@ -102,26 +127,19 @@ impl Spawner {
     #[inline]
     fn submit<R: Runnable + 'static>(
         &self,
-        options: Options,
-        wait: bool,
+        group: Option<Arc<Latch>>,
+        insists: bool,
         make: impl FnOnce(Membership, PoolId) -> Arc<R>,
-    ) -> Result<Arc<R>, Rejected<Arc<R>>> {
+    ) -> (Arc<R>, Result<(), JoinError>) {
         let place = worker::of(&self.scheduler);
         let place = place.as_deref();
-        let pool = options.pool.or(place.map(|place| place.pool)).unwrap_or(0);
+        let pool = self.pool.or(place.map(|place| place.pool)).unwrap_or(0);
         let inherited = place.map(|place| place.membership.borrow().clone()).unwrap_or_default();
-        let priority = options.priority.unwrap_or(inherited.priority);
-        let membership =
-            Membership { priority, token: options.token.or(inherited.token), group: options.group.or(inherited.group) };
-        let task = make(membership, pool);
-        if pool >= self.scheduler.pools.len() {
-            return Err(Rejected::NoSuchPool(pool, task));
-        }
-        let job = Job { priority, task: Arc::clone(&task) as _ };
-        match self.scheduler.submit(place, job, pool, wait) {
-            Ok(()) => Ok(task),
-            Err(refusal) => Err(refusal.map(|()| task)),
-        }
+        let priority = self.priority.unwrap_or(inherited.priority);
+        let token = self.token.clone().or(inherited.token);
+        let task = make(Membership { priority, token, group: group.or(inherited.group) }, pool);
+        let accepted = self.scheduler.submit(place, Job { priority, task: Arc::clone(&task) as _ }, pool, insists);
+        (task, accepted)
     }
 }
 

@@ -4,24 +4,22 @@
 use super::counters::Count;
 use super::error::JoinError;
 use super::handle::Joinable;
-use super::lock;
-use super::options::Priority;
 use super::outcome::Outcome;
-use super::scheduler::{Job, Membership, Place, Runnable, Scheduler};
+use super::scheduler::{Job, Membership, Place, Priority, Runnable, Scheduler};
 use super::worker;
-use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, discard, guarded, poll};
+use crate::runtime::continuation::{Limits, Polled, Resumable, Terms, discard, guarded, poll};
 use crate::sched::PoolId;
 use crate::sched::turn::Ran;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-/// What a worker has to do, and as which task; taken by the worker that does it.
-type Work<W> = Mutex<Option<(W, Membership)>>;
+/// What a worker has to do, and as which task.
+type Work<W> = Resumable<(W, Membership)>;
 
 /// What a worker is told that has nothing more to do with a task.
 const OVER: Ran<Job> = Ran::Ended { ran: Nanos::ZERO };
@@ -33,19 +31,19 @@ pub(super) struct ClosureTask<F, T> {
 }
 
 impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
-    pub(super) fn new(runtime: u64, membership: Membership, closure: F) -> Arc<ClosureTask<F, T>> {
-        Arc::new(ClosureTask { work: Mutex::new(Some((closure, membership))), outcome: Outcome::new(runtime) })
+    pub(super) fn new(membership: Membership, closure: F) -> Arc<ClosureTask<F, T>> {
+        Arc::new(ClosureTask { work: Resumable::new((closure, membership)), outcome: Outcome::new() })
     }
 
-    /// The task was refused and stands in no queue: gives the closure back.
+    /// The closure of a task that was refused and is in no queue.
     pub(super) fn retract(&self) -> F {
-        let (closure, _) = lock(&self.work).take().expect("what was refused stands in no queue");
+        let (closure, _) = self.work.withdraw(|_| true).expect("what was refused is in no queue");
         closure
     }
 
     /// Runs the closure, unless another worker has begun it; `take_back` is called before.
     fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
-        let Some((closure, membership)) = lock(&self.work).take() else { return };
+        let Some((closure, membership)) = self.work.withdraw(|_| true) else { return };
         take_back();
         let (result, membership) = if membership.is_cancelled() {
             discard(closure);
@@ -96,7 +94,6 @@ pub(super) struct FutureTask<F: Future<Output: Send> + Send + 'static> {
     scheduler: Arc<Scheduler>,
     priority: Priority,
     pool: AtomicUsize,
-    state: JoinState,
     work: Work<Pin<Box<F>>>,
 }
 
@@ -108,19 +105,17 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
         future: F,
     ) -> Arc<FutureTask<F>> {
         Arc::new(FutureTask {
-            outcome: Arc::new(Outcome::new(scheduler.number)),
+            outcome: Arc::new(Outcome::new()),
             scheduler,
             priority: membership.priority,
             pool: AtomicUsize::new(pool),
-            state: JoinState::queued(),
-            work: Mutex::new(Some((Box::pin(future), membership))),
+            work: Resumable::new((Box::pin(future), membership)),
         })
     }
 
-    /// The task was refused and stands in no queue.
+    /// The task was refused and is in no queue.
     pub(super) fn retract(&self) {
-        let work = lock(&self.work).take();
-        discard(work);
+        discard(self.work.withdraw(|_| true));
     }
 
     fn job(self: Arc<Self>) -> Job {
@@ -131,14 +126,14 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
     fn put_back(self: Arc<Self>) {
         // Ordering: relaxed, the pool only changes between two runs, and queues order those.
         let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
-        scheduler.put_back(worker::of(&scheduler).as_deref(), self.job(), pool);
+        let put = scheduler.put(worker::of(&scheduler).as_deref(), self.job(), pool, true);
+        debug_assert!(put.is_ok(), "there is room for what insists");
     }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
     fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job> {
-        self.state.begin();
-        let Some((mut future, membership)) = lock(&self.work).take() else { return OVER };
+        let Some((mut future, membership)) = self.work.begin() else { return OVER };
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
         let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
@@ -153,13 +148,11 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
             // Nothing else aborts a task: it has no deadline, and runs its children itself.
             Polled::Aborted(_) => Err(JoinError::Cancelled),
             Polled::Paused { resume } => {
-                *lock(&self.work) = Some((future, membership));
-                self.state.requeue();
+                self.work.pause((future, membership));
                 return Ran::Paused { job: self.job(), resume, ran: clock::now().minus(start) };
             }
             Polled::Waits { .. } => {
-                *lock(&self.work) = Some((future, membership));
-                if self.state.park() {
+                if self.work.park((future, membership)) {
                     discard(self);
                 } else {
                     self.put_back();
@@ -182,7 +175,7 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
 
 impl<F: Future<Output: Send> + Send + 'static> Wake for FutureTask<F> {
     fn wake(self: Arc<Self>) {
-        if self.state.wake() {
+        if self.work.wake() {
             self.put_back();
         }
     }
@@ -190,8 +183,7 @@ impl<F: Future<Output: Send> + Send + 'static> Wake for FutureTask<F> {
 
 impl<F: Future<Output: Send> + Send + 'static> Drop for FutureTask<F> {
     fn drop(&mut self) {
-        let work = self.work.get_mut().map_or(None, Option::take);
-        if let Some((future, membership)) = work {
+        if let Some((future, membership)) = self.work.withdraw(|_| true) {
             discard(future);
             self.outcome.complete(Err(JoinError::Stalled));
             drop(membership);

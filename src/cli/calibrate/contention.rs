@@ -4,7 +4,7 @@
 use super::samples::Samples;
 use super::{Effort, Row};
 use crate::config::cpus;
-use crate::runtime::exchange::{Exchange, User};
+use crate::runtime::queues::{NextShards, Queues};
 use crate::time::{Nanos, clock};
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,9 +41,9 @@ pub(super) fn measure(effort: Effort) -> [Row; 2] {
 /// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.
 /// `None` if they did not use it together, each on a CPU.
 fn operation(users: usize) -> Option<f64> {
-    let (queue, ready) = (Exchange::new(users), AtomicUsize::new(0));
+    let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
     let used = |user: usize| {
-        let mut user = queue.user(user);
+        let mut next = queue.next_shards(user);
         // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
         ready.fetch_add(1, Ordering::Relaxed);
         while ready.load(Ordering::Relaxed) < users {
@@ -51,7 +51,7 @@ fn operation(users: usize) -> Option<f64> {
         }
         let (start, on_cpu, mut jobs) = (clock::now(), clock::of_thread(), 0);
         while clock::now().minus(start) < SPAN {
-            (0..JOBS).for_each(|job| pass(&mut user, job));
+            (0..JOBS).for_each(|job| pass(&queue, user, &mut next, job));
             jobs += JOBS;
         }
         let (took, on_cpu) = (clock::now().minus(start).as_secs_f64(), clock::of_thread().minus(on_cpu).as_secs_f64());
@@ -71,11 +71,11 @@ fn operation(users: usize) -> Option<f64> {
 }
 
 /// Puts a job into the queue and takes one out, each as soon as others let it.
-fn pass(user: &mut User<'_>, job: u64) {
-    while !user.push(job) {
+fn pass(queue: &Queues<u64>, user: usize, next: &mut NextShards, job: u64) {
+    while queue.push(0, user, job).is_err() {
         hint::spin_loop();
     }
-    while user.pop().is_none() {
+    while queue.pop(0, next).is_none() {
         hint::spin_loop();
     }
 }

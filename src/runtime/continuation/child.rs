@@ -3,18 +3,19 @@
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits};
-use super::join_state::JoinState;
-use super::local_queue;
+use super::local_queue::{self, Ready};
+use super::outcome::Outcome;
 use super::poll::{Polled, Terms, poll};
+use super::resumable::Resumable;
 use super::unwind::discard;
 use super::waiter::{AbortCause, AbortFlag, AnyChild, Waiter};
 use crate::sched::Resume;
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 /// The future of a child.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -28,32 +29,19 @@ pub(crate) struct Child<T> {
     owner: Option<(Arc<dyn Waiter>, u64)>,
     /// The tokens under which the child was forked, the outermost first.
     tokens: Vec<CancellationToken>,
-    state: JoinState,
+    work: Resumable<Work<T>>,
+    /// Closed when the handle is gone, or has run the child.
+    outcome: Outcome<Result<T, AbortCause>>,
     abort: AbortFlag,
     ready_at: AtomicU64,
     /// CPU time so far, with that of the child's own children.
     cost: AtomicU64,
-    inner: Mutex<Inner<T>>,
 }
 
-struct Inner<T> {
-    stage: Stage<T>,
-    /// The waker of the parent that waits for the end.
-    joiner: Option<Waker>,
-    /// Whether the handle is gone.
-    unwanted: bool,
-}
-
-enum Stage<T> {
-    Fresh(ChildFuture<T>),
-    /// Paused, and waiting in a queue.
-    Paused(ChildFuture<T>),
-    /// Waiting for a child of its own.
-    Parked(ChildFuture<T>),
-    /// Held by the worker that polls the child, or by the handle that runs it.
-    Away,
-    /// The result, until it is taken.
-    Over(Option<Result<T, AbortCause>>),
+struct Work<T> {
+    future: ChildFuture<T>,
+    /// Whether a worker has polled the future.
+    begun: bool,
 }
 
 /// The state of a child, as its handle finds it.
@@ -88,17 +76,17 @@ impl<T: Send + 'static> Child<T> {
         Arc::new(Child::of_none(runtime_id, work))
     }
 
-    fn of_none(runtime_id: u64, work: ChildFuture<T>) -> Child<T> {
+    fn of_none(runtime_id: u64, future: ChildFuture<T>) -> Child<T> {
         Child {
             runtime_id,
             expires_at: Nanos::MAX,
             owner: None,
             tokens: Vec::new(),
-            state: JoinState::queued(),
+            work: Resumable::new(Work { future, begun: false }),
+            outcome: Outcome::new(),
             abort: AbortFlag::new(),
             ready_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
-            inner: Mutex::new(Inner { stage: Stage::Fresh(work), joiner: None, unwanted: false }),
         }
     }
 
@@ -108,41 +96,27 @@ impl<T: Send + 'static> Child<T> {
     /// # Panics
     /// If the result was taken before.
     pub(crate) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> Found<T> {
-        let mut inner = self.lock();
-        match &mut inner.stage {
-            Stage::Fresh(_) if takes => {
-                let Stage::Fresh(work) = std::mem::replace(&mut inner.stage, Stage::Away) else { unreachable!() };
-                drop(inner);
-                local_queue::unfork(Arc::as_ptr(self).cast());
-                return Found::Fresh(work);
-            }
-            Stage::Over(result) => return Found::Over(result.take().expect("a child is joined once")),
-            _ => {}
+        if let Some(work) = self.work.withdraw(|work| takes && !work.begun) {
+            local_queue::unfork(Arc::as_ptr(self).cast());
+            return Found::Fresh(work.future);
         }
-        if !inner.joiner.as_ref().is_some_and(|joiner| joiner.will_wake(waker)) {
-            inner.joiner = Some(waker.clone());
+        match self.outcome.poll(waker) {
+            Poll::Ready(result) => Found::Over(result),
+            Poll::Pending => Found::UnderWay,
         }
-        Found::UnderWay
     }
 
     /// Notes that the handle has run the child to its end.
     pub(crate) fn ended_here(&self) {
-        self.lock().stage = Stage::Over(None);
+        self.outcome.close();
     }
 
     /// Cancels the child, whose handle is gone: one that has not begun never begins, one that waits is dropped, and one
     /// that runs ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
-        let mut inner = self.lock();
-        inner.unwanted = true;
-        let joiner = inner.joiner.take();
-        let stage = match inner.stage {
-            Stage::Away => None,
-            _ => Some(std::mem::replace(&mut inner.stage, Stage::Over(None))),
-        };
-        drop(inner);
         self.abort.set(0, AbortCause::Cancelled);
-        discard((stage, joiner));
+        self.outcome.close();
+        discard(self.work.withdraw(|_| true));
     }
 
     /// The runtime id of the server that runs the child.
@@ -155,70 +129,27 @@ impl<T: Send + 'static> Child<T> {
         Nanos::new(self.cost.load(Ordering::Relaxed))
     }
 
-    /// Takes the future of a child that waits; `None` if its parent runs it or it is over.
-    fn take(&self) -> Option<ChildFuture<T>> {
-        let mut inner = self.lock();
-        match std::mem::replace(&mut inner.stage, Stage::Away) {
-            Stage::Fresh(work) | Stage::Parked(work) => {
-                self.state.begin();
-                Some(work)
-            }
-            Stage::Paused(work) => Some(work),
-            // Its parent runs it itself, or it is over.
-            other => {
-                inner.stage = other;
-                None
-            }
-        }
-    }
-
-    /// Puts the future back after a poll; false if the result is no longer wanted.
-    fn put_back(&self, stage: Stage<T>) -> bool {
-        let mut inner = self.lock();
-        let unwanted = inner.unwanted;
-        let dropped = if unwanted { stage } else { std::mem::replace(&mut inner.stage, stage) };
-        drop(inner);
-        discard(dropped);
-        !unwanted
-    }
-
     fn end(&self, result: Result<T, AbortCause>) {
-        let cause = result.as_ref().err().copied();
-        let mut inner = self.lock();
-        let joiner = inner.joiner.take();
-        if inner.unwanted {
-            drop(inner);
-            discard(result);
-            return;
-        }
-        let last = std::mem::replace(&mut inner.stage, Stage::Over(Some(result)));
-        drop(inner);
         // At once, so that its siblings run no longer than they must.
-        if let (Some(cause), Some((owner, generation))) = (cause, &self.owner)
-            && cause != AbortCause::Cancelled
+        if let (Err(cause), Some((owner, generation))) = (&result, &self.owner)
+            && !self.outcome.is_closed()
+            && *cause != AbortCause::Cancelled
         {
-            Arc::clone(owner).ask_to_abort(*generation, cause);
+            Arc::clone(owner).ask_to_abort(*generation, *cause);
         }
-        if let Some(joiner) = joiner {
-            joiner.wake();
-        }
-        discard(last);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // No user code runs under this lock.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outcome.complete(result);
     }
 }
 
 impl<T: Send + 'static> AnyChild for Child<T> {
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)> {
-        let mut work = self.take()?;
+        let mut work = self.work.begin()?;
+        work.begun = true;
         let waker = Waker::from(Arc::clone(&self));
         let mut waiter = Some(Arc::clone(&self) as Arc<dyn Waiter>);
         let limits = Limits { ask_at, expires_at: self.expires_at };
         let mut since = start;
-        let cause = loop {
+        let result = loop {
             let terms = Terms {
                 start: since,
                 limits,
@@ -227,44 +158,49 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 tokens: &self.tokens,
                 wakes_anywhere: false,
             };
-            let (polled, joined) = poll(work.as_mut(), terms);
+            let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
             // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
             match polled {
-                Polled::Ended(value) => {
-                    discard(work);
-                    self.end(Ok(value));
-                    return None;
+                Polled::Ended(value) => break Ok(value),
+                Polled::Paused { .. } | Polled::Waits { .. } if self.outcome.is_closed() => {
+                    break Err(AbortCause::Cancelled);
                 }
                 Polled::Paused { resume } => {
-                    return self.put_back(Stage::Paused(work)).then_some((self, resume));
+                    self.work.pause(work);
+                    return Some((self, resume));
                 }
                 Polled::Waits { .. } => {
-                    if !self.put_back(Stage::Parked(work)) || self.state.park() {
+                    let parked = self.work.park(work);
+                    // The handle may have gone before the work was back.
+                    if self.outcome.is_closed() {
+                        discard(self.work.withdraw(|_| true));
+                    }
+                    if parked {
                         return None;
                     }
-                    work = self.take()?;
+                    work = self.work.begin()?;
                 }
-                Polled::Panicked(_) => break AbortCause::Failed,
-                Polled::Aborted(cause) => break cause,
+                Polled::Panicked(_) => break Err(AbortCause::Failed),
+                Polled::Aborted(cause) => break Err(cause),
             }
         };
         discard(work);
-        self.end(Err(cause));
+        self.end(result);
         None
     }
 
     fn abort(self: Arc<Self>, cause: AbortCause) {
-        if let Some(work) = self.take() {
+        if let Some(work) = self.work.begin() {
             discard(work);
             self.end(Err(cause));
         }
     }
 
-    fn is_wanted(&self) -> bool {
-        !self.lock().unwanted
+    fn has_work(&self) -> bool {
+        self.work.is_here()
     }
 
     fn ready_at(&self) -> Nanos {
@@ -295,8 +231,8 @@ impl<T: Send + 'static> Waiter for Child<T> {
 
 impl<T: Send + 'static> Wake for Child<T> {
     fn wake(self: Arc<Self>) {
-        if local_queue::works_for(self.runtime_id) && self.state.wake() {
-            local_queue::woken_child(self);
+        if local_queue::works_for(self.runtime_id) && self.work.wake() {
+            local_queue::woken(Ready::Child(self));
         }
     }
 }

@@ -175,22 +175,8 @@ fn stretch(now: Nanos, until: Nanos) {
     LEFT.set(next);
 }
 
-/// At a hop to `pool`: leaves the reason and returns true inside a worker.
-pub(crate) fn hop_pauses(pool: usize) -> bool {
-    leaves(Pause::Hop(pool))
-}
-
-/// Before a stretch of work without checkpoints: leaves the reason and returns true inside a worker.
-pub(crate) fn uninterrupted_pauses() -> bool {
-    leaves(Pause::Uninterrupted)
-}
-
-/// After such a stretch: the same for a checkpoint that returns to the worker in any case.
-pub(crate) fn interrupted_pauses() -> bool {
-    leaves(Pause::Checkpoint)
-}
-
-fn leaves(reason: Pause) -> bool {
+/// Leaves `reason` and returns true inside a worker.
+pub(crate) fn pauses_for(reason: Pause) -> bool {
     let inside = LIMITS.get().is_some();
     if inside {
         PAUSE.set(Some(reason));

@@ -112,15 +112,8 @@ pub(crate) fn unfork(child: *const ()) {
     }
 }
 
-pub(crate) fn woken_child(child: Arc<dyn AnyChild>) {
-    woken(Ready::Child(child));
-}
-
-pub(crate) fn woken_request(number: usize) {
-    woken(Ready::Request(number));
-}
-
-fn woken(ready: Ready) {
+/// Queues a child or a request that was parked and woken.
+pub(crate) fn woken(ready: Ready) {
     with_local(|local| local.woken.push(ready));
     READY.set(true);
 }

@@ -10,8 +10,10 @@ mod child;
 mod context;
 mod join_state;
 mod local_queue;
+mod outcome;
 mod outside;
 mod poll;
+mod resumable;
 mod run_until_cancelled;
 mod unwind;
 mod wait_slot;
@@ -23,14 +25,16 @@ pub use cancel::CancellationToken;
 pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, interrupted_pauses, is_pausing, join_pauses,
-    joined, passed_checkpoint, uninterrupted_pauses,
+    Limits, Pause, abort_pauses, checkpoint_pauses, fork_pauses, is_pausing, join_pauses, joined, passed_checkpoint,
+    pauses_for,
 };
-pub(crate) use join_state::{JoinState, Rest};
+pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
+pub(crate) use outcome::{Outcome, block_on, lock};
 pub(crate) use outside::Outside;
 pub(crate) use poll::{Polled, Terms, poll};
-pub(crate) use unwind::{Panic, discard, guarded, is_contained, panic_message};
+pub(crate) use resumable::Resumable;
+pub(crate) use unwind::{Panic, discard, guarded, is_contained};
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 

@@ -34,17 +34,8 @@ impl Outside {
         assert!(first.is_ok(), "a server has one set of workers");
     }
 
-    /// Puts the woken request in the wait slot of this number where a worker finds it.
-    pub(super) fn wake(&self, number: usize) {
-        self.put(Ready::Request(number));
-    }
-
-    /// Puts spawned work where a worker finds it.
-    pub(crate) fn spawn(&self, work: Arc<dyn AnyChild>) {
-        self.put(Ready::Spawned(work));
-    }
-
-    fn put(&self, ready: Ready) {
+    /// Puts a woken request, or spawned work, where a worker finds it.
+    pub(crate) fn put(&self, ready: Ready) {
         let put = self.ready.push(ready);
         debug_assert!(put.is_ok(), "there is a place for each wait slot and each piece of spawned work");
         if let Some(wake_worker) = self.wake_worker.get() {

@@ -119,7 +119,7 @@ mod tests {
             Polled::Paused { resume: Resume::Here }
         ));
         assert!(matches!(
-            polled(pausing(|| context::hop_pauses(3)), NEVER, &[]),
+            polled(pausing(|| context::pauses_for(Pause::Hop(3))), NEVER, &[]),
             Polled::Paused { resume: Resume::In(3) }
         ));
         let joins = pausing(|| {

@@ -52,7 +52,7 @@ pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
 }
 
 /// The message of a panic with this payload.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }

@@ -1,7 +1,7 @@
 //! The wait slot of a request: where it waits for its children.
 
-use super::join_state::{JoinState, Rest};
-use super::local_queue;
+use super::join_state::JoinState;
+use super::local_queue::{self, Ready};
 use super::outside::Outside;
 use super::waiter::{AbortCause, AbortFlag, Waiter};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::task::Wake;
 pub(crate) struct WaitSlot {
     runtime_id: u64,
     number: usize,
-    state: JoinState,
+    pub(crate) state: JoinState,
     abort: AbortFlag,
     outside: Arc<Outside>,
 }
@@ -32,22 +32,6 @@ impl WaitSlot {
     /// Begins the generation of another request, which children of the last one cannot abort.
     pub(crate) fn renew(&self) {
         self.abort.renew();
-    }
-
-    /// Parks the request, which stands where a waker finds it. False: it was woken meanwhile, and the caller runs it.
-    #[must_use]
-    pub(crate) fn park(&self) -> bool {
-        self.state.park()
-    }
-
-    /// Whether the request has been woken, or stands parked and not woken.
-    pub(crate) fn rest(&self) -> Rest {
-        self.state.rest()
-    }
-
-    /// Before the next poll of the request, which was parked and woken.
-    pub(crate) fn resume(&self) {
-        self.state.begin();
     }
 
     /// After the end of the request, which was parked and perhaps not woken.
@@ -101,29 +85,30 @@ impl WaitSlot {
             return;
         }
         if local_queue::works_for(self.runtime_id) {
-            local_queue::woken_request(self.number);
+            local_queue::woken(Ready::Request(self.number));
         } else {
-            self.outside.wake(self.number);
+            self.outside.put(Ready::Request(self.number));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::join_state::Rest;
     use super::*;
 
     // Is a wake remembered that comes while the request runs, and is none left to the next request of the slot?
     #[test]
     fn a_wake_is_of_one_request_and_never_lost() {
         let slot = WaitSlot::new(0, 0, &Arc::new(Outside::new(1)));
-        assert_eq!(slot.rest(), Rest::None);
+        assert_eq!(slot.state.rest(), Rest::None);
         slot.wake();
-        assert_eq!((slot.rest(), slot.park()), (Rest::Woken, false));
-        slot.resume();
-        assert_eq!((slot.rest(), slot.park(), slot.rest()), (Rest::None, true, Rest::Parked));
+        assert_eq!((slot.state.rest(), slot.state.park()), (Rest::Woken, false));
+        slot.state.begin();
+        assert_eq!((slot.state.rest(), slot.state.park(), slot.state.rest()), (Rest::None, true, Rest::Parked));
         slot.leave();
-        assert_eq!(slot.rest(), Rest::None, "the next request");
+        assert_eq!(slot.state.rest(), Rest::None, "the next request");
         slot.wake();
-        assert!(!slot.park(), "woken while it ran");
+        assert!(!slot.state.park(), "woken while it ran");
     }
 }

@@ -45,8 +45,8 @@ pub(crate) trait AnyChild: Send + Sync {
     /// Ends the child, if it is not over, without running it any further.
     fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether the result is still awaited, or may be.
-    fn is_wanted(&self) -> bool;
+    /// Whether there is something to run: the handle may have run or cancelled the child.
+    fn has_work(&self) -> bool;
 
     /// Since when the child has been ready to run.
     fn ready_at(&self) -> Nanos;

@@ -26,9 +26,6 @@ pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
     watch_set: Arc<WatchSet>,
-    ingress: Arc<[RawFd]>,
-    /// Descriptors of one ingress, those of worker 0 first; 0 where nothing is received.
-    each: usize,
 }
 
 /// The readiness queue of the ingresses on which no owner sleeps.
@@ -36,8 +33,8 @@ pub(crate) struct WatchSet {
     queue: Mutex<Queue>,
     registry: Registry,
     descriptor: RawFd,
-    ingress: Arc<[RawFd]>,
-    /// Descriptors of one ingress, those of worker 0 first.
+    ingress: Box<[RawFd]>,
+    /// Descriptors of one ingress, those of worker 0 first; 0 where nothing is received.
     each: usize,
     /// When a worker last looked on behalf of all, from within a job.
     looked_at: CachePadded<AtomicU64>,
@@ -64,9 +61,7 @@ impl Descriptors {
     }
 
     fn open(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
-        let ingress: Arc<[RawFd]> = ingress.into();
-        let each = ingress.len() / workers;
-        let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress), each)?);
+        let watch_set = Arc::new(WatchSet::new(ingress.into(), ingress.len() / workers)?);
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
@@ -76,24 +71,17 @@ impl Descriptors {
             registries.push(poll.registry().try_clone()?);
             polls.push(poll);
         }
-        let (wakers, registries) = (wakers.into(), registries.into());
-        let descriptors = Descriptors { wakers, registries, watch_set, ingress, each };
-        Ok((descriptors, polls))
+        Ok((Descriptors { wakers: wakers.into(), registries: registries.into(), watch_set }, polls))
     }
 
     /// The readiness queue of the ingresses on which no owner sleeps.
     pub(crate) fn watch_set(&self) -> &Arc<WatchSet> {
         &self.watch_set
     }
-
-    /// The numbers of the descriptors of the ingress of `worker`.
-    fn ingress_of(&self, worker: WorkerId) -> Range<usize> {
-        worker * self.each..(worker + 1) * self.each
-    }
 }
 
 impl WatchSet {
-    fn new(ingress: Arc<[RawFd]>, each: usize) -> io::Result<WatchSet> {
+    fn new(ingress: Box<[RawFd]>, each: usize) -> io::Result<WatchSet> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(LOOK_MAX);
         // What is forbidden shows here, and not in a worker that serves.
@@ -109,6 +97,11 @@ impl WatchSet {
             looked_at: CachePadded::default(),
             look_cost,
         })
+    }
+
+    /// The numbers of the descriptors of the ingress of `worker`.
+    fn ingress_of(&self, worker: WorkerId) -> Range<usize> {
+        worker * self.each..(worker + 1) * self.each
     }
 
     /// The descriptor of the queue, which is readable while something waits in a watched ingress.
@@ -172,14 +165,14 @@ impl Readiness for Descriptors {
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
-        for number in self.ingress_of(worker) {
-            set(&self.watch_set.registry, self.ingress[number], Token(number), watched);
+        for number in self.watch_set.ingress_of(worker) {
+            set(&self.watch_set.registry, self.watch_set.ingress[number], Token(number), watched);
         }
     }
 
     fn own(&self, worker: WorkerId, own: bool) {
-        for number in self.ingress_of(worker) {
-            set(&self.registries[worker], self.ingress[number], INGRESS, own);
+        for number in self.watch_set.ingress_of(worker) {
+            set(&self.registries[worker], self.watch_set.ingress[number], INGRESS, own);
         }
     }
 }

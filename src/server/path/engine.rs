@@ -275,7 +275,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             let next = self.local_queue.next();
             let next = next.or_else(|| self.common.outside.next());
             return Some(match next? {
-                continuation::Ready::Forked(child) if !child.is_wanted() => continue,
+                continuation::Ready::Forked(child) if !child.has_work() => continue,
                 continuation::Ready::Forked(child) => {
                     child.queued(self.now);
                     Ready::Forked(Job::Child(child))

@@ -92,7 +92,7 @@ impl<F> Slot<F> {
 
     /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
-        if self.is_forsaken() && self.wait_slot.rest() == Rest::Parked {
+        if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
             let generation = self.wait_slot.generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
         } else if now >= self.envelope.stay.expires_at {
@@ -106,7 +106,7 @@ impl<F: Future> Slot<F> {
     /// the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         if std::mem::take(&mut self.parked) {
-            self.wait_slot.resume();
+            self.wait_slot.state.begin();
         }
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
@@ -114,7 +114,7 @@ impl<F: Future> Slot<F> {
         let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);
         if matches!(polled, Polled::Waits { .. }) {
-            if self.is_forsaken() && self.wait_slot.rest() != Rest::Woken {
+            if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
                 return (Polled::Aborted(AbortCause::Stalled), joined);
             }
             self.parked = true;
@@ -164,7 +164,7 @@ impl<J> WaitSlots<J> {
         self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
         // The job must be in its place before it can be woken: the waking thread takes it at once.
         *self.place(wait_slot.number()) = Some(Parked { job, outside });
-        if wait_slot.park() { None } else { self.take(wait_slot.number()) }
+        if wait_slot.state.park() { None } else { self.take(wait_slot.number()) }
     }
 
     /// Takes the job, which was woken, out of wait slot `number`.

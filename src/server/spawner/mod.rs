@@ -7,7 +7,7 @@ pub use spawned::{Spawned, Unfinished};
 use super::Server;
 use super::sizes::Sizes;
 use crate::metrics::SpawnEnd;
-use crate::runtime::continuation::{AbortCause, AnyChild, Child, Outside, new_runtime_id};
+use crate::runtime::continuation::{AbortCause, Child, Outside, Ready, new_runtime_id};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Spawner {
             value
         };
         let child = Child::spawned(spawning.runtime_id, Box::pin(counted));
-        spawning.outside.spawn(Arc::clone(&child) as Arc<dyn AnyChild>);
+        spawning.outside.put(Ready::Spawned(Arc::clone(&child) as _));
         // Ordering: sequentially consistent, as is the store in `Owner::drop`: either this sees that the server has ended, or
         // the server finds the work.
         if spawning.ended.load(Ordering::SeqCst) {

@@ -1,12 +1,11 @@
 //! The handle of spawned work.
 
-use crate::runtime::continuation::{AbortCause, Child, Found};
+use crate::runtime::continuation::{AbortCause, Child, Found, block_on};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
 
 /// The result of spawned work to be: a future for any executor, a handler among them; threads call [`Spawned::join`].
 ///
@@ -48,15 +47,8 @@ impl<T: Send + 'static> Spawned<T> {
     ///
     /// # Errors
     /// Why there is no result.
-    pub fn join(mut self) -> Result<T, Unfinished> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut context) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => thread::park(),
-            }
-        }
+    pub fn join(self) -> Result<T, Unfinished> {
+        block_on(self)
     }
 }
 
@@ -82,14 +74,5 @@ impl<T: Send + 'static> Future for Spawned<T> {
 impl<T> fmt::Debug for Spawned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawned").finish_non_exhaustive()
-    }
-}
-
-/// Wakes a thread that waits.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

@@ -1,6 +1,6 @@
 //! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
-use forebay::tasks::{CancellationToken, JoinError, Node, Options, Runtime, ScopeError, Spawner, scope};
+use forebay::tasks::{CancellationToken, JoinError, Node, Runtime, ScopeError, Spawner, scope};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn chunk(length: usize) -> NonZeroUsize {
 fn a_chain_of_a_thousand_hands_its_results_on() {
     for workers in 1..=2 {
         let runtime = Runtime::with_workers(workers).unwrap();
-        let group = runtime.group(Options::new());
+        let group = runtime.group();
         let (release, held) = channel::<()>();
         let mut last = group.spawn(move || held.recv_timeout(DEADLINE).map(|()| 1_u64).unwrap());
         for _ in 1..1_000 {
@@ -36,7 +36,7 @@ fn a_chain_of_a_thousand_hands_its_results_on() {
 #[test]
 fn a_fan_out_of_two_hundred_joins() {
     let runtime = Runtime::with_workers(2).unwrap();
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     let source = group.spawn(|| 3_u64);
     let branches: Vec<Node<u64>> = (0..200).map(|factor| group.then(&source, move |value| value * factor)).collect();
     let sum = group.all(&branches, |values| values.iter().copied().sum::<u64>());
@@ -50,7 +50,7 @@ fn a_fan_out_of_two_hundred_joins() {
 fn a_group_may_be_awaited() {
     let runtime = Runtime::with_workers(1).unwrap();
     let sum = runtime.spawn_future(async {
-        let group = Spawner::current().unwrap().group(Options::new());
+        let group = Spawner::current().unwrap().group();
         let leaves: Vec<Node<usize>> = (0..50).map(|leaf| group.spawn(move || leaf)).collect();
         let sum = group.all(&leaves, |values| values.iter().copied().sum::<usize>());
         group.close().await.unwrap();
@@ -62,7 +62,7 @@ fn a_group_may_be_awaited() {
 #[test]
 fn a_panic_skips_what_depends_on_it_and_nothing_else() {
     let runtime = Runtime::with_workers(2).unwrap();
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     let bad: Node<u32> = group.spawn(|| panic!("a bad node"));
     let after = group.then(&bad, |value| value + 1);
     let good = group.spawn(|| 7);
@@ -85,7 +85,7 @@ fn a_cancelled_group_begins_no_further_node() {
     let runtime = Runtime::with_workers(2).unwrap();
     let token = CancellationToken::new();
     let asks = token.clone();
-    let group = runtime.group(Options::new().token(&token));
+    let group = runtime.with_token(&token).group();
     let first = group.spawn(move || asks.cancel());
     let second = group.then(&first, |()| ());
     group.close().join().unwrap();
@@ -96,8 +96,8 @@ fn a_cancelled_group_begins_no_further_node() {
 #[should_panic(expected = "a node before it is of another group")]
 fn nodes_of_another_group_are_refused() {
     let runtime = Runtime::with_workers(1).unwrap();
-    let stranger = runtime.group(Options::new()).spawn(|| 1);
-    let group = runtime.group(Options::new());
+    let stranger = runtime.group().spawn(|| 1);
+    let group = runtime.group();
     let _ = group.spawn(|| 1);
     let _ = group.then(&stranger, |value| value + 1);
 }
@@ -106,7 +106,7 @@ fn nodes_of_another_group_are_refused() {
 #[test]
 fn a_node_may_come_late_and_a_refused_one_is_an_error() {
     let runtime = Runtime::with_workers(1).unwrap();
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     let first = group.spawn(|| 1);
     while first.result().is_none() {
         std::thread::yield_now();
@@ -115,7 +115,7 @@ fn a_node_may_come_late_and_a_refused_one_is_an_error() {
     group.close().join().unwrap();
     assert_eq!(second.result(), Some(Ok(&2)));
     runtime.shutdown();
-    let late = runtime.group(Options::new());
+    let late = runtime.group();
     let never = late.spawn(|| 3);
     assert_eq!((late.close().join(), never.result()), (Err(JoinError::ShutDown), None));
 }
@@ -165,6 +165,10 @@ fn a_loop_reports_its_panic_and_its_runtime_being_shut_down() {
     let runtime = Runtime::with_workers(2).unwrap();
     let result = runtime.parallel_for(0..100, chunk(1), |range| assert!(range.start != 50, "fifty"));
     assert_eq!(result, Err(JoinError::Panicked("fifty".to_owned())));
+    let token = CancellationToken::new();
+    token.cancel();
+    let cancelled = runtime.with_token(&token).parallel_for(0..100, chunk(1), |_| panic!("it ran"));
+    assert_eq!(cancelled, Err(JoinError::Cancelled));
     runtime.shutdown();
     assert_eq!(runtime.parallel_for(0..100, chunk(1), |_| ()), Err(JoinError::ShutDown));
 }
@@ -198,6 +202,7 @@ fn a_scope_reports_a_panic_and_runs_the_others() {
                 runs.fetch_add(1, Ordering::Relaxed);
             });
         }
+        assert!(runs.load(Ordering::Relaxed) > 1_000, "what finds no room in the queue runs here");
         release.send(()).unwrap();
     });
     assert!(matches!(result, Err(ScopeError::Task(JoinError::Panicked(said))) if said == "in the scope"));

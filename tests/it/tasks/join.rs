@@ -1,7 +1,7 @@
 //! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
 
 use forebay::handler::{checkpoint, hop};
-use forebay::tasks::{JoinError, JoinHandle, Options, Runtime, Spawner};
+use forebay::tasks::{JoinError, JoinHandle, Runtime, Spawner};
 use forebay::time::Nanos;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,7 @@ fn a_worker_does_not_block_for_what_may_need_it() {
     let refused = runtime.spawn(|| here().spawn_future(async { 1 }).join());
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
     let refused = runtime.spawn(|| {
-        let group = here().group(Options::new());
+        let group = here().group();
         group.spawn(|| 1);
         group.close().join()
     });
@@ -133,7 +133,7 @@ fn what_nobody_can_wake_ends_as_stalled() {
     let runtime = Runtime::with_workers(1).unwrap();
     assert_eq!(runtime.spawn_future(std::future::pending::<()>()).join(), Err(JoinError::Stalled));
     // A group ends with its last task, however that ends.
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     group.spawn(|| drop(here().spawn_future(std::future::pending::<()>())));
     assert_eq!(group.close().join(), Ok(()));
     runtime.shutdown();

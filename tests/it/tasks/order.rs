@@ -1,7 +1,7 @@
 //! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
 
 use forebay::handler::checkpoint;
-use forebay::tasks::{CancellationToken, JoinError, Options, Priority, Runtime, Spawner};
+use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime, Spawner};
 use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -40,7 +40,7 @@ fn the_urgent_leave_the_queue_first() {
     let handles: Vec<_> = (0..48)
         .map(|number| {
             let (priority, order) = (ALL[number % 3], Arc::clone(&order));
-            runtime.spawn_with(Options::new().priority(priority), move || order.lock().unwrap().push(priority))
+            runtime.with_priority(priority).spawn(move || order.lock().unwrap().push(priority))
         })
         .collect();
     release.send(()).unwrap();
@@ -67,8 +67,7 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
             let spawner = Spawner::current().unwrap();
             for number in 0..30 {
                 let (priority, order) = (ALL[number % 3], Arc::clone(&order));
-                let options = Options::new().priority(priority);
-                drop(spawner.spawn_with(options, move || order.lock().unwrap().push(priority)));
+                drop(spawner.with_priority(priority).spawn(move || order.lock().unwrap().push(priority)));
             }
             tell.send(()).unwrap();
             // The thief is free only from here on, and the owner never.
@@ -96,7 +95,7 @@ fn nothing_starves_under_a_flood_of_the_urgent() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let spawn = |priority| {
         let order = Arc::clone(&order);
-        runtime.spawn_with(Options::new().priority(priority), move || order.lock().unwrap().push(priority))
+        runtime.with_priority(priority).spawn(move || order.lock().unwrap().push(priority))
     };
     let lower: Vec<_> = (0..40).map(|number| spawn(ALL[number % 2])).collect();
     let high: Vec<_> = (0..4_000).map(|_| spawn(Priority::High)).collect();
@@ -124,14 +123,14 @@ fn children_inherit_the_priority_and_go_newest_first() {
             move || log.lock().unwrap().push(name)
         };
         let (first, second, grandchild, urgent) = (note("first"), note("second"), note("grandchild"), note("urgent"));
-        let parent = runtime.spawn_with(Options::new().priority(priority), move || {
+        let parent = runtime.with_priority(priority).spawn(move || {
             let here = Spawner::current().unwrap();
             let first = here.spawn(first);
             let second = here.spawn(move || {
                 second();
                 Spawner::current().unwrap().spawn(grandchild)
             });
-            (first, second, here.spawn_with(Options::new().priority(Priority::High), urgent))
+            (first, second, here.with_priority(Priority::High).spawn(urgent))
         });
         let normal = (priority != Priority::Normal).then(|| runtime.spawn(note("normal")));
         release.send(()).unwrap();
@@ -160,7 +159,7 @@ fn the_oldest_in_a_deque_does_not_starve() {
     }
     let runtime = Runtime::with_workers(1).unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     group.spawn(move || {
         let oldest = Arc::clone(&done);
         drop(Spawner::current().unwrap().spawn(move || oldest.store(true, Ordering::Relaxed)));
@@ -181,8 +180,7 @@ fn a_checkpoint_gives_way_to_the_urgent_only() {
             runtime.spawn_future(async move {
                 let spawner = Spawner::current().unwrap();
                 let theirs = Arc::clone(&done);
-                let options = Options::new().priority(waiting);
-                drop(spawner.spawn_with(options, move || theirs.store(true, Ordering::Relaxed)));
+                drop(spawner.with_priority(waiting).spawn(move || theirs.store(true, Ordering::Relaxed)));
                 // One search in 61 begins elsewhere, and may find this task again; not three in a row.
                 for _ in 0..3 {
                     checkpoint().await;
@@ -202,10 +200,10 @@ fn what_is_cancelled_before_it_begins_does_not_run() {
     let runs = Arc::new(AtomicUsize::new(0));
     let run = |token: &CancellationToken| {
         let runs = Arc::clone(&runs);
-        runtime.spawn_with(Options::new().token(token), move || runs.fetch_add(1, Ordering::Relaxed))
+        runtime.with_token(token).spawn(move || runs.fetch_add(1, Ordering::Relaxed))
     };
     let (doomed, child, unrelated) = (run(&token), run(&token.child()), run(&other));
-    let future = runtime.spawn_future_with(Options::new().token(&token), async { 1 });
+    let future = runtime.with_token(&token).spawn_future(async { 1 });
     token.cancel();
     release.send(()).unwrap();
     assert_eq!(doomed.join(), Err(JoinError::Cancelled));
@@ -231,7 +229,7 @@ fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
     let (tell, told) = channel();
     let future = {
         let tell = tell.clone();
-        runtime.spawn_future_with(Options::new().token(&token), async move {
+        runtime.with_token(&token).spawn_future(async move {
             let _guard = Dropped(tell.clone());
             tell.send("runs").unwrap();
             loop {
@@ -240,7 +238,7 @@ fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
         })
     };
     assert_eq!(told.recv_timeout(DEADLINE), Ok("runs"));
-    let closure = runtime.spawn_with(Options::new().token(&token), move || {
+    let closure = runtime.with_token(&token).spawn(move || {
         tell.send("runs").unwrap();
         let token = CancellationToken::current().expect("it was spawned with one");
         while !token.is_cancelled() {
@@ -254,7 +252,7 @@ fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
     assert_eq!(future, Err(JoinError::Cancelled));
     assert_eq!(told.recv_timeout(DEADLINE), Ok("dropped"));
     assert_eq!(closure.join(), Ok(5), "a closure decides itself what it returns");
-    let unrelated = runtime.spawn_future_with(Options::new().token(&other), async {
+    let unrelated = runtime.with_token(&other).spawn_future(async {
         for _ in 0..100 {
             checkpoint().await;
         }
@@ -269,7 +267,7 @@ fn children_inherit_the_token() {
     let runtime = Runtime::with_workers(1).unwrap();
     let token = CancellationToken::new();
     let asks = token.clone();
-    let child = runtime.spawn_with(Options::new().token(&token), move || {
+    let child = runtime.with_token(&token).spawn(move || {
         let child = Spawner::current().unwrap().spawn(|| 1);
         asks.cancel();
         child

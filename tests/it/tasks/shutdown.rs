@@ -1,6 +1,6 @@
 //! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
 
-use forebay::tasks::{JoinError, Options, Rejected, Runtime, Spawner};
+use forebay::tasks::{JoinError, Rejected, Runtime, Spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -88,9 +88,9 @@ fn use_after_shutdown_is_an_error_value() {
     assert_eq!(early.join(), Ok(1));
     assert_eq!(runtime.spawn(|| 2).join(), Err(JoinError::ShutDown));
     assert_eq!(runtime.spawn_future(async { 3 }).join(), Err(JoinError::ShutDown));
-    assert_eq!(runtime.spawn_with(Options::new().pool(0), || 4).join(), Err(JoinError::ShutDown));
-    let refused = runtime.try_spawn_with(Options::new(), || 5);
-    assert!(matches!(refused, Err(Rejected::ShutDown(task)) if task() == 5));
+    assert_eq!(runtime.with_pool(0).spawn(|| 4).join(), Err(JoinError::ShutDown));
+    let refused = runtime.try_spawn(|| 5);
+    assert!(matches!(refused, Err(Rejected { task, error: JoinError::ShutDown }) if task() == 5));
     assert_eq!(runtime.counters().total().submitted, 1);
 }
 

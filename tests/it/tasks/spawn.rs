@@ -1,6 +1,6 @@
 //! Is every task that is spawned run once, counted once and delivered once, whoever spawns it and whatever happens to it?
 
-use forebay::tasks::{Counters, JoinError, JoinHandle, Options, PoolCounters, Rejected, Runtime, Spawner};
+use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime, Spawner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
@@ -43,7 +43,7 @@ fn a_fan_out_is_accounted_for_exactly() {
 fn a_task_spawns_more_than_queues_hold() {
     let runtime = Runtime::builder().pool("main", 2).queue_capacity(16).build().unwrap();
     let spawner = runtime.spawner().clone();
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     group.spawn(move || (0..20_000).for_each(|_| drop(spawner.spawn(|| {}))));
     group.close().join().unwrap();
     assert_eq!(total(&runtime.counters()).completed, 20_001);
@@ -111,11 +111,11 @@ fn a_tree_is_over_when_its_last_leaf_is() {
     let runtime = Runtime::with_workers(2).unwrap();
     let leaves = Arc::new(AtomicUsize::new(0));
     let (release, held) = channel::<()>();
-    let group = runtime.group(Options::new());
+    let group = runtime.group();
     let inner = Arc::clone(&leaves);
     group.spawn(move || {
         held.recv_timeout(DEADLINE).unwrap();
-        let group = Spawner::current().unwrap().group(Options::new());
+        let group = Spawner::current().unwrap().group();
         group.spawn(move || walk(5, &inner));
     });
     assert_eq!(group.open(), 1);
@@ -164,9 +164,8 @@ fn a_full_queue_is_an_outcome() {
         held.recv_timeout(DEADLINE).unwrap();
     });
     told.recv_timeout(DEADLINE).unwrap();
-    let handles: Vec<_> =
-        (0..4).map(|number| runtime.try_spawn_with(Options::new(), move || number).unwrap()).collect();
-    let Err(Rejected::Full(task)) = runtime.try_spawn_with(Options::new(), || 4) else { panic!("there is no room") };
+    let handles: Vec<_> = (0..4).map(|number| runtime.try_spawn(move || number).unwrap()).collect();
+    let Err(Rejected { task, error: JoinError::Full }) = runtime.try_spawn(|| 4) else { panic!("there is no room") };
     assert_eq!(task(), 4, "the task comes back as it was");
     assert_eq!(runtime.counters().total().waiting, 4);
     release.send(()).unwrap();
@@ -181,11 +180,11 @@ fn pools_have_names_and_an_unknown_one_is_an_error_value() {
     assert_eq!((runtime.pool("front"), runtime.pool("heavy"), runtime.pool("other")), (Some(0), Some(1), None));
     let name = || thread::current().name().map(str::to_owned).unwrap();
     assert_eq!(runtime.spawn(name).join(), Ok("toil-0".to_owned()));
-    let heavy = runtime.spawn_with(Options::new().pool(1), name).join().unwrap();
+    let heavy = runtime.with_pool(1).spawn(name).join().unwrap();
     assert!(["toil-1", "toil-2"].contains(&heavy.as_str()), "{heavy}");
-    assert_eq!(runtime.spawn_with(Options::new().pool(2), || ()).join(), Err(JoinError::NoSuchPool(2)));
+    assert_eq!(runtime.with_pool(2).spawn(|| ()).join(), Err(JoinError::NoSuchPool(2)));
     let counters = runtime.counters();
-    assert_eq!([0, 1].map(|pool| counters.pool(pool).unwrap().completed), [1, 1]);
+    assert_eq!([0, 1].map(|pool| counters.pools[pool].completed), [1, 1]);
     assert_eq!(counters.pools[1].name, "heavy");
     for (builder, complaint) in [
         (Runtime::builder().pool("none", 0), "pool \"none\" has no workers: at least 1"),

@@ -1,0 +1,111 @@
+//! The place where the result of a task, a group or a child waits to be taken.
+
+use super::unwind::discard;
+use crossbeam_utils::Backoff;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// A result, and the waker of what waits for it: at most one, because handles are not shared.
+pub(crate) struct Outcome<T>(Mutex<Slot<T>>);
+
+struct Slot<T> {
+    result: Option<T>,
+    waker: Option<Waker>,
+    /// Whether the result was taken, or is not wanted.
+    closed: bool,
+}
+
+impl<T> Outcome<T> {
+    pub(crate) fn new() -> Outcome<T> {
+        Outcome(Mutex::new(Slot { result: None, waker: None, closed: false }))
+    }
+
+    /// Lets the result be taken, or drops it if it is not wanted.
+    pub(crate) fn complete(&self, result: T) {
+        let mut slot = lock(&self.0);
+        let unwanted = if slot.closed { Some(result) } else { slot.result.replace(result) };
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        discard(unwanted);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        lock(&self.0).result.is_some()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.0).closed
+    }
+
+    /// The result, once.
+    pub(crate) fn take(&self) -> Option<T> {
+        lock(&self.0).take()
+    }
+
+    /// The result, or a wake when it is there.
+    ///
+    /// # Panics
+    /// If the result was taken before.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
+        let mut slot = lock(&self.0);
+        if let Some(result) = slot.take() {
+            return Poll::Ready(result);
+        }
+        assert!(!slot.closed, "a result is taken once");
+        let known = slot.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        let other = if known { None } else { slot.waker.replace(waker.clone()) };
+        drop(slot);
+        drop(other);
+        Poll::Pending
+    }
+
+    /// The result is not wanted.
+    pub(crate) fn close(&self) {
+        let mut slot = lock(&self.0);
+        slot.closed = true;
+        let rest = (slot.result.take(), slot.waker.take());
+        drop(slot);
+        discard(rest);
+    }
+}
+
+impl<T> Slot<T> {
+    fn take(&mut self) -> Option<T> {
+        self.closed |= self.result.is_some();
+        self.result.take()
+    }
+}
+
+/// Blocks the thread until `future` ends.
+pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    // A short task is over before a thread could fall asleep and be woken.
+    let backoff = Backoff::new();
+    loop {
+        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending if backoff.is_completed() => thread::park(),
+            Poll::Pending => backoff.snooze(),
+        }
+    }
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Locks, whichever thread has panicked: no user code runs under these locks.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
