@@ -1,7 +1,7 @@
 //! The sharded queue that joins pools: several bounded queues that act as one.
 //!
-//! Producers spread over the shards, so they do not meet on one cache line; consumers go round and look at all of them, so
-//! nothing is overlooked. Order holds within a shard only; [`Sharded`] says how far the whole is from first come, first
+//! Producers spread over the shards, so they do not meet on one cache line. Consumers look at all shards in turn, so no
+//! item is overlooked. Order holds within a shard only. [`Sharded`] says how far the whole is from first come, first
 //! served.
 
 mod pool;
@@ -15,26 +15,27 @@ use crossbeam_utils::CachePadded;
 ///
 /// # How far from first come, first served
 ///
-/// The *rank error* of an item is the number of items that were put before it and are still there when it is taken; as
-/// many times, in all, later items overtake earlier ones. Take an item of shard `A`, and another shard `B`. When the item
-/// is put, `B` holds some number of items more than `A` does, `L` (or fewer: then `L` is negative); while the item waits,
-/// consumers take some number of items more from `A` than from `B`, `T`. Shards are first in, first out, and the item is
-/// the last of those that `A` held when it was put: they are all taken, and of the earlier ones in `B` at most `L + T` are
-/// left. So the rank error is at most the sum of `max(0, L + T)` over all other shards. That holds for any producers and
+/// The *rank error* of an item counts earlier items that are still in the queue when a consumer takes this one. The sum
+/// of all rank errors is the number of times that a later item overtakes an earlier one.
+///
+/// Take an item of shard `A`, and another shard `B`. When the producer puts the item, `B` holds `L` items more than `A`
+/// (fewer, if `L` is negative). While the item waits, consumers take `T` items more from `A` than from `B`. Shards are
+/// first in, first out. When a consumer takes the item, `A` holds no earlier item, and `B` holds at most `L + T` of them.
+/// So the rank error is at most the sum of `max(0, L + T)` over all other shards. This holds for any producers and
 /// consumers, if each operation takes effect at one moment.
 ///
-/// - Each of `C` consumers that begin their search one shard further after each item they take takes at most one item more
-///   from `A` than from `B`, as long as no shard that it begins at is empty: `T <= C`.
-/// - `P` producers that put their items into the shards in turn put at most one each more into `B` than into `A`, as long
-///   as none is full: with such consumers, since the queue was last even, `L <= P + C`. The rank error of an item in `S` shards is at most `(S - 1) (P + 2C)`, however long the queue is.
-/// - The shorter of two that are drawn at random ([`crate::sched::sharing::shards`]) has no such bound for `L`, only one
-///   that holds with high probability; `benches/RESULTS.md` has what was measured. By chance alone `L` grows with the
-///   root of the number of items.
-/// - Consumers that always begin at a shard of their own have no bound for `T` either: a shard that is no consumer's own
-///   is served when all others are empty, which under overload is never.
+/// - Let each of `C` consumers begin its next search one shard further. While no shard at which it begins is empty, it
+///   takes at most one item more from `A` than from `B`: `T <= C`.
+/// - Let `P` producers put their items into the shards in turn. While no shard is full, each puts at most one item more
+///   into `B` than into `A`. With these consumers, since the queue was last even, `L <= P + C`. In `S` shards the rank
+///   error is then at most `(S - 1) (P + 2C)`, however long the queue is.
+/// - The shorter of two random shards ([`crate::sched::sharing::shards`]) bounds `L` only with high probability.
+///   `benches/RESULTS.md` has measurements. By chance alone `L` grows with the root of the number of items.
+/// - Consumers that always begin at a shard of their own do not bound `T`. If a shard is no consumer's own, consumers
+///   serve it only when all others are empty. Under overload this never happens.
 ///
-/// With fewer items than shards a consumer finds some empty; the error is then bounded by the number of items. An operation
-/// that is interrupted in the middle counts as many more as pass meanwhile, as in any concurrent queue.
+/// With fewer items than shards, a consumer finds some shards empty. The number of items then bounds the error. An
+/// operation that is interrupted in the middle adds the operations that pass meanwhile, as in any concurrent queue.
 pub struct Sharded<T> {
     shards: Box<[CachePadded<ArrayQueue<T>>]>,
 }

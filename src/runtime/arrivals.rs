@@ -31,9 +31,9 @@ impl Arrivals {
         self.descriptors.watch_set().arrivals().waiting()
     }
 
-    /// Time that it takes to take the kernel's notice of an arrival and to ask for the next one, once for each of
-    /// `count` arrivals: `arrive` makes one, `drain` takes it out of the ingress. To be called on a thread of its own: the
-    /// end of a ring interrupts the next call of its thread that waits.
+    /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count` arrivals. `arrive` makes
+    /// an arrival, and `drain` takes it out of the ingress. Call this on a separate thread: the end of a ring interrupts
+    /// the thread's next system call that waits.
     pub(crate) fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
         const CLOSELY: Watch = Watch::Closely(Nanos::from_secs(1));
         let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);

@@ -18,8 +18,8 @@ pub struct Worker<J> {
     poll: Poll,
 }
 
-/// Ends the process if its thread panics: a panic of the runtime itself is the end, because other workers would wait
-/// for ever for what this one held. Panics of handlers and tasks are caught before they come here.
+/// Ends the process if its thread panics. After a panic of the runtime itself, other workers would wait for ever for what
+/// this one held. Panics of handlers and tasks are caught before they come here.
 #[derive(Debug)]
 pub struct AbortOnPanic;
 

@@ -35,7 +35,7 @@ pub struct Builder {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A pool of no workers would never run what is put there.
+    /// A pool without workers would never run its tasks.
     #[error("pool {0:?} has no workers: at least 1")]
     NoWorkers(String),
     /// Two pools have the same name.

@@ -48,11 +48,12 @@ impl<T> JoinHandle<T> {
 
     /// Waits for the result. Outside a worker the calling thread blocks.
     ///
-    /// On a worker of the same runtime it never deadlocks among tasks that wait only for one another: a closure that
-    /// has not begun is run here and now, whatever its pool and priority; for one that runs on another worker, this
-    /// worker blocks. That one needs nothing of this worker, because below a closure that is run in this way there
-    /// stand only tasks that wait for it. A future, or a [group](super::Group), could need this worker; unless it is
-    /// over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
+    /// On a worker of the same runtime, tasks that wait only for one another never deadlock. A closure that has not begun
+    /// runs here and now, whatever its pool and priority. If another worker runs the closure, this worker blocks. The
+    /// closure needs nothing of this worker: below it on this stack are only tasks that wait for it.
+    ///
+    /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer is
+    /// [`JoinError::WouldBlock`]. Await the handle instead.
     ///
     /// # Errors
     /// Why there is no result.

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 impl Spawner {
-    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last, on the workers of one pool, and
-    /// returns when all of it is done. A calling task takes part itself, so it waits only for chunks that other workers
-    /// have begun. After a panic no further chunk begins.
+    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last. Returns when all parts are done. A
+    /// calling task takes part itself, so it waits only for chunks that other workers have begun. After a panic no
+    /// further chunk begins.
     ///
     /// The body lives as long as its tasks, so it cannot borrow; [`super::scope`] is for bodies that do.
     ///

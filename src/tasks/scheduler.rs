@@ -1,5 +1,4 @@
-//! Jobs, which stand in deques and queues, and the state that all workers of a runtime and all submitters share: the ways
-//! in, the counters, and the way out.
+//! Jobs, which wait in deques and queues, and the state that all workers and submitters of a runtime share.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::JoinError;
@@ -18,15 +17,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How urgent a task is. Each pool has a queue for each priority. A free worker looks into the queue of high tasks, its
-/// own deque, the queue of normal tasks, the deques of other workers, and the queue of background tasks, in this order.
+/// How urgent a task is. Each pool has a queue for each priority. A free worker looks for a task in this order:
 ///
-/// A task that another spawns inherits its priority and waits in the deque of its worker, newest first. With another
-/// priority it waits in a queue. So a background task begins when nothing else waits, and then its children go before
-/// normal tasks in the queue.
+/// 1. the queue of high tasks;
+/// 2. its own deque, newest first;
+/// 3. the queue of normal tasks;
+/// 4. the deques of other workers;
+/// 5. the queue of background tasks.
 ///
-/// So that nothing starves, every 61st search begins with a place of low rank: the background queue, the oldest task of
-/// the own deque and the queue of normal tasks take turns.
+/// A task that another spawns inherits its priority and waits in the deque of its worker. With another priority it waits
+/// in a queue. So a background task begins when nothing else waits; its children then go before normal tasks in the queue.
+///
+/// Every 61st search begins at a place of low rank, so that no task starves. The background queue, the oldest task of the
+/// own deque and the queue of normal tasks take turns there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {
@@ -144,8 +147,8 @@ impl Scheduler {
             None => self.elsewhere[pool].add(what),
         };
         count(Count::Submitted);
-        // Ordering: sequentially consistent, as is the count above, and as are the store and the reads of a shutdown:
-        // either this sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
+        // Ordering: sequentially consistent, as are the count above, and the store and the reads of a shutdown. So either
+        // this load sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
         let accepted = if place.is_none() && self.closed.load(Ordering::SeqCst) {
             Err(JoinError::ShutDown)
         } else {
@@ -157,8 +160,8 @@ impl Scheduler {
         accepted
     }
 
-    /// Puts `job` into the deque of the calling worker, where the task that it runs has the same pool and priority, or
-    /// else into the queue for its priority. Where there is no room for a job that `insists`, a worker puts it into its
+    /// Puts `job` into the deque of the calling worker, if the task that it runs has the same pool and priority.
+    /// Otherwise puts it into the queue for its priority. If a job `insists` and finds no room, a worker puts it into its
     /// own deque, and any other thread waits.
     ///
     /// # Errors
@@ -208,10 +211,12 @@ impl Scheduler {
 
     /// Whether no task is queued, running or parked. Only after `close` does the answer stay true.
     ///
-    /// Ends are read before submissions. Whatever a task submits is submitted before its end, so all that was submitted
-    /// by tasks whose ends were read is read too. If the figures are equal, the tasks that were submitted are exactly
-    /// those that have ended: one that has not would have been submitted by another of its kind, and the first of these
-    /// from outside, before the close, where its submission was read.
+    /// Ends are read before submissions. A task submits before it ends. So if its end was read, its submissions were
+    /// read too.
+    ///
+    /// Suppose the figures are equal, and some task is under way. Its submission was not read, so the task that
+    /// submitted it is under way too, and so on to a first task. That one came from outside before the close, so its
+    /// submission was read: a contradiction.
     fn is_quiet(&self) -> bool {
         let tallies = || self.workers.iter().chain(&self.elsewhere);
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();

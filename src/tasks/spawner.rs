@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and [`Spawner::with_token`] give spawners of others.
 ///
 /// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
-/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
+/// full. After a shutdown has begun, its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
 /// worker's own deque, and never waits: only memory bounds the deque. [`Spawner::try_spawn`] stops before it grows.
 #[derive(Clone)]
 pub struct Spawner {
@@ -44,8 +44,8 @@ impl Spawner {
         Spawner { priority: Some(priority), ..self.clone() }
     }
 
-    /// Spawns into this pool, counted from 0 in the order in which the builder named them. When a *task* submits and the
-    /// queue of another pool is full, the new task runs where it was submitted: a task never waits for room.
+    /// Spawns into this pool, counted from 0 in the order in which the builder named them. A *task* never waits for room:
+    /// if the queue of another pool is full, the new task runs where it was submitted.
     pub fn with_pool(&self, pool: PoolId) -> Spawner {
         Spawner { pool: Some(pool), ..self.clone() }
     }
@@ -75,9 +75,10 @@ impl Spawner {
         self.put(None, false, task)
     }
 
-    /// Spawns a future. Inside it [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at least as
-    /// urgent once the task has run for its slice, [`hop`](crate::handler::hop) goes on in another pool (here, if the
-    /// queue there is full), and anything that may be awaited may be awaited: the task is parked until it is woken.
+    /// Spawns a future. It may await anything: the task is parked until it is woken.
+    ///
+    /// Once the task has run for its slice, [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at
+    /// least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or here if the queue there is full.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
         match self.submit(None, true, make) {

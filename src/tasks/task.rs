@@ -1,5 +1,5 @@
-//! The two kinds of tasks: a closure, which runs once on the stack of a worker, and a future, which may pause at
-//! checkpoints, hop between pools, and wait without keeping a worker.
+//! The two kinds of tasks. A closure runs once on the stack of a worker. A future may pause at checkpoints, hop between
+//! pools, and wait without keeping a worker.
 
 use super::counters::Count;
 use super::error::JoinError;

@@ -41,8 +41,7 @@ pub(super) fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>
 }
 
 impl CancellationToken {
-    /// The token of the task that runs on this thread, if it has one: the token that the task was spawned with, or else
-    /// the token of the task that spawned it.
+    /// The token of the task that runs on this thread, if it has one: its own, or that of the task that spawned it.
     pub fn current() -> Option<CancellationToken> {
         current().and_then(|place| place.membership.borrow().token.clone())
     }

@@ -128,7 +128,7 @@ fn a_datagram_behind_a_stuck_worker_is_not_forgotten() {
 }
 
 /// Three datagrams behind one worker: each worker gets stuck in one. However many a receive or a theft takes, the rest is
-/// for somebody else, and the role goes round until nobody is left.
+/// for another worker, and the role goes round until no worker is left.
 pub(crate) fn three_arrivals(arrive: fn(&World), flaw: Flaw) {
     check(1, move || play(&World::new(&[hybrid(3)], 4, 3, flaw), 0..3, &[arrive]));
 }
@@ -139,7 +139,7 @@ fn what_stuck_workers_have_received_is_not_forgotten() {
     three_arrivals(|world| world.arrive(1, 3), Flaw::None);
 }
 
-/// A job is put as either policy says, while `workers` follow the switch or not yet.
+/// A job goes where either policy says, while `workers` follow the switch or not yet.
 pub(crate) fn switched(
     from: fn() -> Policy,
     to: fn() -> Policy,
@@ -183,7 +183,7 @@ fn a_datagram_at_a_worker_that_was_busy_is_not_forgotten() {
     arrivals_at_one(Flaw::None);
 }
 
-/// A job is put, then all are told to stop: it was put before, and so it is done.
+/// A job comes, then all workers must stop. The job came before, so it is done.
 pub(crate) fn stopped(flaw: Flaw) {
     check(4, move || {
         let world = World::new(&[tasks(1)], 2, 1, flaw);

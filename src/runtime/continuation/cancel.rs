@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A request to work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with
 /// its parent but not the other way round.
 ///
-/// In a handler, [`CancellationToken::run_until_cancelled`] is what looks. A task of the runtime as a library that has
-/// not begun when its token is cancelled never begins; one that runs goes on until it looks: at
-/// [`CancellationToken::is_cancelled`], or, if it is a future, at its next [`checkpoint`](crate::handler::checkpoint),
-/// which then never returns. A future that waits ends when it is woken.
+/// In a handler, [`CancellationToken::run_until_cancelled`] looks at the token.
+///
+/// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A running closure goes on
+/// until it asks [`CancellationToken::is_cancelled`]. A running future ends at its next
+/// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
     node: Arc<Node>,

@@ -1,5 +1,4 @@
-//! Children, which a request or another child has forked, and work that was spawned from outside of the workers: the entry in
-//! queues, and the place of the result.
+//! Children: what a request or another child has forked, and what threads outside of the workers have spawned.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits};
@@ -111,8 +110,7 @@ impl<T: Send + 'static> Child<T> {
         self.outcome.close();
     }
 
-    /// Cancels the child, whose handle is gone: one that has not begun never begins, one that waits is dropped, and one
-    /// that runs ends at its next checkpoint.
+    /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
         self.abort.set(0, AbortCause::Cancelled);
         self.outcome.close();

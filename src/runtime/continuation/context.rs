@@ -21,8 +21,8 @@ pub(crate) enum Pause {
     Uninterrupted,
     /// The handler waits for a child that is under way elsewhere, whose end wakes it.
     Join,
-    /// The handler must not run on: a checkpoint found the deadline passed or a token cancelled, or a child that it
-    /// cannot do without has no result.
+    /// The handler must not run on: the deadline has passed, a token is cancelled, or a child that it needs has no
+    /// result.
     Abort(AbortCause),
 }
 
@@ -62,9 +62,8 @@ thread_local! {
 /// asked up to this many of them late.
 const STRETCH_MAX: u32 = 16;
 
-/// Runs `poll` from `start` on within `limits` as one poll of `waiter`, which is given back; without a waiter, of what cannot have
-/// children on other workers. Returns the result of `poll`, the reason that a leaf future has left, if any, and the CPU
-/// time of the children that were joined meanwhile.
+/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter, children cannot run on other
+/// workers. Returns the result of `poll`, the reason that a leaf future has left, and the CPU time of joined children.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     start: Nanos,
@@ -164,8 +163,8 @@ fn asks_all() -> bool {
     true
 }
 
-/// Lets checkpoints pass without a reading of the clock, as many as come within `until` if they go on to come as they
-/// did, at most twice as many as the last time.
+/// Lets checkpoints pass without a reading of the clock: as many as should come within `until`, by their recent spacing.
+/// This is at most twice as many as the last time.
 fn stretch(now: Nanos, until: Nanos) {
     let (last, passed) = STRETCH.get();
     let spacing = (now.minus(last).get() / u64::from(passed)).max(1);

@@ -40,8 +40,8 @@ impl JoinState {
 
     /// Before a poll: a worker has taken the task from a queue.
     pub(crate) fn begin(&self) {
-        // Ordering: acquire, pairs with the release of every `wake` that found it queued already and did nothing: what
-        // the waker did before must be seen by this poll, because there will be no other.
+        // Ordering: acquire, pairs with the release of every `wake` that found the task queued and did nothing. This poll
+        // must see what the waker did before, because no other poll follows.
         let before = self.state.swap(RUNNING, Ordering::AcqRel);
         debug_assert_eq!(before, QUEUED, "only what is queued can be taken");
     }

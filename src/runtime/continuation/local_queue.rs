@@ -1,5 +1,5 @@
-//! The worker-local queue: children that were forked and waiters that were woken while the worker polled, which its
-//! loop then puts into queues that others see.
+//! The worker-local queue: children that were forked, and waiters that were woken, while the worker polled. The worker's
+//! loop then puts them into queues that others see.
 
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;

@@ -1,9 +1,10 @@
 //! Continuations: futures that a worker polls, and how they come back to a worker.
 //!
-//! [`poll()`] is the one way to poll, for requests (`server/path/slot.rs`), for children that a request has forked
-//! (`child.rs`) and for tasks (`tasks/future.rs`). It says what the worker must do next. The futures of
-//! [`crate::handler`] that an author awaits leave their reasons in `context.rs`; whatever waits is in one state of
-//! `join_state.rs`, in its wait slot or as a parked child, until a wake puts it into the worker-local queue.
+//! [`poll()`] polls requests (`server/path/slot.rs`), children (`child.rs`) and tasks (`tasks/task.rs`), and says what the
+//! worker must do next. The futures of [`crate::handler`] that an author awaits leave their reasons in `context.rs`.
+//!
+//! `resumable.rs` holds a child or a task while no worker runs it, and `outcome.rs` its result. A request that waits is
+//! in its wait slot. `join_state.rs` is the state machine of all three.
 
 mod cancel;
 mod child;

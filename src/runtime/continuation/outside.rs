@@ -1,8 +1,7 @@
-//! Requests that were woken, and work that was spawned, by threads which are no workers of their server.
+//! Requests that threads outside of the workers have woken, and work that they have spawned.
 //!
-//! Such a thread puts the number of the wait slot, or the work, into one queue for all workers, and wakes one that sleeps;
-//! every worker takes from the queue at the beginning of each search. So it is a queue like any other, and the argument of
-//! `runtime/sleep/README.md`, section 1, holds for it: put, fence, wake; announce, fence, look once more.
+//! Such a thread puts the number of the wait slot, or the work, into one queue for all workers. Then it wakes a sleeper.
+//! Every search begins with this queue. So section 1 of `runtime/sleep/README.md` holds for it as for any other queue.
 
 use super::local_queue::Ready;
 use super::waiter::AnyChild;
@@ -15,8 +14,8 @@ type WakeWorker = Box<dyn Fn() + Send + Sync>;
 
 /// The way from threads outside to the workers of one server. Outlives the server where a waker does.
 pub(crate) struct Outside {
-    /// One place for each wait slot, as what stands in it is woken and cannot be woken again until it has run; and one for
-    /// each piece of spawned work.
+    /// One place for each wait slot, whose request cannot be woken twice before it runs. One for each piece of spawned
+    /// work.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
 }
@@ -27,8 +26,8 @@ impl Outside {
         Outside { ready: ArrayQueue::new(places), wake_worker: OnceLock::new() }
     }
 
-    /// From now on `wake_worker` is called for whatever is put here. To be called once, before any worker searches and any
-    /// request is woken.
+    /// Calls `wake_worker` from now on after each `put`. Call this once, before any worker searches and any request is
+    /// woken.
     pub(crate) fn open(&self, wake_worker: impl Fn() + Send + Sync + 'static) {
         let first = self.wake_worker.set(Box::new(wake_worker));
         assert!(first.is_ok(), "a server has one set of workers");

@@ -57,8 +57,8 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }
 
-/// Drops a value of user code. A panic on the way is ignored, and its payload, which may panic in its turn when it is
-/// dropped, is leaked: one leak for each such panic, and an end.
+/// Drops a value of user code and ignores a panic on the way. The payload of the panic is leaked, because dropping it may
+/// panic again.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
         std::mem::forget(payload);

@@ -57,8 +57,8 @@ impl Waiter for WaitSlot {
     }
 }
 
-/// What wakers of the request in one wait slot hold, and its children do not: the last one that is dropped takes the
-/// request's hope with it.
+/// Every waker of the request in one wait slot holds this; its children do not. Once the last waker is dropped, nothing
+/// outside can wake the request.
 pub(crate) struct WakeSlot(Arc<WaitSlot>);
 
 impl WakeSlot {

@@ -51,7 +51,7 @@ pub(crate) trait AnyChild: Send + Sync {
     /// Since when the child has been ready to run.
     fn ready_at(&self) -> Nanos;
 
-    /// Notes that the child is put into a queue, ready to run, at `now`.
+    /// Notes that the child went into a queue, ready to run, at `now`.
     fn queued(&self, now: Nanos);
 }
 

@@ -55,9 +55,9 @@ impl<R: Readiness> Idle<R> {
 
     /// Puts a policy of this many pools to work, which `publish` shows to the workers.
     pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
-        // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
-        // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
-        // seen by the last look; one that sees it reads this value after its fence (README.md, 3).
+        // Ordering: sequentially consistent by the fences around it. A worker announces itself in its new pool after this
+        // store. If a putter misses the announcement, its fence comes first, and the last look sees its job. Otherwise
+        // the putter reads this value after its fence (README.md, 3).
         self.pools.store(pools, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         publish();
@@ -146,8 +146,8 @@ impl<R: Readiness> Idle<R> {
     /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put: wakes one more sleeper
     /// if the caller knows of any.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // No fence: a sleeper that was announced before the job was put is known to every thread that learnt of the
-        // job, and one that was announced later has its own last look (README.md, 1).
+        // No fence. If a sleeper announced itself before the job came, every thread that knows of the job knows of the
+        // sleeper. Otherwise the sleeper's own last look finds the job (README.md, 1).
         let _ = policy.servers_of(pool).any(|server| self.any_asleep(server) && self.wake_one(server));
     }
 

@@ -14,10 +14,9 @@ mod sync {
     pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
-/// Jobs begun without a sleep after which a worker counts as busy. Its ingress then leaves the readiness queue that it
-/// would sleep on, in which the kernel reports each datagram that comes and each reply that has left; where others
-/// watch, the ingress stays in the watch set. With this many jobs the two system calls, out and in again, count for
-/// nothing.
+/// Jobs begun without a sleep after which a worker counts as busy. Its ingress then leaves its own readiness queue, where
+/// the kernel reports each datagram that comes and each reply that has left. The ingress stays in the watch set, where
+/// others watch. Over this many jobs the two system calls, out and in again, cost nothing that shows.
 const BUSY_JOBS: u32 = 1_024;
 
 #[cfg(test)]

@@ -123,9 +123,9 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// The watched sockets in which something waits: one system call, and one more for each of them. Also none
-    /// while another worker is asking. A socket counts in each look until it has been received from: else the worker
-    /// that looked would serve all that it found alone, one after the other, while the others know of none.
+    /// The watched sockets in which something waits: one system call, and one more for each of them. None while another
+    /// worker is asking. A socket counts in each look until a worker has received from it. Otherwise the worker that
+    /// looked would serve all of them alone, one after the other.
     pub(crate) fn arrivals(&self) -> Noticed {
         let Ok(mut queue) = self.queue.try_lock() else { return Noticed::default() };
         let Queue { poll, events, .. } = &mut *queue;
@@ -144,9 +144,9 @@ impl WatchSet {
         if poll.poll(events, Some(Duration::ZERO)).is_err() {
             return Noticed::default();
         }
-        // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
-        // fails where the owner has taken its ingress out of the set meanwhile. What is registered anew is reported behind all
-        // others: the next look names another socket first.
+        // The kernel reports an event once. After a new registration it reports the event again if something still waits.
+        // The registration fails if the owner has taken its ingress out of the set meanwhile. It puts the event behind
+        // all others, so the next look names another socket first.
         let heard = events.iter().map(mio::event::Event::token);
         let waits = heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number));
         Noticed::of(waits.map(|number| number.0 / self.each))
@@ -177,8 +177,8 @@ impl Readiness for Descriptors {
     }
 }
 
-/// CPU time of a look that sees nothing, measured: the least of many, which nothing disturbed, and two fifths more for
-/// the caches that it takes from the job (benches/README.md).
+/// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two fifths more stand for
+/// the cache lines that it takes from the job (benches/README.md).
 fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {
     let mut look = |_| {
         let start = clock::now();
@@ -195,8 +195,8 @@ fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {
 /// Looks in one measurement, and measurements: 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at what is put in: what was ready before
-/// is reported too.
+/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at a new descriptor, so it also reports
+/// readiness from before.
 fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     let mut source = SourceFd(&descriptor);
     let done = if present {

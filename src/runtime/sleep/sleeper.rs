@@ -102,8 +102,8 @@ impl Sleeper {
         self.unannounced = true;
     }
 
-    /// Before a job that may be long: exposes the ingress, hands on the role of the watcher and, if there is `more` to
-    /// do for the worker's pool than that job, wakes another worker.
+    /// Before a job that may be long: exposes the ingress and hands on the role of the watcher. If there is `more` to do
+    /// for the worker's pool, wakes another worker.
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
         if self.exposes {

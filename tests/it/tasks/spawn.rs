@@ -1,4 +1,4 @@
-//! Is every task that is spawned run once, counted once and delivered once, whoever spawns it and whatever happens to it?
+//! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned and whatever happens to it?
 
 use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime, Spawner};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,7 +138,7 @@ fn a_panic_is_a_value_and_the_worker_lives() {
         panic!("later")
     });
     assert_eq!(later.join(), Err(JoinError::Panicked("later".to_owned())));
-    // Nor does a result that panics when nobody wants it.
+    // Nor does a result that panics when it is dropped.
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {

@@ -14,19 +14,19 @@ pub(crate) enum Flaw {
     None,
     /// The last look comes before the announcement.
     LooksFirst,
-    /// A job is put after somebody was woken for it.
+    /// A worker is woken for a job before the job is there.
     WakesFirst,
-    /// Who begins one job wakes nobody for the next one.
+    /// A worker that begins one job wakes no other for the next one.
     WakesNoNext,
     /// The watcher keeps its role while it works.
     KeepsRole,
-    /// Who begins a job leaves nobody its ingress to watch.
+    /// A worker that begins a job leaves its ingress unwatched.
     HidesIngress,
     /// Sleepers are woken for a new policy before it is there.
     WakesBeforeSwitch,
     /// The number of pools stays that of the old policy.
     KeepsPools,
-    /// A worker that a switch takes from what it was woken for tells nobody.
+    /// A worker that a switch takes from what it was woken for wakes no other.
     FollowsInSilence,
     /// A thief thinks only of what it has taken.
     ForgetsRest,
@@ -81,13 +81,13 @@ impl World {
         })
     }
 
-    /// Lets somebody who is no worker do something, once.
+    /// Lets a thread that is no worker do something, once.
     pub(crate) fn lets(&self, does: fn(&World)) {
         does(self);
         self.idle.readiness.leave();
     }
 
-    /// Puts a job into the queue of `pool`, as somebody who follows the policy of that number.
+    /// Puts a job into the queue of `pool`, as a worker does that follows the policy of that number.
     pub(crate) fn put(&self, number: usize, pool: PoolId) {
         let push = || self.queues[pool].fetch_add(1, Ordering::Relaxed);
         if self.flaw == Flaw::WakesFirst {
