@@ -1,11 +1,11 @@
-//! Where a file can be mutated, and how: each place is a few insertions that switch between two meanings, so that any number
-//! of places fit into one build.
+//! Where a file can be mutated. Each place is a switch between the text as it is and the text with a mistake, so that one
+//! build holds any number of places.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, BinOp, Expr, Lit, Stmt};
+use syn::{Attribute, BinOp, Expr, ImplItem, Item, Lit, Stmt};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -18,183 +18,128 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 5] = [Kind::Turned, Kind::TenTimes, Kind::PlusOne, Kind::Dropped, Kind::LeftOut];
 
-impl Kind {
-    pub fn name(self) -> &'static str {
-        ["turned", "ten times", "plus one", "dropped", "left out"][self as usize]
-    }
-}
+/// What stands before and after the bytes of a switch. `#` is the number of the mutant, `~` the text with the mistake.
+type Switch = (&'static str, &'static str);
+
+const EXPRESSION: Switch = ("(if ::forebay::mutant::on(#) { ~ } else { ", " })");
+const STATEMENT: Switch = ("if ::forebay::mutant::on(#) { ~ } else { ", " }");
+/// A chain with `let` cannot stand in parentheses or a block.
+const CHAIN: Switch = ("!::forebay::mutant::on(#) && ", "");
 
 #[derive(Clone, Debug)]
 pub struct Place {
     pub file: String,
     pub folder: usize,
-    /// How many of the file were found before.
-    pub order: usize,
     pub kind: Kind,
-    /// The bytes around which the switch goes.
+    switch: Switch,
+    /// The bytes between the two parts of the switch.
     pub around: Range<usize>,
-    /// What comes before and after them, with `#` for the number of the mutant.
-    pub open: &'static str,
-    pub close: String,
-    /// Bytes between them that are replaced: an operator.
-    pub between: Option<(Range<usize>, &'static str)>,
-    /// What a reader would change by hand.
-    pub shown: (Range<usize>, String),
+    /// The mistake: these bytes become this text.
+    pub at: Range<usize>,
+    pub by: String,
 }
 
-impl Place {
-    /// Whether both change the same thing, so that one build cannot have both.
-    pub fn is_at(&self, other: &Place) -> bool {
-        (&self.file, self.kind, &self.around) == (&other.file, other.kind, &other.around)
+/// `text` with a switch for each of `places`, by number. No line is added.
+pub fn rewrite<'a>(text: &str, places: impl Iterator<Item = (usize, &'a Place)>) -> String {
+    let mut places = Vec::from_iter(places);
+    places.sort_by_key(|(_, place)| place.around.len());
+    let mut added = BTreeMap::<usize, (String, String)>::new();
+    for (number, place) in places {
+        let Place { around, at, by, switch: (open, close), .. } = place;
+        let mutated = [&text[around.start..at.start], by, &text[at.end..around.end]].concat();
+        // On one line, where a comment would not end.
+        let mutated: String = mutated.lines().flat_map(|line| line.split("//").next()).collect();
+        let open = open.replace('#', &number.to_string()).replace('~', &mutated);
+        // The inner switches are there already: the outer one opens before them, and closes after them.
+        added.entry(around.end).or_default().0.push_str(close);
+        added.entry(around.start).or_default().1.insert_str(0, &open);
     }
+    let (mut rewritten, mut copied) = (String::new(), 0);
+    for (at, (closes, opens)) in added {
+        rewritten += &[&text[copied..at], &closes, &opens].concat();
+        copied = at;
+    }
+    rewritten + &text[copied..]
 }
 
-/// The constants of a file whose value is a number, by the lines that begin with their names.
-pub fn numbers(text: &str) -> impl Iterator<Item = String> {
-    const NUMBERS: [&str; 9] = ["u8", "u16", "u32", "u64", "usize", "i32", "f64", "Nanos", "Duration"];
-    let constants = text.lines().filter_map(|line| line.split_once("const ")?.1.split_once(": "));
-    let has_number = |rest: &str| rest.split_once(" =").is_some_and(|(kind, _)| NUMBERS.contains(&kind));
-    constants.filter(move |(_, rest)| has_number(rest)).map(|(name, _)| name.to_owned())
-}
-
-/// The files that `file`, at `path`, has for tests only: modules without a body, by the beginning of their paths.
-pub fn test_files(path: &str, file: &syn::File) -> Vec<String> {
-    let folder = path.strip_suffix("/mod.rs").or(path.strip_suffix("/lib.rs"));
-    let folder = folder.unwrap_or(path.trim_end_matches(".rs"));
-    let modules = file.items.iter().filter_map(|item| match item {
-        syn::Item::Mod(module) if module.content.is_none() && is_test(&module.attrs) => Some(&module.ident),
-        _ => None,
-    });
-    modules.flat_map(|name| [format!("{folder}/{name}.rs"), format!("{folder}/{name}/")]).collect()
-}
-
-/// The places of `file`, in order; what encloses comes first. `skipped` counts what cannot have a switch.
-pub fn places(
-    file: &syn::File,
-    path: &str,
-    folder: usize,
-    numbers: &BTreeSet<String>,
-    skipped: &mut BTreeMap<&'static str, usize>,
-) -> Vec<Place> {
-    let mut finder = Finder { path, folder, numbers, skipped, places: Vec::new() };
-    finder.visit_file(file);
-    finder.places
-}
-
-/// Whether only tests have the item.
-fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.path().is_ident("test")) || has_condition(attributes, "test")
-}
-
-fn has_condition(attributes: &[Attribute], word: &str) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains(word),
-        _ => false,
-    })
-}
-
-struct Finder<'a> {
-    path: &'a str,
-    folder: usize,
-    numbers: &'a BTreeSet<String>,
-    skipped: &'a mut BTreeMap<&'static str, usize>,
-    places: Vec<Place>,
+/// Finds the places of one file; `places` are those found so far.
+pub struct Finder<'a> {
+    pub path: &'a str,
+    pub folder: usize,
+    pub places: Vec<Place>,
 }
 
 impl Finder<'_> {
-    fn add(
-        &mut self,
-        kind: Kind,
-        around: Range<usize>,
-        open: &'static str,
-        close: &str,
-        shown: (Range<usize>, String),
-    ) {
-        let (file, folder, order, close) = (self.path.to_owned(), self.folder, self.places.len(), close.to_owned());
-        self.places.push(Place { file, folder, order, kind, around, open, close, between: None, shown });
-    }
-
-    fn skip(&mut self, what: &'static str) {
-        *self.skipped.entry(what).or_default() += 1;
+    fn add(&mut self, kind: Kind, switch: Switch, around: Range<usize>, at: Range<usize>, by: String) {
+        let (file, folder) = (self.path.to_owned(), self.folder);
+        self.places.push(Place { file, folder, kind, switch, around, at, by });
     }
 
     fn number(&mut self, kind: Kind, expr: &Expr) {
-        let bytes = range(expr);
         let text = expr.span().source_text().unwrap_or_default();
-        let (open, by) = match kind {
-            Kind::TenTimes => ("::forebay::mutant::ten_times(#, ", " * 10"),
-            _ => ("::forebay::mutant::plus_one(#, ", " + 1"),
-        };
-        self.add(kind, bytes.clone(), open, ")", (bytes, format!("({text}{by})")));
-    }
-
-    /// By its bound, or around: both are the same place to the draw.
-    fn comparison(&mut self, expr: &Expr, op: &BinOp) {
-        let (usual, others): (&str, &[&str]) = match op {
-            BinOp::Lt(_) => ("<", &["<=", ">"]),
-            BinOp::Le(_) => ("<=", &["<", ">="]),
-            BinOp::Gt(_) => (">", &[">=", "<"]),
-            BinOp::Ge(_) => (">=", &[">", "<="]),
-            BinOp::Eq(_) => ("==", &["!="]),
-            _ => ("!=", &["=="]),
-        };
-        for other in others {
-            let close = format!("), |a, b| a {usual} b, |a, b| a {other} b)");
-            let shown = (range(op), (*other).to_owned());
-            self.add(Kind::Turned, range(expr), "::forebay::mutant::either(#, &(", &close, shown);
-            self.places.last_mut().expect("it was added").between = Some((range(op), "), &("));
-        }
+        let change = if kind == Kind::TenTimes { "10, 0" } else { "1, 1" };
+        let by = format!("::forebay::mutant::Number::times_plus({text}, {change})");
+        self.add(kind, EXPRESSION, range(expr), range(expr), by);
     }
 
     fn condition(&mut self, condition: &Expr, has_else: bool) {
-        let bytes = range(condition);
-        let mut add =
-            |open, close, by: &str| self.add(Kind::Dropped, bytes.clone(), open, close, (bytes.clone(), by.to_owned()));
-        if has_let(condition) {
-            // A chain with `let` cannot stand in parentheses, and needs none.
-            add("!::forebay::mutant::on(#) && ", "", "false");
-        } else {
-            add("!::forebay::mutant::on(#) && (", ")", "false");
-            if has_else {
-                add("::forebay::mutant::on(#) || (", ")", "true");
-            }
+        let (around, is_chain) = (range(condition), has_let(condition));
+        let switch = if is_chain { CHAIN } else { EXPRESSION };
+        for by in if has_else && !is_chain { &["false", "true"][..] } else { &["false"] } {
+            self.add(Kind::Dropped, switch, around.clone(), around.clone(), (*by).to_owned());
         }
     }
 
-    fn enter(&mut self, attributes: &[Attribute], constness: Option<syn::token::Const>) -> bool {
-        if constness.is_some() {
-            self.skip("const functions");
-        }
-        // The copy has all features: what takes that one is missing is not compiled.
-        constness.is_none() && !is_test(attributes) && !has_condition(attributes, "not")
+    /// The compiler must know the values of constants; tests are not mutated. The copy has all features, so items that
+    /// need the lack of one are not compiled.
+    fn has_no_switch(&self, attributes: &[Attribute], constness: Option<syn::token::Const>) -> bool {
+        let is_for_others = |attribute: &Attribute| match &attribute.meta {
+            syn::Meta::List(list) if list.path.is_ident("cfg") => {
+                ["test", "not"].iter().any(|word| list.tokens.to_string().contains(word))
+            }
+            meta => meta.path().is_ident("test"),
+        };
+        constness.is_some() || attributes.iter().any(is_for_others)
     }
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_expr(&mut self, expr: &'ast Expr) {
         match expr {
-            Expr::Binary(binary) => match binary.op {
-                BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_) => {
-                    self.comparison(expr, &binary.op);
+            Expr::Binary(binary) => {
+                let others: &[&str] = match binary.op {
+                    BinOp::Lt(_) => &["<=", ">"],
+                    BinOp::Le(_) => &["<", ">="],
+                    BinOp::Gt(_) => &[">=", "<"],
+                    BinOp::Ge(_) => &[">", "<="],
+                    BinOp::Eq(_) => &["!="],
+                    BinOp::Ne(_) => &["=="],
+                    _ => &[],
+                };
+                for other in others {
+                    self.add(Kind::Turned, EXPRESSION, range(expr), range(&binary.op), (*other).to_owned());
                 }
-                BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_) => self.number(Kind::PlusOne, expr),
-                _ => {}
-            },
+                if matches!(binary.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_)) {
+                    self.number(Kind::PlusOne, expr);
+                }
+            }
             Expr::Lit(literal) => {
-                let is_zero = |digits: &str| digits.parse() == Ok(0.0);
-                match &literal.lit {
-                    Lit::Int(int) if is_zero(int.base10_digits()) => self.number(Kind::PlusOne, expr),
-                    Lit::Int(_) => {
-                        self.number(Kind::TenTimes, expr);
-                        self.number(Kind::PlusOne, expr);
-                    }
-                    Lit::Float(float) if !is_zero(float.base10_digits()) => self.number(Kind::TenTimes, expr),
-                    _ => {}
+                let (is_whole, digits) = match &literal.lit {
+                    Lit::Int(int) => (true, int.base10_digits().parse()),
+                    Lit::Float(float) => (false, float.base10_digits().parse()),
+                    _ => return,
+                };
+                if digits != Ok(0.0) {
+                    self.number(Kind::TenTimes, expr);
+                }
+                if is_whole {
+                    self.number(Kind::PlusOne, expr);
                 }
             }
             Expr::Path(path) => {
-                let name = path.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
-                if self.numbers.contains(&name) {
+                // A constant. If it is no number, the mutant does not compile, and another one takes its place.
+                let name = path.path.segments.last().map(|name| name.ident.to_string()).unwrap_or_default();
+                if name.len() > 1 && !name.contains(char::is_lowercase) {
                     self.number(Kind::TenTimes, expr);
                 }
             }
@@ -216,33 +161,29 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if let Stmt::Expr(expr, Some(_)) = statement
             && is_call(expr)
         {
-            let bytes = range(statement);
-            self.add(Kind::LeftOut, bytes.clone(), "if !::forebay::mutant::on(#) { ", " }", (bytes, String::new()));
+            self.add(Kind::LeftOut, STATEMENT, range(statement), range(statement), String::new());
         }
         visit::visit_stmt(self, statement);
     }
 
-    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if self.enter(&module.attrs, None) {
-            visit::visit_item_mod(self, module);
+    fn visit_item(&mut self, item: &'ast Item) {
+        let (attributes, constness) = match item {
+            Item::Fn(function) => (&function.attrs, function.sig.constness),
+            Item::Impl(block) => (&block.attrs, None),
+            Item::Mod(module) => (&module.attrs, None),
+            Item::Trait(item) => (&item.attrs, None),
+            _ => return,
+        };
+        if !self.has_no_switch(attributes, constness) {
+            visit::visit_item(self, item);
         }
     }
 
-    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
-        if self.enter(&function.attrs, function.sig.constness) {
-            visit::visit_block(self, &function.block);
-        }
-    }
-
-    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
-        if self.enter(&function.attrs, function.sig.constness) {
-            visit::visit_block(self, &function.block);
-        }
-    }
-
-    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
-        if self.enter(&block.attrs, None) {
-            visit::visit_item_impl(self, block);
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        if let ImplItem::Fn(function) = item
+            && !self.has_no_switch(&function.attrs, function.sig.constness)
+        {
+            visit::visit_impl_item(self, item);
         }
     }
 
@@ -250,27 +191,12 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.visit_expr(&array.expr);
     }
 
-    // What the compiler must know: values of constants, patterns, and numbers in types.
-    fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {
-        self.skip("constants");
-    }
-    fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {
-        self.skip("constants");
-    }
-    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {
-        self.skip("constants");
-    }
-    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {
-        self.skip("constants");
-    }
-    fn visit_item_enum(&mut self, _: &'ast syn::ItemEnum) {}
+    // Patterns, numbers in types, and the tokens of macros cannot have a switch.
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
     fn visit_pat(&mut self, _: &'ast syn::Pat) {}
     fn visit_type(&mut self, _: &'ast syn::Type) {}
     fn visit_angle_bracketed_generic_arguments(&mut self, _: &'ast syn::AngleBracketedGenericArguments) {}
-    // What a macro is given is tokens, not yet expressions.
-    fn visit_macro(&mut self, _: &'ast syn::Macro) {
-        self.skip("macro calls");
-    }
+    fn visit_macro(&mut self, _: &'ast syn::Macro) {}
 }
 
 fn is_call(expr: &Expr) -> bool {
