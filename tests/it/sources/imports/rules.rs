@@ -1,195 +1,36 @@
-//! The table of imports that each module may have, and the check of one file against it.
+//! The table of imports that each module may have (`layers.txt`), and the check of one file against it.
 
 use super::paths::{Named, paths};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-/// What a module under `src/` may name.
+/// A row of `layers.txt`: what a module may name. Of several rows that a file lies under, the longest counts.
 struct Layer {
-    /// Its path; of several rows that a file lies under, the longest counts.
     module: &'static str,
     /// Other modules of this crate, or parts of them.
-    imports: &'static [&'static str],
+    imports: Vec<&'static str>,
     /// Paths that must not appear: whole, as a part of a longer one, or as one word. A `*` at the end takes any ending.
-    banned: &'static [&'static str],
+    banned: Vec<&'static str>,
 }
 
-const SOCKETS: &[&str] =
-    &["std::net", "core::net", "socket2", "mio::net", "SocketAddr*", "UdpSocket", "TcpStream", "TcpListener"];
-/// Threads, clocks, atomics and sockets: what a policy would need to act instead of deciding.
-const ACTING: &[&str] = &[
-    "std::thread",
-    "std::sync",
-    "core::sync",
-    "std::net",
-    "core::net",
-    "std::os",
-    "mio",
-    "socket2",
-    "nix",
-    "tokio",
-    "crossbeam*",
-    "time::clock",
-    "clock::now",
-    "clock::realtime",
-    "Instant",
-    "SystemTime",
-];
-
-/// From the edge down. What a module may name here has its row below, but for `runtime` and `net`, `lab::sim` and `runtime`,
-/// which stand beside one another.
-const TABLE: &[Layer] = &[
-    Layer {
-        module: "cli",
-        imports: &["server", "lab", "config", "sched", "metrics", "emulation", "fate", "time", "output"],
-        banned: &[],
-    },
-    // It measures what a server's own parts cost.
-    Layer {
-        module: "cli::calibrate",
-        imports: &[
-            "cli",
-            "config",
-            "server::yields",
-            "handler",
-            "runtime::arrivals",
-            "runtime::notice",
-            "runtime::queues",
-            "runtime::continuation",
-            "net",
-            "queue",
-            "emulation",
-            "fate",
-            "time",
-        ],
-        banned: &[],
-    },
-    Layer {
-        module: "server",
-        imports: &[
-            "config",
-            "net",
-            "handler",
-            "runtime",
-            "sched",
-            "queue",
-            "metrics",
-            "emulation",
-            "fate",
-            "time",
-            "output",
-        ],
-        banned: &["handler::builtin::wire"],
-    },
-    // Tests drive the server's parts in virtual time.
-    Layer {
-        module: "server::explore",
-        imports: &["server", "lab::sim", "net", "handler", "runtime", "sched", "queue", "metrics", "fate", "time"],
-        banned: &["lab::study"],
-    },
-    Layer {
-        module: "server::admin::adapt::tests",
-        imports: &["server", "lab::sim", "lab::workload", "config", "sched", "metrics", "emulation", "fate", "time"],
-        banned: &["lab::study"],
-    },
-    // A datagram's way: what it passes does not know the server around it.
-    Layer {
-        module: "server::path",
-        imports: &["net", "handler", "runtime::continuation", "sched", "queue", "metrics", "fate", "time"],
-        banned: &["handler::builtin::wire"],
-    },
-    // The names of policies, ways to wait and ways to reach the kernel stand where they are followed: `PolicyName` and `Wait`
-    // in sched, `Io` in net. Of sockets themselves a configuration knows nothing. Its own enums of names are made by the macro
-    // that makes those of fates.
-    Layer {
-        module: "config",
-        imports: &["sched", "net", "emulation::overheads", "fate::labels", "time"],
-        banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
-    },
-    Layer { module: "output", imports: &["time"], banned: SOCKETS },
-    // The simulator asks nothing of those who ask it.
-    Layer {
-        module: "lab::study",
-        imports: &["lab", "sched", "metrics", "emulation::overheads", "fate", "time"],
-        banned: SOCKETS,
-    },
-    Layer {
-        module: "lab::sim",
-        imports: &["sched", "queue", "metrics", "lab::workload", "lab::stats", "emulation::overheads", "fate", "time"],
-        banned: &["lab::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
-    },
-    Layer { module: "net", imports: &["fate", "time"], banned: &[] },
-    Layer { module: "tasks", imports: &["runtime", "sched", "time"], banned: SOCKETS },
-    // The bench service is one user of the interface for handlers, which knows nothing of it.
-    Layer { module: "handler::builtin", imports: &["handler", "emulation", "fate", "time"], banned: &[] },
-    Layer { module: "handler", imports: &["runtime::continuation", "fate", "time"], banned: &["handler::builtin"] },
-    Layer { module: "runtime", imports: &["sched", "queue", "time"], banned: SOCKETS },
-    Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
-    Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
-    Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
-    Layer { module: "lab", imports: &[], banned: &[] },
-    Layer { module: "lab::stats", imports: &["metrics"], banned: ACTING },
-    Layer { module: "lab::workload", imports: &["emulation::overheads", "fate", "time"], banned: &[] },
-    // A leaf: what steps cost is known to server, simulator and configuration alike.
-    Layer { module: "emulation", imports: &["time"], banned: SOCKETS },
-    Layer { module: "queue", imports: &[], banned: &[] },
-    Layer { module: "fate", imports: &[], banned: &[] },
-    Layer { module: "time", imports: &[], banned: &[] },
-    // The load generator, whose modules may also name whatever Forebay has for others.
-    Layer {
-        module: "loadgen::tests",
-        imports: &["loadgen::arguments", "loadgen::compare", "loadgen::drive", "loadgen::failure", "loadgen::plan"],
-        banned: &[],
-    },
-    Layer {
-        module: "loadgen::compare",
-        imports: &[
-            "loadgen::arguments",
-            "loadgen::run",
-            "loadgen::report",
-            "loadgen::drive",
-            "loadgen::progress",
-            "loadgen::plan",
-            "loadgen::endpoint",
-            "loadgen::interrupt",
-            "loadgen::text",
-            "loadgen::failure",
-        ],
-        banned: &[],
-    },
-    Layer {
-        module: "loadgen::run",
-        imports: &[
-            "loadgen::report",
-            "loadgen::drive",
-            "loadgen::progress",
-            "loadgen::plan",
-            "loadgen::endpoint",
-            "loadgen::interrupt",
-            "loadgen::failure",
-        ],
-        banned: &[],
-    },
-    Layer {
-        module: "loadgen::report",
-        imports: &["loadgen::drive", "loadgen::plan", "loadgen::endpoint", "loadgen::text", "loadgen::failure"],
-        banned: &[],
-    },
-    Layer { module: "loadgen::progress", imports: &["loadgen::drive", "loadgen::plan", "loadgen::text"], banned: &[] },
-    Layer {
-        module: "loadgen::drive",
-        imports: &["loadgen::plan", "loadgen::endpoint", "loadgen::interrupt", "loadgen::text", "loadgen::failure"],
-        banned: &[],
-    },
-    Layer {
-        module: "loadgen::plan",
-        imports: &["loadgen::arguments", "loadgen::endpoint", "loadgen::failure"],
-        banned: &[],
-    },
-    Layer { module: "loadgen::arguments", imports: &[], banned: &[] },
-    Layer { module: "loadgen::endpoint", imports: &["loadgen::text", "loadgen::failure"], banned: &[] },
-    Layer { module: "loadgen::text", imports: &["loadgen::failure"], banned: &[] },
-    Layer { module: "loadgen::interrupt", imports: &[], banned: &[] },
-    Layer { module: "loadgen::failure", imports: &[], banned: &[] },
-];
+fn layers() -> &'static [Layer] {
+    static LAYERS: LazyLock<Vec<Layer>> = LazyLock::new(|| {
+        let (mut layers, mut sets) = (Vec::<Layer>::new(), BTreeMap::<&str, Vec<&str>>::new());
+        for line in include_str!("layers.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (head, words) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+            let (imports, banned) = words.split_once("! ").unwrap_or((words, ""));
+            let banned = banned.split_whitespace().flat_map(|word| sets.get(word).cloned().unwrap_or(vec![word]));
+            let (banned, imports) = (banned.collect(), imports.split_whitespace().collect());
+            if head.chars().all(char::is_uppercase) {
+                sets.insert(head, banned);
+            } else {
+                layers.push(Layer { module: head, imports, banned });
+            }
+        }
+        layers
+    });
+    &LAYERS
+}
 
 /// What is wrong in the file at `path` (from the root of the repository) that holds `text`.
 pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
@@ -197,7 +38,7 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     if is_root(&module) {
         return Vec::new();
     }
-    let layers = TABLE.iter().filter(|layer| is_below(&module, layer.module));
+    let layers = layers().iter().filter(|layer| is_below(&module, layer.module));
     let Some(layer) = layers.max_by_key(|layer| layer.module.len()) else {
         return vec![format!("{path}: {} is not in the table: give it a row", module.join("::"))];
     };
