@@ -19,8 +19,9 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use support::http::{http, latency, metric};
-use support::{GIVE_UP_AFTER, Running, alone, await_until};
+use support::http::{latency, metric};
+use support::text::client_of;
+use support::{Running, alone, await_until};
 
 #[global_allocator]
 static COUNTER: Counter = Counter;
@@ -115,9 +116,7 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     let bytes = REQUEST.repeat(per_send);
     let clients: Vec<UdpSocket> = (0..PORTS)
         .map(|_| {
-            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            client.connect(server.udp).expect("a local address");
-            client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+            let client = client_of(server.udp);
             if in_trains {
                 let length = i32::try_from(REQUEST.len()).expect("short");
                 setsockopt(&client, sockopt::UdpGsoSegment, &length).expect("a kernel that cuts GSO batches");
@@ -143,11 +142,7 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
 
 /// Serves `REQUESTS` requests under `settings`; returns what they allocated, and how many continuations of that `reason`
 /// there were.
-fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
-    allocated_by(settings, way, reason, false)
-}
-
-fn allocated_by(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
+fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
     let server =
@@ -175,17 +170,31 @@ fn allocated_by(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bo
         }
     });
     let count = allocations() - before;
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-    let continuations = metric(&text, &format!("forebay_continuations_total{{reason=\"{reason}\"}}"));
+    let continuations = metric(&server.metrics(), &format!("forebay_continuations_total{{reason=\"{reason}\"}}"));
     (count, continuations)
 }
 
+// The way of a request, and how often it continues at least. A part takes two allocations: its own, and the place of its
+// future.
 #[test]
-fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
+fn serving_a_request_allocates_nothing() {
     let _alone = alone();
-    for policy in ["steal", "global", "ondemand"] {
-        let (allocated, _) = allocated(&[("policy", policy), ("workers", "4")], Way::AtOnce, "yield");
-        assert_eq!(allocated, 0, "{policy}");
+    let pools = [("policy", "pools"), ("pools", "front=2,heavy=2")];
+    let of = |policy| [("policy", policy), ("workers", "4")];
+    let sliced = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
+    for (settings, way, reason, continuations, each) in [
+        (&of("steal")[..], Way::AtOnce, "yield", 0, 0),
+        (&of("global"), Way::AtOnce, "yield", 0, 0),
+        (&of("ondemand"), Way::AtOnce, "yield", 0, 0),
+        (&pools, Way::Hop, "hop", REQUESTS, 0),
+        (&pools, Way::Flow, "hop", REQUESTS, 0),
+        (&of("auto"), Way::Datagrams, "yield", 0, 0),
+        (&sliced, Way::Work, "yield", 1_000, 0),
+        (&of("ondemand"), Way::Fork, "join", 0, 2),
+    ] {
+        let (allocated, counted) = allocated(settings, way, reason, false);
+        assert_eq!(allocated, each * REQUESTS, "{settings:?} {way:?}");
+        assert!(counted >= continuations as f64, "{settings:?} {way:?}: only {counted} by {reason}");
     }
 }
 
@@ -196,48 +205,10 @@ fn no_way_of_datagrams_allocates() {
     for io in ["batches", "gro", "portable"] {
         for in_trains in [false, true] {
             let settings = [("io", io), ("workers", "4")];
-            let (allocated, _) = allocated_by(&settings, Way::AtOnce, "yield", in_trains);
+            let (allocated, _) = allocated(&settings, Way::AtOnce, "yield", in_trains);
             assert_eq!(allocated, 0, "{io}, sent in GSO batches: {in_trains}");
         }
     }
-}
-
-#[test]
-fn a_request_that_hops_allocates_nothing() {
-    let _alone = alone();
-    let (allocated, hops) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Hop, "hop");
-    assert_eq!(allocated, 0);
-    assert!(hops >= REQUESTS as f64, "only {hops} hops");
-}
-
-#[test]
-fn a_request_of_a_flow_allocates_nothing() {
-    let _alone = alone();
-    let (allocated, _) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Flow, "hop");
-    assert_eq!(allocated, 0);
-}
-
-#[test]
-fn a_reply_of_several_datagrams_allocates_nothing() {
-    let _alone = alone();
-    let (allocated, _) = allocated(&[("workers", "4")], Way::Datagrams, "yield");
-    assert_eq!(allocated, 0);
-}
-
-#[test]
-fn a_request_that_yields_allocates_nothing() {
-    let _alone = alone();
-    let settings = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
-    let (allocated, yields) = allocated(&settings, Way::Work, "yield");
-    assert_eq!(allocated, 0);
-    assert!(yields >= 1_000.0, "only {yields} yields");
-}
-
-#[test]
-fn a_part_is_two_allocations() {
-    let _alone = alone();
-    let (allocated, _) = allocated(&[("policy", "ondemand"), ("workers", "4")], Way::Fork, "join");
-    assert_eq!(allocated, 2 * REQUESTS, "the part, and the place of its future");
 }
 
 // Is what a worker receives and sends with at a further address as large as the server says?

@@ -1,23 +1,13 @@
 //! Do `forebay simulate --servers` and `forebay plan --servers` show fleets as their help says? Method: the program is run with few requests; its table,
 //! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use crate::support::program::{json, stdout};
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
-    let mut command = Command::cargo_bin("forebay").expect("the program is built");
-    command.args(arguments.split_whitespace()).assert()
-}
-
-fn stdout(arguments: &str) -> String {
-    String::from_utf8_lossy(&forebay(arguments).success().get_output().stdout).into_owned()
-}
-
 fn results(arguments: &str) -> Vec<Value> {
-    let report: Value = serde_json::from_str(&stdout(&format!("{arguments} --json -"))).expect("JSON");
-    report["results"].as_array().expect("results").clone()
+    json(&format!("{arguments} --json -"))["results"].as_array().expect("results").clone()
 }
 
 #[test]
@@ -85,7 +75,7 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
     let demand = "--servers 4 --balance jsq --workload exponential:10us --overheads none --policy steal --json -";
     let plan = |lost: usize| -> Value {
         let goal = "--slo p99-latency<=60us --rate 1200000 --requests 1000000";
-        serde_json::from_str(&stdout(&format!("plan {demand} --lost {lost} {goal}"))).expect("JSON")
+        json(&format!("plan {demand} --lost {lost} {goal}"))
     };
     let workers = |plan: &Value| plan["recommendation"]["workers"].as_u64().expect("a number");
     let (whole, without) = (plan(0), plan(1));
@@ -100,8 +90,7 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
         // The rate with the headroom of a tenth, of 10 us each.
         let load = 13.2 / (4 * workers) as f64;
         let flags = format!("simulate {demand} --lost 1 --workers {workers} --load {load} --requests 300000 --seed 7");
-        let report: Value = serde_json::from_str(&stdout(&flags)).expect("JSON");
-        report["results"][0]["latency_us"]["all"]["p99"].as_f64().expect("a latency")
+        json(&flags)["results"][0]["latency_us"]["all"]["p99"].as_f64().expect("a latency")
     };
     let (holds, less) = (p99(workers(&without)), p99(workers(&without) - 1));
     assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
@@ -165,13 +154,13 @@ fn endpoint(body: String) -> String {
 // the plan, its fleet, and the order as recorded; and another rate, which is that of all too.
 #[test]
 fn a_fleet_is_planned_for_what_was_measured() {
-    let class = json!({"answered": 60_000, "unanswered": 0, "cpu_us": 1_200_000.0, "bins_us": [[20.0, 60_000]]});
-    let body = json!({"schema": "forebay-latency/1", "policy": "steal", "workers": 4, "time_scale": 1,
+    let class =
+        serde_json::json!({"answered": 60_000, "unanswered": 0, "cpu_us": 1_200_000.0, "bins_us": [[20.0, 60_000]]});
+    let body = serde_json::json!({"schema": "forebay-latency/1", "policy": "steal", "workers": 4, "time_scale": 1,
         "demand": {"seconds": 0.3, "asked": 60_000, "classes": {"short": class}}});
     let trace = recorded();
     let goal = "--servers 3 --policy steal --overheads none --slo p99-latency<=200us --requests 200000 --json -";
-    let plan =
-        |demand: &str| -> Value { serde_json::from_str(&stdout(&format!("plan {goal} {demand}"))).expect("JSON") };
+    let plan = |demand: &str| json(&format!("plan {goal} {demand}"));
     let replay = format!("--replay {}", trace.path().display());
     for (demand, rate, mean_us) in [
         (format!("--from {}", endpoint(body.to_string())), 200_000.0, 20.0),
@@ -194,34 +183,5 @@ fn a_fleet_is_planned_for_what_was_measured() {
             let figure = recorded["figure"].as_f64().expect("a latency");
             assert!(recorded["measured"] == 20_000 && (4.0..=200.0).contains(&figure), "{demand}: {recorded}");
         }
-    }
-}
-
-#[test]
-fn bad_input_gets_one_error_that_says_what_is_allowed() {
-    for (arguments, said) in [
-        ("simulate --servers 0", "1..=256"),
-        ("simulate --servers 2 --balance rr", "no balancer is called `rr`; there are random, flow-hash, "),
-        ("simulate --servers 2 --balance flow-hash:zipf=9", "S from 0 to 4"),
-        ("simulate --balance jsq", "--servers <N>"),
-        ("simulate --lost 1", "--servers <N>"),
-        ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
-        ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
-        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
-        ("simulate --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
-        ("plan --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
-        ("plan --servers 2 --from 127.0.0.1:1", "--from 127.0.0.1:1"),
-        ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
-        (
-            "plan --workload fixed:1us --rate 1000 --servers 1",
-            "--lost 1: of --servers 1 one must be left; allowed: 0 to 0",
-        ),
-        ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
-        ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
-    ] {
-        let ended = forebay(arguments).code(2);
-        let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
-        assert!(error.contains(said), "{arguments}: no {said:?} in:\n{error}");
-        assert!(ended.get_output().stdout.is_empty(), "{arguments}");
     }
 }

@@ -1,14 +1,8 @@
 //! Does `forebay simulate --max-load` find the highest load that holds a goal? Method: the program searches; its table and its
 //! JSON are read.
 
-use assert_cmd::Command;
+use crate::support::program::{json, stdout};
 use serde_json::Value;
-
-fn stdout(arguments: &str) -> String {
-    let mut command = Command::cargo_bin("forebay").expect("the program is built");
-    let ended = command.args(arguments.split_whitespace()).assert().success();
-    String::from_utf8_lossy(&ended.get_output().stdout).into_owned()
-}
 
 #[test]
 fn the_highest_load_is_found() {
@@ -32,7 +26,7 @@ fn the_highest_load_is_found() {
 fn the_highest_load_is_within_the_stability_bound() {
     let found = |rest: &str, bound: f64| -> Value {
         let flags = format!("simulate --workers 14 --overheads lab --requests 1500000 --json - {rest}");
-        let report: Value = serde_json::from_str(&stdout(&flags)).expect("JSON");
+        let report = json(&flags);
         let result = &report["results"][0];
         let found = result["max_load"].as_f64().expect("a load");
         assert!(found > bound / 2.0 && found < bound, "{result}");

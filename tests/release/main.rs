@@ -6,4 +6,6 @@ mod loads;
 mod one_place;
 mod plan;
 mod sim;
+#[path = "../support/mod.rs"]
+mod support;
 mod theory;

@@ -2,14 +2,13 @@
 //! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
 //! copy and of this build say is compared with the READMEs, which must list what this build has, and lack what was added.
 
+use crate::support::http::{http, latency};
+use crate::support::process::Forebay;
 use forebay::sched::PolicyName;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// Something that is added, and the files that may be touched for it.
 struct Fact {
@@ -151,9 +150,9 @@ fn a_fact_has_one_place() {
     }
 
     // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
-    let server = Served::start(&program, "extra");
+    let server = served(&program, "extra");
     let mut loadgen = Command::new(programs.join("loadgen"));
-    loadgen.args(["run", "--admin", &server.admin, "--cost", "fixed:10us", "--rate", "200"]);
+    loadgen.args(["run", "--admin", &server.admin.to_string(), "--cost", "fixed:10us", "--rate", "200"]);
     let run = loadgen.args(["--duration", "1s", "--warmup", "0s"]).output().expect("the program starts");
     let report = String::from_utf8_lossy(&run.stdout);
     assert!(report.contains("policy extra") && report.contains(" sent: ") && !report.contains("/latency"), "{run:?}");
@@ -196,12 +195,12 @@ impl Shown {
         let settings = settings.lines().filter(|line| !line.starts_with('#'));
         let flags = settings.filter_map(|line| Some(format!("--{}", line.split_once(" = ")?.0)));
 
-        let server = Served::start(program, policy);
-        let latency: Value = serde_json::from_str(&server.page("/latency")).expect("JSON");
+        let server = served(program, policy);
+        let latency = latency(server.admin);
         let beside = ["received", "in_flight", "kernel_dropped"];
         let fates =
             latency["fates"].as_object().expect("an object").keys().filter(|key| !beside.contains(&key.as_str()));
-        let metrics = server.page("/metrics");
+        let metrics = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
         let helps = metrics.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
         let families = helps.filter(|(name, _)| name.starts_with("forebay_"));
         let rows = [
@@ -244,53 +243,20 @@ fn table<'a>(readme: &'a str, title: &str) -> impl Iterator<Item = (&'a str, &'a
     rows.take_while(|line| line.starts_with('|')).filter_map(|row| Some((row.split('`').nth(1)?, row)))
 }
 
-/// A server of its own process, killed at the end.
-struct Served {
-    child: Child,
-    admin: String,
-}
-
-impl Served {
-    fn start(program: &Path, policy: &str) -> Served {
-        let mut command = Command::new(program);
-        command.env_clear().args(["serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        let mut child = command
-            // A bound from the start: what `auto` has not measured yet is not shown.
-            .args(["--policy", policy, "--max-wait", "1s"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let output = BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line);
-        let mut server = Served { child, admin: String::new() };
-        output.expect("text");
-        server.admin = line.trim_end().rsplit_once(", admin http://").expect("it says where it listens").1.to_owned();
-        server
-    }
-
-    fn page(&self, path: &str) -> String {
-        let mut page = ureq::get(format!("http://{}{path}", self.admin)).call().expect("an answer");
-        page.body_mut().read_to_string().expect("text")
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // A child that has ended already is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A server of `program` under `policy`.
+fn served(program: &Path, policy: &str) -> Forebay {
+    let mut command = Command::new(program);
+    command.env_clear().args(["serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    // A bound from the start: what `auto` has not measured yet is not shown.
+    Forebay::spawn(command.args(["--policy", policy, "--max-wait", "1s"]))
 }
 
 impl Edit {
-    /// The file as it becomes.
-    fn apply(&self, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-        let Edit { file, before, row } = self;
-        let text = String::from_utf8(files[Path::new(file)].clone()).expect("a source is text");
-        let anchor = format!("\n{before}\n");
-        assert_eq!(text.matches(&anchor).count(), 1, "{file} has one line {before:?}");
-        files.insert(file.into(), text.replacen(&anchor, &format!("\n{row}{anchor}"), 1).into_bytes());
+    fn apply(&self, copy: &Path) {
+        let path = copy.join(self.file);
+        let (text, anchor) = (fs::read_to_string(&path).expect("a source"), format!("\n{}\n", self.before));
+        assert_eq!(text.matches(&anchor).count(), 1, "{} has one line {:?}", self.file, self.before);
+        fs::write(&path, text.replacen(&anchor, &format!("\n{}{anchor}", self.row), 1)).expect("a writable file");
     }
 }
 
@@ -311,25 +277,16 @@ fn scratch() -> PathBuf {
 
 /// Builds a copy of this workspace with `facts` in it; returns where its programs are.
 fn build(facts: &[Fact]) -> PathBuf {
-    let mut files = BTreeMap::new();
-    for path in [
-        "Cargo.toml",
-        "Cargo.lock",
-        "README.md",
-        "build.rs",
-        "src",
-        "benches",
-        "examples",
-        "loadgen/Cargo.toml",
-        "loadgen/src",
-    ] {
-        read(&root().join(path), &mut files);
-    }
-    facts.iter().flat_map(|fact| fact.edits).for_each(|edit| edit.apply(&mut files));
-    // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
-    files.insert("tests/empty.rs".into(), b"//! Nothing.".to_vec());
     let copy = scratch().join("copy");
-    write(&copy, &files);
+    let _ = fs::remove_dir_all(&copy);
+    fs::create_dir_all(copy.join("tests")).expect("a writable folder");
+    let mut cp = Command::new("cp");
+    cp.current_dir(root()).args(["--recursive", "--parents", "--preserve=timestamps", "Cargo.toml", "Cargo.lock"]);
+    cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]).arg(&copy);
+    assert!(cp.status().expect("cp starts").success());
+    facts.iter().flat_map(|fact| fact.edits).for_each(|edit| edit.apply(&copy));
+    // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
+    fs::write(copy.join("tests/empty.rs"), "//! Nothing.").expect("a writable file");
 
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
     let mut cargo = Command::new(env!("CARGO"));
@@ -348,40 +305,4 @@ fn build(facts: &[Fact]) -> PathBuf {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !said.contains("generated"), "one row is not enough:\n{said}");
     scratch().join("target/debug")
-}
-
-/// Reads the files below `path`, by their paths from the root.
-fn read(path: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    if path.is_dir() {
-        fs::read_dir(path).expect("a folder").for_each(|entry| read(&entry.expect("an entry").path(), files));
-    } else {
-        let name = path.strip_prefix(root()).expect("it lies below").to_owned();
-        files.insert(name, fs::read(path).expect("a readable file"));
-    }
-}
-
-/// Makes `folder` hold `files` and no other sources. One that is right already keeps its time, by which cargo knows it.
-fn write(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
-    for (name, contents) in files {
-        let path = folder.join(name);
-        if fs::read(&path).is_ok_and(|present| present == *contents) {
-            continue;
-        }
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
-        fs::write(&path, contents).expect("a writable file");
-    }
-    remove_others(folder, folder, files);
-}
-
-fn remove_others(folder: &Path, root: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            remove_others(&path, root, files);
-        } else if path.extension() == Some(OsStr::new("rs"))
-            && !files.contains_key(path.strip_prefix(root).expect("below"))
-        {
-            fs::remove_file(&path).expect("a file of this test's");
-        }
-    }
 }

@@ -1,27 +1,20 @@
 //! Does `forebay plan` find what holds a goal, say why, and does a server take the settings that it prints?
 //! Method: the program is run with few requests; its report and its JSON are read, and its settings handed to the server.
 
-use assert_cmd::Command;
+use crate::support::program::{json, stdout};
 use serde_json::Value;
 use std::io::Write;
-use std::time::Duration;
 use tempfile::NamedTempFile;
 
 const QUIET: &str = "--overheads lab --quiet";
 /// Two of 100 requests take 50 times as long: a decision takes some 100,000 requests.
 const MIXED: &str = "bimodal:0.98:1us:50us";
 
-fn stdout(words: &[&str]) -> String {
-    let mut command = Command::cargo_bin("forebay").expect("the program is built");
-    command.env_clear().args(words.iter().flat_map(|words| words.split_whitespace()));
-    String::from_utf8_lossy(&command.assert().success().get_output().stdout).into_owned()
-}
-
 /// The report of `forebay plan`, as text and as JSON.
 fn plan(arguments: &str) -> (String, Value) {
     let file = NamedTempFile::new().expect("a temporary file");
     let path = file.path().to_str().expect("a path");
-    let text = stdout(&["plan", arguments, QUIET, "--json", path]);
+    let text = stdout(&format!("plan {arguments} {QUIET} --json {path}"));
     let json: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
     assert_eq!(json["schema"], "forebay-plan/1");
     (text, json)
@@ -89,8 +82,8 @@ fn a_recommendation_holds_in_an_independent_simulation() {
     {
         let flags =
             format!("--workload {workload} --rate {rate} --slo p99.9-slowdown<=8 --overheads {overheads} --quiet");
-        let json: Value = serde_json::from_str(&stdout(&["plan --json -", &flags])).expect("JSON");
-        let found = &json["recommendation"];
+        let plan = json(&format!("plan --json - {flags}"));
+        let found = &plan["recommendation"];
         let (policy, workers) = (found["policy"].as_str().expect("a name"), number(&found["workers"]));
         let figure = |workers: f64, seed: u64| {
             let load = number(&found["load"]) * number(&found["workers"]) / workers;
@@ -100,8 +93,7 @@ fn a_recommendation_holds_in_an_independent_simulation() {
                 "simulate --workload {workload} --policy {policy} --workers {workers} --load {load} {slice} --seed {seed} \
                  --overheads {overheads} --requests 1000000 --quiet --json -"
             );
-            let report: Value = serde_json::from_str(&stdout(&[&flags])).expect("JSON");
-            report["results"][0]["slowdown"]["all"]["p99_9"].as_f64().unwrap_or(f64::INFINITY)
+            json(&flags)["results"][0]["slowdown"]["all"]["p99_9"].as_f64().unwrap_or(f64::INFINITY)
         };
         for seed in [7, 8] {
             let (holds, less) = (figure(workers, seed), figure(workers - 1.0, seed));
@@ -156,7 +148,7 @@ fn a_server_takes_the_settings_of_every_policy() {
         assert!(config.lines().all(|line| text.contains(&format!("    {line}\n"))), "{config} is not in\n{text}");
         let mut file = NamedTempFile::new().expect("a temporary file");
         file.write_all(config.as_bytes()).expect("written");
-        let checked = stdout(&["serve --check-config --config", file.path().to_str().expect("a path")]);
+        let checked = stdout(&format!("serve --check-config --config {}", file.path().display()));
         assert!(checked.contains(&format!("\"{policy}\"")), "{checked}");
     }
 }
@@ -196,30 +188,11 @@ fn what_no_policy_holds_is_said_with_what_would() {
     assert!(number(&isolated["load"]) < 0.05, "{isolated}");
 }
 
-// Is what arithmetic forbids refused at once? Method: a search would take hours.
-#[test]
-fn what_arithmetic_forbids_is_refused_at_once() {
-    for (goal, said) in [
-        ("--workers 2 --load 0.5 --slo p50-latency<=10us", "requests that never wait come to 20.0us"),
-        ("--rate 1000 --slo p99.9-slowdown<=1.1 --overheads stock", "requests that never wait come to 1.13"),
-        ("--rate 1000000 --workers 4", "the requests keep 22.0 workers busy with the headroom, and --workers is 4"),
-        ("--rate 1e8", "and --workers-max is 64: raise it"),
-    ] {
-        let overheads = if goal.contains("--overheads") { "" } else { "--overheads lab" };
-        let flags = format!("plan --workload fixed:20us --policy steal --requests 100000000000 {goal} {overheads}");
-        let mut command = Command::cargo_bin("forebay").expect("the program is built");
-        let ended =
-            command.env_clear().args(flags.split_whitespace()).timeout(Duration::from_secs(60)).assert().code(2);
-        let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
-        assert!(error.contains(said), "{goal}: {error}");
-    }
-}
-
 // Is the default goal one that the default overheads allow, with the reason where it is not the usual one?
 #[test]
 fn the_default_goal_can_be_reached() {
     let stock = "--workload bimodal:0.98:1us:50us --rate 500000 --policy steal,ondemand --overheads stock --quiet";
-    let text = stdout(&["plan", stock]);
+    let text = stdout(&format!("plan {stock}"));
     assert!(text.contains("of an idle server, since that is above 5; --slo sets another"), "{text}");
     assert!(text.contains("Do this: "), "{text}");
 }

@@ -15,11 +15,13 @@ pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod place;
 pub(crate) mod process;
+pub(crate) mod program;
 pub(crate) mod raw;
 pub(crate) mod returned;
 pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;
+pub(crate) mod text;
 
 use erased::Erased;
 use forebay::config::Config;
@@ -28,8 +30,9 @@ use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
 use forebay::server::{PolicyHandle, Report, Server, StopHandle};
 use forebay::time::{Nanos, clock};
-use http::{fates, latency};
+use http::{fates, http, latency, metric};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -39,6 +42,26 @@ pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 /// The policies that exist.
 pub(crate) fn policies() -> impl Iterator<Item = &'static str> {
     PolicyName::ALL.iter().map(|policy| policy.name())
+}
+
+/// A policy with two or four workers, which pools share equally.
+pub(crate) fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
+    let size = match (policy, workers) {
+        ("pools", 2) => ("pools", "front=1,heavy=1"),
+        ("pools", _) => ("pools", "front=2,heavy=2"),
+        (_, 2) => ("workers", "2"),
+        _ => ("workers", "4"),
+    };
+    vec![("policy", policy), size]
+}
+
+/// Sets its flag when it is dropped, also by a test that fails. The threads of a scope then end, which the scope waits for.
+pub(crate) struct EndOf<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Where a server of this process listens for requests: on a free port of a loopback address that no other process uses.
@@ -90,13 +113,7 @@ impl Running {
         handler: H,
         first: impl FnOnce() + Send + 'static,
     ) -> Running {
-        let listen = listen();
-        let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
-        // The one policy that does not go without.
-        let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
-        let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
-        let config = Config::from_pairs(pairs).expect("a configuration");
-        let server = Server::bind(&config).expect("free ports");
+        let server = bound(settings);
         let (udp, admin, stop) =
             (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
         let (policy, addresses) = (server.policy_handle(), server.udp_addresses().to_vec());
@@ -125,10 +142,30 @@ impl Running {
         thread.join().expect("the server does not panic")
     }
 
+    /// The page `/metrics`.
+    pub(crate) fn metrics(&self) -> String {
+        http(self.admin, "GET /metrics").expect("the endpoint answers").body
+    }
+
+    /// How many datagrams ended as `fate` for `reason`, by `/metrics`.
+    pub(crate) fn count(&self, fate: &str, reason: &str) -> f64 {
+        metric(&self.metrics(), &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
+    }
+
     /// Waits until `expected` datagrams have reached its sockets and nothing is in flight; returns where they are.
     pub(crate) fn quiescent(&self, expected: u64) -> Fates {
         quiescent(self.admin, expected)
     }
+}
+
+/// A server that does not run yet, on free ports unless `settings` say otherwise.
+pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
+    let listen = listen();
+    let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
+    // The one policy that does not go without.
+    let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
+    let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
+    Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
 }
 
 impl Drop for Running {

@@ -94,6 +94,13 @@ impl Forebay {
     }
 }
 
+/// The number of `name` in the first line of a summary, or 0.
+pub(crate) fn figure(said: &str, name: &str) -> u64 {
+    let first = said.lines().next().expect("a summary");
+    let found = first.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    found.unwrap_or(0)
+}
+
 /// The example `name`: cargo builds examples beside the folder of this program.
 pub(crate) fn example(name: &str) -> PathBuf {
     let here = std::env::current_exe().expect("a path");
@@ -104,6 +111,13 @@ pub(crate) fn example(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// This test binary, which runs the test `name` alone: one that is a server where `variable` is set, and else does nothing.
+pub(crate) fn this_as(name: &str, variable: &str, value: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
+    command.args(["--exact", name, "--nocapture"]).env(variable, value);
+    command
 }
 
 /// Waits until `child` has ended.

@@ -10,7 +10,7 @@ use crate::support::client::Client;
 use crate::support::http::{http, latency};
 use crate::support::process::Forebay;
 use crate::support::stream::{Became, stream};
-use crate::support::{alone, await_until, listen};
+use crate::support::{EndOf, alone, await_until, listen};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
@@ -177,15 +177,6 @@ fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
     });
     println!("{became:?}, {} reloads", running.config()["reloads"]);
     assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
-}
-
-/// Lets the stream end, also when the test fails: the scope waits for it.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 // Is nothing lost when a server with a lame duck of a second stops, and the client, like a balancer, asks `/readyz` every

@@ -4,6 +4,5 @@ mod charged;
 mod conformance;
 mod fork;
 mod overload;
-mod policies;
 mod steal;
 mod upstream;

@@ -4,7 +4,7 @@ use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::http::{fates, http, latency};
 use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, alone, at_once, await_until};
+use crate::support::{EndOf, Running, alone, at_once, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
@@ -161,13 +161,4 @@ fn spent(admin: SocketAddr) -> (f64, f64) {
 fn queued(text: &str) -> f64 {
     let depths = text.lines().filter(|line| line.starts_with("forebay_queue_depth{") && !line.contains("deques"));
     depths.map(|line| line.rsplit(' ').next().and_then(|depth| depth.parse::<f64>().ok()).expect("a number")).sum()
-}
-
-/// Ends the load also when the test fails: the scope waits for it.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }

@@ -11,7 +11,7 @@ use crate::support::client::{Client, message};
 use crate::support::raw::Raw;
 use crate::support::returned::{ask_for_returned, returned};
 use crate::support::skip::skip;
-use crate::support::{Running, alone, assert_adds_up, await_until, listen};
+use crate::support::{Running, alone, assert_adds_up, await_until, listen, policies};
 use forebay::handler::Reply;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::metrics::Snapshot;
@@ -167,10 +167,16 @@ fn a_flood_is_accounted_for() {
     }
 }
 
+// Each policy with one way of datagrams, each way with some policies: they share no code.
 #[test]
 fn a_flood_that_outlasts_its_server_is_accounted_for() {
     let _alone = alone();
-    let mut server = server("steal", "batches", &listen());
+    let ways = ["batches", "gro", "portable"].into_iter().cycle();
+    policies().zip(ways).for_each(|(policy, io)| stop_in_a_flood(policy, io));
+}
+
+fn stop_in_a_flood(policy: &str, io: &str) {
+    let mut server = server(policy, io, &listen());
     let senders = senders(server.udp);
     let sent = first_datagrams(&server, &senders);
     senders.iter().for_each(Sender::ask_for_returned);
@@ -183,9 +189,9 @@ fn a_flood_that_outlasts_its_server_is_accounted_for() {
         server.stop_handle().stop();
         server.join()
     });
-    let sent = tell("stopped", &senders, &sent, &report.totals);
+    let sent = tell(&format!("{policy}, {io}, stopped"), &senders, &sent, &report.totals);
     let fates = report.totals.fates;
-    assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{fates:?}");
+    assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{policy}: {fates:?}");
     let mut missing = sent - fates.arrived().expect("drops that can be read");
     println!("stopped: {missing} of them found no socket any more, and must have come back to their senders");
     await_until(
@@ -194,6 +200,6 @@ fn a_flood_that_outlasts_its_server_is_accounted_for() {
             missing = missing.checked_sub(came_back).expect("no datagram has two ends");
             missing == 0
         },
-        &format!("datagrams are missing: sent {sent}, {fates:?}"),
+        &format!("{policy}: datagrams are missing: sent {sent}, {fates:?}"),
     );
 }

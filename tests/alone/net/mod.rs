@@ -1,5 +1,4 @@
 //! Floods: what becomes of each datagram.
 
 mod exact;
-mod fates;
 mod slow_way;

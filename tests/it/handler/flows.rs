@@ -3,10 +3,10 @@
 //! Method: a handler that notes when it is in a request; flows that are held busy, and flows in a hurry, behind real
 //! sockets; replies, fates and the depth of the queue are looked at.
 
-use super::handlers::{ask, client, receive, settings};
 use crate::support::fates::fates;
-use crate::support::http::{http, metric};
-use crate::support::{Running, assert_adds_up, await_until, policies};
+use crate::support::http::metric;
+use crate::support::text::{ask, client, receive};
+use crate::support::{Running, assert_adds_up, await_until, policies, sized};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 use forebay::handler::{checkpoint, fork, hop, sleep};
@@ -122,8 +122,7 @@ impl Ordered {
 }
 
 fn set_aside(server: &Running) -> f64 {
-    let page = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-    metric(&page, "forebay_queue_depth{queue=\"flows\"}")
+    metric(&server.metrics(), "forebay_queue_depth{queue=\"flows\"}")
 }
 
 /// Sends `requests` one by one, each once the one before it has been set aside; `before` were already.
@@ -141,7 +140,7 @@ fn send_aside(server: &Running, socket: &std::net::UdpSocket, requests: &[&[u8; 
 fn a_flow_goes_on_whatever_becomes_of_its_requests() {
     for policy in policies() {
         let handler = Ordered::default();
-        let server = Running::start(&settings(policy), handler.clone());
+        let server = Running::start(&sized(policy, 4), handler.clone());
         let socket = client(&server);
         socket.send(b"ahA").expect("the server's port is open");
         handler.await_held();
@@ -179,7 +178,7 @@ fn flows_do_not_mix_under_load() {
     const REQUESTS: usize = 300;
     for policy in ["steal", "pools", "levels", "auto"] {
         let handler = Ordered::default();
-        let mut settings = settings(policy);
+        let mut settings = sized(policy, 4);
         settings.push(("max-wait", "off"));
         let server = Running::start(&settings, handler.clone());
         thread::scope(|scope| {
@@ -212,7 +211,7 @@ fn flows_do_not_mix_under_load() {
 fn a_deadline_frees_a_flow_and_a_stop_loses_nothing() {
     for policy in ["steal", "pools", "levels"] {
         let handler = Ordered::default();
-        let mut settings = settings(policy);
+        let mut settings = sized(policy, 4);
         settings.push(("drain-timeout", "100ms"));
         let server = Running::start(&settings, handler.clone());
         let socket = client(&server);

@@ -3,7 +3,7 @@
 
 use crate::support::client::Client;
 use crate::support::fates::fates;
-use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
+use crate::support::{GIVE_UP_AFTER, Running, await_until, policies, sized};
 use forebay::handler::Fork;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{CancellationToken, Reply, checkpoint, fork, hop};
@@ -156,13 +156,6 @@ impl Work for Script {
     }
 }
 
-fn settings(policy: &str) -> Vec<(&str, &str)> {
-    match policy {
-        "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
-        _ => vec![("policy", policy), ("workers", "4")],
-    }
-}
-
 fn start(settings: &[(&str, &str)]) -> (Running, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let script = Script(Arc::clone(&seen));
@@ -198,7 +191,7 @@ fn ask(server: &Running, payload: &[u8]) -> Status {
 #[test]
 fn parts_run_on_several_workers() {
     for policy in policies().filter(|policy| *policy != "isolated") {
-        let (server, seen) = start(&settings(policy));
+        let (server, seen) = start(&sized(policy, 4));
         for round in 1..=10 {
             seen.begun.store(0, Ordering::SeqCst);
             assert_eq!(ask(&server, b"m"), Status::Ok, "{policy}");
@@ -214,7 +207,7 @@ fn parts_run_on_several_workers() {
 #[test]
 fn a_cancelled_part_does_not_end_its_request() {
     for policy in ["steal", "ondemand"] {
-        let (server, seen) = start(&settings(policy));
+        let (server, seen) = start(&sized(policy, 4));
         assert_eq!(ask(&server, b"c"), Status::Ok, "{policy}");
         seen.await_the_last();
         assert_eq!(server.quiescent(1), fates! { received: 1, answered: 1 }, "{policy}");
@@ -226,7 +219,7 @@ fn a_cancelled_part_does_not_end_its_request() {
 fn every_end_of_a_part_is_the_end_of_its_request() {
     for policy in policies() {
         // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which here go on for long.
-        let (server, seen) = start(&[settings(policy), vec![("slice", "1s")]].concat());
+        let (server, seen) = start(&[sized(policy, 4), vec![("slice", "1s")]].concat());
         let mut sent = 0;
         for _ in 0..5 {
             let late = Header { deadline_us: 50_000, ..Header::request(1, 0, Nanos::ZERO) };
@@ -265,7 +258,7 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
 fn a_stop_leaves_no_part_behind() {
     for policy in policies() {
         for _ in 0..5 {
-            let (server, seen) = start(&[settings(policy), vec![("drain-timeout", "0s")]].concat());
+            let (server, seen) = start(&[sized(policy, 4), vec![("drain-timeout", "0s")]].concat());
             let clients: Vec<Client> = (0..6).map(|_| Client::new(server.udp)).collect();
             clients.iter().for_each(|client| client.request(1, Nanos::ZERO, b"e"));
             // Under `isolated` all six may have come to one worker, which then runs one part.

@@ -2,16 +2,14 @@
 //! requests within the bound against amplification, datagrams as long as the setting says?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
-use super::handlers::{ask, client, settings};
 use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
-use crate::support::{Running, policies, quiescent};
-use forebay::config::Config;
+use crate::support::text::{ask, ask_from, client, client_of};
+use crate::support::{Running, bound, policies, quiescent, sized};
 use forebay::fate::Status;
 use forebay::handler::{
     Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, handler_fn,
 };
-use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::time::clock;
 use forebay::wire::DATAGRAM_MAX_BYTES;
@@ -27,7 +25,7 @@ fn a_closure_serves() {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
         let server = Running::start(
-            &settings(policy),
+            &sized(policy, 4),
             handler_fn(move |request: Request<'_>, reply: &mut Reply<'_>| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 assert_ne!(request.bytes(), b"panic");
@@ -111,17 +109,14 @@ fn now() -> SystemTime {
 #[test]
 fn names_and_metrics_are_the_handlers_own() {
     let counted = Arc::new(AtomicUsize::new(7));
-    let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
-    let bind = || Server::bind(config.as_ref().expect("settings")).expect("free ports");
+    let bind = || bound(&[("workers", "1")]);
     let read = Arc::clone(&counted);
     let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
     let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
     let (udp, admin, stop) =
         (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
     let thread = std::thread::spawn(move || server.run(&&Informed).map(drop));
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.send_to(b"where do you listen, please?", udp).expect("a local address");
-    socket.recv(&mut [0; 64]).expect("an answer");
+    ask_from(&client_of(udp), "where do you listen, please?");
     // A reply is counted once it is sent.
     quiescent(admin, 1);
     let page = || http(admin, "GET /metrics").expect("the endpoint answers").body;
@@ -292,13 +287,8 @@ impl Handler for Takes2Ms {
 #[test]
 fn time_with_checkpoints_is_interruptible() {
     for policy in ["steal", "ondemand"] {
-        let server = Running::start(&settings(policy), Takes2Ms);
-        let interruptible = || {
-            metric(
-                &http(server.admin, "GET /metrics").expect("the endpoint answers").body,
-                "forebay_interruptible_seconds_total",
-            )
-        };
+        let server = Running::start(&sized(policy, 4), Takes2Ms);
+        let interruptible = || metric(&server.metrics(), "forebay_interruptible_seconds_total");
         assert_eq!(ask(&server, "stay"), "stay");
         server.quiescent(1);
         assert_eq!(interruptible(), 0.0, "{policy}");

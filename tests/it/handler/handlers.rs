@@ -3,47 +3,16 @@
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use crate::support::fates::fates;
-use crate::support::http::{http, metric};
-use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
+use crate::support::text::{ask, client, receive};
+use crate::support::{Running, await_until, policies, sized};
 use forebay::handler::{Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved};
 use forebay::handler::{checkpoint, fork, hop};
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
 use std::io::Write;
-use std::net::{SocketAddr, UdpSocket};
 use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-pub(crate) fn client(server: &Running) -> UdpSocket {
-    client_of(server.udp)
-}
-
-pub(crate) fn client_of(server: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-    socket
-}
-
-pub(crate) fn receive(socket: &UdpSocket) -> String {
-    let mut answer = [0; 64];
-    let length = socket.recv(&mut answer).expect("an answer");
-    String::from_utf8_lossy(&answer[..length]).into_owned()
-}
-
-pub(crate) fn ask(server: &Running, question: &str) -> String {
-    let socket = client(server);
-    socket.send(question.as_bytes()).expect("the server's port is open");
-    receive(&socket)
-}
-
-pub(crate) fn settings(policy: &str) -> Vec<(&str, &str)> {
-    match policy {
-        "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
-        _ => vec![("policy", policy), ("workers", "4")],
-    }
-}
 
 /// Writes more than there is room for, in the way that the request says; the error is ignored, as careless code does.
 struct Verbose;
@@ -107,7 +76,7 @@ impl Handler for VerboseRefusal {
 fn a_reply_that_does_not_fit_is_not_sent() {
     let failed = char::from(Status::Failed as u8).to_string();
     for policy in policies() {
-        let server = Running::start(&settings(policy), Verbose);
+        let server = Running::start(&sized(policy, 4), Verbose);
         for way in ["put   ", "write ", "byte  ", "first ", "moves ", "parts "] {
             assert_eq!(ask(&server, way), failed, "{policy}: {way}");
         }
@@ -134,10 +103,8 @@ fn a_refusal_that_does_not_fit_is_not_sent() {
 }
 
 fn assert_failed(server: &Running, panic: f64, overflow: f64) {
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
     for (reason, count) in [("panic", panic), ("overflow", overflow), ("cancelled", 0.0)] {
-        let series = format!("forebay_datagrams_total{{fate=\"failed\",reason=\"{reason}\"}}");
-        assert_eq!(metric(&text, &series), count, "{reason}");
+        assert_eq!(server.count("failed", reason), count, "{reason}");
     }
 }
 
@@ -368,7 +335,7 @@ fn panics_use_nothing_up() {
 #[test]
 fn a_panic_is_contained_whatever_it_carries() {
     for policy in ["global", "ondemand", "pools"] {
-        let server = Running::start(&settings(policy), Bombs);
+        let server = Running::start(&sized(policy, 4), Bombs);
         for _ in 0..10 {
             for silent in ["admit ", "refuse", "seal  "] {
                 client(&server).send(silent.as_bytes()).expect("sent");

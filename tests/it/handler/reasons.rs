@@ -1,14 +1,12 @@
 //! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the program, as parts of the
 //! fates? Method: a handler that rejects what it is told to, behind real sockets; the pages are scraped.
 
-use super::handlers::{ask, client};
-use crate::support::Running;
 use crate::support::fates::fates;
-use crate::support::http::{fates, http, latency, metric};
-use forebay::config::Config;
+use crate::support::http::{fates, latency};
+use crate::support::text::{ask, client};
+use crate::support::{Running, bound};
 use forebay::fate::{Fate, Malformed, REASONS, Refused};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-use forebay::server::Server;
 
 const OPCODE: u8 = 0;
 const NETWORK: u8 = 1;
@@ -71,10 +69,6 @@ fn rejections_show_by_the_handlers_names() {
     let expected = fates! { received: 15, malformed: 5, ignored: 3, refused: 3, shed_rate: 3, answered: 1 };
     assert_eq!(server.quiescent(15), expected);
 
-    let page = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-    let count = |fate: &str, reason: &str| {
-        metric(&page, &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
-    };
     for (fate, opcode, network, rest) in [
         ("malformed", 2.0, 1.0, ("version", 1.0)),
         ("malformed", 2.0, 1.0, ("other", 1.0)),
@@ -83,7 +77,7 @@ fn rejections_show_by_the_handlers_names() {
         ("shed_rate", 0.0, 2.0, ("", 1.0)),
         ("ignored", 0.0, 1.0, ("", 2.0)),
     ] {
-        assert_eq!([count(fate, "opcode"), count(fate, "network"), count(fate, rest.0)], [opcode, network, rest.1]);
+        assert_eq!(["opcode", "network", rest.0].map(|reason| server.count(fate, reason)), [opcode, network, rest.1]);
     }
     let body = latency(server.admin);
     let own = &body["own_reasons"];
@@ -112,8 +106,7 @@ impl Handler for Talkative {
 // Does a server whose handler has names that cannot be shown refuse to run, also behind a reference?
 #[test]
 fn bad_names_are_said_before_anything_is_served() {
-    let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off"), ("workers", "1")]);
-    let server = Server::bind(&config.expect("settings")).expect("a free port");
+    let server = bound(&[("admin", "off"), ("workers", "1")]);
     // One that runs all the same ends at once.
     server.stop_handle().stop();
     let error = server.run(&&Talkative).expect_err("a name occurs twice").to_string();

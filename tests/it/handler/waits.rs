@@ -1,10 +1,10 @@
 //! May a handler wait for what other threads do, and for time, without keeping a worker, and does every wait end?
 //! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits; replies and fates are counted.
 
-use super::handlers::{ask, client, receive, settings};
 use crate::support::fates::fates;
 use crate::support::http::{fates, latency};
-use crate::support::{Running, await_until, policies};
+use crate::support::text::{ask, client, receive};
+use crate::support::{Running, await_until, policies, sized};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, checkpoint, sleep, timeout};
 use forebay::time::Nanos;
@@ -87,7 +87,7 @@ fn status(status: Status) -> String {
 fn another_thread_wakes_a_request() {
     for policy in policies() {
         let waits = Waits::default();
-        let server = Running::start(&settings(policy), waits.clone());
+        let server = Running::start(&sized(policy, 4), waits.clone());
         let waiting = client(&server);
         for _ in 0..20 {
             waiting.send(b"h").expect("the server's port is open");
@@ -112,7 +112,7 @@ fn no_wake_is_lost() {
     const REQUESTS: usize = 2_000;
     for policy in ["steal", "pools", "ondemand", "isolated"] {
         let waits = Waits::default();
-        let server = Running::start(&settings(policy), waits.clone());
+        let server = Running::start(&sized(policy, 4), waits.clone());
         let socket = client(&server);
         let mut answered = 0;
         thread::scope(|scope| {

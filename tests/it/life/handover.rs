@@ -7,7 +7,7 @@ use crate::support::place::Place;
 use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::skip::skip;
 use crate::support::stream::stream;
-use crate::support::{await_until, listen, quiescent};
+use crate::support::{EndOf, await_until, listen, quiescent};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
@@ -30,15 +30,6 @@ fn ask(server: SocketAddr) -> Status {
     Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
 
-/// Lets the stream end, also when the test fails: the scope waits for it.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 /// A process that plays one side of a hand-over by hand: each message is one packet.
 struct Side(UnixStream);
 
@@ -47,6 +38,13 @@ impl Side {
         let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
         socket.connect(&SockAddr::unix(path).expect("a path")).expect("a server listens");
         Side(UnixStream::from(OwnedFd::from(socket)))
+    }
+
+    /// What a successor says first.
+    fn hello(&mut self, server: &Forebay) {
+        self.say(&json!({"hello": {
+            "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
+        }}));
     }
 
     fn say(&mut self, message: &Value) {
@@ -82,9 +80,7 @@ fn die_at(step: &str, place: &Place, server: &Forebay) {
     if at < 2 {
         return;
     }
-    side.say(&json!({"hello": {
-        "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
-    }}));
+    side.hello(server);
     let heard = |side: &mut Side, expected: &str| {
         let heard = side.hear().expect("a message");
         assert!(heard.get(expected).is_some() || heard == expected, "{heard} instead of {expected}");
@@ -134,9 +130,7 @@ fn a_successor_that_dies_changes_nothing() {
 /// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's drop counters too.
 fn begun(place: &Place, server: &Forebay) -> (Side, Vec<u64>) {
     let mut side = Side::connect(&place.path());
-    side.say(&json!({"hello": {
-        "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
-    }}));
+    side.hello(server);
     (0..2).for_each(|_| drop(side.hear().expect("an offer")));
     side.say(&json!("ready"));
     let begin = side.hear().expect("a message");
@@ -293,4 +287,28 @@ fn a_predecessor_that_stays_is_left_alone() {
     side.say(&json!({"staying": {"reason": "a test"}}));
     assert_eq!(wait_for_exit(&mut successor.child).code(), Some(1));
     assert!(place.path().exists(), "the path is the predecessor's");
+}
+
+// Is a successor that does not fit refused with exit code 2 and a line that says why, and does the running server serve on?
+#[test]
+fn a_successor_that_does_not_fit_is_refused() {
+    let place = Place::new("echo");
+    let server = place.start();
+    for (flag, value, says) in [
+        ("--workers", "3", "the running server refuses: --workers 3; allowed: 2, one for each socket"),
+        ("--listen", "127.0.0.1:1", "the running server refuses: --listen 127.0.0.1:1; allowed: "),
+        ("--admin", "127.0.0.1:1", "the running server refuses: --admin 127.0.0.1:1; allowed: "),
+        ("--io", "gro", "the running server refuses: --io gro; allowed: batches or portable"),
+        ("--handover", "/dev/null", "cannot listen there: there is a file, and it is no socket"),
+        ("--handover", "/nowhere/socket", "cannot listen there: No such file"),
+    ] {
+        let (code, said) = place.fails((flag, value));
+        assert!(said.contains(says), "{said}");
+        assert_eq!((code, ask(server.udp)), (Some(2), Status::Ok), "{said}");
+    }
+    let (status, said) = {
+        server.signal(Signal::SIGTERM);
+        server.end()
+    };
+    assert_eq!(status.code(), Some(0), "{said}");
 }

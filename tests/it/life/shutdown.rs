@@ -5,11 +5,9 @@
 
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
-use crate::support::process::Forebay;
-use crate::support::{at_once, await_until, listen};
-use forebay::config::Config;
+use crate::support::process::{Forebay, figure, this_as};
+use crate::support::{at_once, await_until, bound};
 use forebay::handler::{Handler, Reply, Request};
-use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
@@ -120,17 +118,10 @@ fn what_waits_in_the_sockets_is_served() {
         }
         server.signal(Signal::SIGTERM);
         let (status, said) = server.end();
-        let first = said.lines().next().unwrap_or_default().to_owned();
-        let figure = |name: &str| {
-            let mut words = first.split([' ', ',']).filter(|word| !word.is_empty());
-            words
-                .find(|word| *word == name)
-                .and_then(|_| words.next())
-                .map_or(0, |word| word.parse().expect("a number"))
-        };
-        let received: u64 = figure("received");
-        assert_eq!((status.code(), figure("answered")), (Some(0), received), "{policy}: {first}");
-        assert_eq!(received + figure("kernel_dropped"), WAITING, "{policy}: {first}");
+        let figure = |name: &str| figure(&said, name);
+        let received = figure("received");
+        assert_eq!((status.code(), figure("answered")), (Some(0), received), "{policy}: {said}");
+        assert_eq!(received + figure("kernel_dropped"), WAITING, "{policy}: {said}");
     });
 }
 
@@ -249,6 +240,7 @@ fn a_port_in_use_is_not_shared() {
         let problem: Vec<&str> = said.lines().filter(|line| line.starts_with("forebay: ")).collect();
         assert_eq!((status.code(), problem.len()), (Some(2), 1), "{said}");
         assert!(problem[0].starts_with(&format!("forebay: {flag} {taken}: ")), "{said}");
+        assert!(problem[0].contains("in use") && problem[0].contains("choose another"), "{said}");
         assert_eq!(said.lines().count(), 1, "one line: {said}");
         assert!(stdout.is_empty());
     }
@@ -260,9 +252,7 @@ fn a_port_in_use_is_not_shared() {
 // Method: no handler of the binary does that, so this test binary runs itself as such a server.
 #[test]
 fn a_stuck_handler_does_not_keep_the_process() {
-    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "life::shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, "1");
-    let server = Forebay::spawn(&mut command);
+    let server = Forebay::spawn(&mut this_as("life::shutdown::the_stuck_server_itself", STUCK, "1"));
     begin(&server, &Client::new(server.udp), Nanos::ZERO);
     server.signal(Signal::SIGTERM);
     let (status, said) = server.end();
@@ -274,9 +264,7 @@ fn a_stuck_handler_does_not_keep_the_process() {
 #[test]
 fn a_second_signal_ends_a_stuck_server() {
     for (drain_timeout, pause) in [("30s", Nanos::from_millis(100)), ("50ms", Nanos::from_millis(600))] {
-        let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-        command.args(["--exact", "life::shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, drain_timeout);
-        let server = Forebay::spawn(&mut command);
+        let server = Forebay::spawn(&mut this_as("life::shutdown::the_stuck_server_itself", STUCK, drain_timeout));
         begin(&server, &Client::new(server.udp), Nanos::ZERO);
         server.signal(Signal::SIGTERM);
         thread::sleep(pause.into());
@@ -298,15 +286,8 @@ fn the_stuck_server_itself() {
     let Ok(stuck) = std::env::var(STUCK) else { return };
     // `1`, or the drain timeout of a server that was told nothing.
     let gives_up = stuck == "1";
-    let listen = listen();
-    let pairs = [
-        ("listen", listen.as_str()),
-        ("admin", "127.0.0.1:0"),
-        ("workers", "1"),
-        ("drain-timeout", if gives_up { "50ms" } else { &stuck }),
-    ];
-    let config = Config::from_pairs(pairs).expect("a configuration");
-    let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports");
+    let drain_timeout = if gives_up { "50ms" } else { &stuck };
+    let server = bound(&[("workers", "1"), ("drain-timeout", drain_timeout)]).stop_on_signals().expect("signals");
     let server = if gives_up { server.exit_when_stuck() } else { server };
     println!("{}", server.announcement());
     let report = server.run(&Stuck);

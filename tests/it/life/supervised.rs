@@ -6,12 +6,10 @@
 
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
-use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
 use crate::support::stream::stream;
-use crate::support::{GIVE_UP_AFTER, await_until, listen};
-use forebay::config::Config;
+use crate::support::{EndOf, GIVE_UP_AFTER, await_until, bound, listen};
 use forebay::handler::{Handler, Reply, Request, checkpoint};
-use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::Signal;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -96,8 +94,7 @@ fn what_the_server_does_is_told() {
 #[test]
 fn a_worker_that_stands_still_starves_the_watchdog() {
     let notices = Notices::new();
-    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "life::supervised::the_watched_server_itself", "--nocapture"]).env(WATCHED, "1");
+    let mut command = this_as("life::supervised::the_watched_server_itself", WATCHED, "1");
     let watchdog = Nanos::from_secs(2);
     notices.set_for(&mut command, watchdog);
     let server = Forebay::spawn(&mut command);
@@ -126,10 +123,7 @@ fn the_watched_server_itself() {
     if std::env::var_os(WATCHED).is_none() {
         return;
     }
-    let listen = listen();
-    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2"), ("unhealthy-after", "1s")];
-    let config = Config::from_pairs(pairs).expect("a configuration");
-    let server = Server::bind(&config).expect("free ports").notify_supervisor();
+    let server = bound(&[("workers", "2"), ("unhealthy-after", "1s")]).notify_supervisor();
     println!("{}", server.announcement());
     let report = server.run(&LongOrStuck);
     panic!("the server ended by itself: {report:?}");
@@ -278,15 +272,6 @@ fn a_restart_of_a_service_loses_nothing() {
     assert_eq!((client.receive().header.id, client.receive_within(Nanos::from_millis(1))), (5, None));
     last.signal(Signal::SIGTERM);
     assert!(last.end().1.starts_with("received 1, answered 1\n"));
-}
-
-/// Lets the stream end, also when the test fails: the scope waits for it.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 // Are sockets refused that are not those of the configuration, with a line that says what is allowed, and sockets for

@@ -3,7 +3,7 @@
 
 use crate::support::client::Client;
 use crate::support::http::{http, latency};
-use crate::support::{Running, at_once, await_until, policies};
+use crate::support::{EndOf, Running, at_once, await_until, policies};
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint, fork, hop};
@@ -108,15 +108,6 @@ fn followed(server: &Running) -> String {
     let reply = http(server.admin, "GET /config").expect("the endpoint answers");
     let config: Value = serde_json::from_str(&reply.body).expect("JSON");
     config["settings"]["policy"]["value"].as_str().expect("a name").to_owned()
-}
-
-/// Ends the clients also when a test fails: the scope waits for them.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 // Does a reply name the pool that its worker is in now, and are limits of what a running server can follow told?

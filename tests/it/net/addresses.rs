@@ -1,17 +1,13 @@
 //! Does a reply come from the address that its request went to, whatever the server is bound to?
 //! Method: connected clients, to whom the kernel gives nothing from any other address; wildcard binds of both families.
 
-use crate::support::assert_adds_up;
 use crate::support::client::{Client, message};
-use crate::support::erased::Erased;
 use crate::support::skip::skip;
-use forebay::config::Config;
+use crate::support::{Running, assert_adds_up};
 use forebay::handler::builtin::{Bench, Echo};
-use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::thread;
 
 /// Asks the server that is bound to `listen` at each of `targets`; all must answer from there.
 fn assert_answers(listen: SocketAddr, targets: &[SocketAddr]) {
@@ -21,12 +17,9 @@ fn assert_answers(listen: SocketAddr, targets: &[SocketAddr]) {
 }
 
 fn assert_answers_by(io: &str, listen: SocketAddr, targets: &[SocketAddr]) {
-    let listen = listen.to_string();
-    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2"), ("io", io)];
-    let server = Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("a free port");
-    let (port, stop) = (server.udp_address().port(), server.stop_handle());
-    let handler = Erased::new(Bench::new(Echo, Nanos::from_secs(1)));
-    let server = thread::spawn(move || server.run(&handler).expect("the server runs"));
+    let settings = [("listen", &*listen.to_string()), ("workers", "2"), ("io", io)];
+    let server = Running::start(&settings, Bench::new(Echo, Nanos::from_secs(1)));
+    let port = server.udp.port();
     let mut sent = 0;
     for target in targets {
         for id in 0..8 {
@@ -45,8 +38,7 @@ fn assert_answers_by(io: &str, listen: SocketAddr, targets: &[SocketAddr]) {
         (0..50).for_each(|_| assert_eq!(client.receive().header.status, Status::Ok));
         sent += 50;
     }
-    stop.stop();
-    let fates = server.join().expect("no panic").totals.fates;
+    let fates = server.stop().totals.fates;
     assert_adds_up(&fates);
     // A wildcard hears what is meant for others on its port too, so only what it answered is known exactly.
     assert_eq!(fates.answered, sent, "{fates:?}");

@@ -5,7 +5,7 @@
 
 use crate::support::client::{Answer, Client, message};
 use crate::support::fates::fates;
-use crate::support::http::{fates, http, latency, metric};
+use crate::support::http::{fates, latency};
 use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use crate::support::raw::Raw;
 use crate::support::scripted::{Act, scripted};
@@ -84,11 +84,9 @@ fn assert_malformed_is_counted(io: &str) {
 /// Do `/latency` and `/metrics` both show these counts, and zero for the other reasons?
 fn assert_reasons(server: &Running, expected: [u64; Malformed::ALL.len()]) {
     let json = latency(server.admin);
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
     for (reason, count) in Malformed::ALL.into_iter().zip(expected) {
         assert_eq!(json["malformed_by_reason"][reason.name()], count, "{reason}");
-        let series = format!("forebay_datagrams_total{{fate=\"malformed\",reason=\"{reason}\"}}");
-        assert_eq!(metric(&text, &series), count as f64, "{reason}");
+        assert_eq!(server.count("malformed", reason.name()), count as f64, "{reason}");
     }
 }
 
@@ -110,10 +108,8 @@ fn refused_requests_are_answered_in_short() {
     assert_eq!(client.ask(&at_the_cap, b"payload").header.status, Status::Ok);
     let fates = server.quiescent(5);
     assert_eq!(fates, fates! { received: 5, answered: 1, refused: 4 });
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
     for (reason, count) in [("cost_cap", 2.0), ("unknown_class", 2.0), ("other", 0.0)] {
-        let series = format!("forebay_datagrams_total{{fate=\"refused\",reason=\"{reason}\"}}");
-        assert_eq!(metric(&text, &series), count, "{reason}");
+        assert_eq!(server.count("refused", reason), count, "{reason}");
     }
 }
 

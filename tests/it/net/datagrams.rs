@@ -3,11 +3,11 @@
 //! Method: a handler that is told how long each datagram is to be, behind real sockets; connected clients, which hear
 //! nothing from any other address; fates are counted.
 
-use crate::handler::handlers::{client, client_of, settings};
 use crate::support::fates::fates;
-use crate::support::http::{http, metric};
+use crate::support::http::metric;
 use crate::support::network::{in_own_network, ip};
-use crate::support::{Running, policies};
+use crate::support::text::{client, client_of};
+use crate::support::{Running, policies, sized};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, hop};
 use std::net::{SocketAddr, UdpSocket};
@@ -90,7 +90,7 @@ fn assert_served(clients: &[UdpSocket], about: &str) -> u64 {
 #[test]
 fn the_datagrams_of_a_reply_come_in_order() {
     for policy in policies() {
-        let server = Running::start(&settings(policy), Several);
+        let server = Running::start(&sized(policy, 4), Several);
         let clients: Vec<UdpSocket> = (0..32).map(|_| client(&server)).collect();
         let received = assert_served(&clients, policy);
         assert_eq!(server.quiescent(received), fates! { received: received, answered: received }, "{policy}");
@@ -108,19 +108,10 @@ fn each_datagram_leaves_from_the_address_that_was_asked() {
             let server = Running::start(&[("workers", "1"), ("io", io), ("listen", listen)], Several);
             let wildcard = [1, 2].map(|host| SocketAddr::from(([127, 0, 0, host], server.udp.port())));
             let asked = if server.udp.ip().is_unspecified() { &wildcard[..] } else { &server.addresses };
-            let client_of =
-                |address: &SocketAddr| if address.is_ipv4() { client_of(*address) } else { client_v6(*address) };
-            let clients: Vec<UdpSocket> = (0..12).flat_map(|_| asked.iter().map(client_of)).collect();
+            let clients: Vec<UdpSocket> = (0..12).flat_map(|_| asked.iter().copied().map(client_of)).collect();
             assert_served(&clients, &format!("{io} {listen}"));
         }
     }
-}
-
-fn client_v6(server: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind("[::1]:0").expect("a free port");
-    socket.connect(server).expect("a local address");
-    socket.set_read_timeout(Some(crate::support::GIVE_UP_AFTER.into())).expect("a timeout above zero");
-    socket
 }
 
 /// The answer to a request that was not served: its datagrams.
@@ -136,7 +127,7 @@ fn assert_refused(socket: &UdpSocket, status: Status) {
 #[test]
 fn too_much_is_not_sent_not_even_in_part() {
     for policy in policies() {
-        let server = Running::start(&settings(policy), Several);
+        let server = Running::start(&sized(policy, 4), Several);
         let client = client(&server);
         for eighths in [&[1; 9][..], &[100, 100, 100], &[251, 1], &[1, 251]] {
             client.send(&request(PROVEN, eighths)).expect("sent");
@@ -148,9 +139,7 @@ fn too_much_is_not_sent_not_even_in_part() {
             assert_hears(&client, eighths, policy);
         }
         assert_eq!(server.quiescent(7), fates! { received: 7, answered: 3, failed: 4 }, "{policy}");
-        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-        let overflow = "forebay_datagrams_total{fate=\"failed\",reason=\"overflow\"}";
-        assert_eq!(metric(&text, overflow), 4.0, "{policy}");
+        assert_eq!(server.count("failed", "overflow"), 4.0, "{policy}");
     }
 }
 
@@ -252,7 +241,6 @@ fn a_reply_of_which_one_datagram_is_not_taken_is_unsent() {
             assert_eq!([receive(), receive()], [16, 24], "{io} {eighths:?}");
         }
         assert_eq!(server.quiescent(3), fates! { received: 3, unsent: 3 }, "{io}");
-        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-        assert_eq!(metric(&text, "forebay_unsent_total{reason=\"too_long\"}"), 3.0, "{io}");
+        assert_eq!(metric(&server.metrics(), "forebay_unsent_total{reason=\"too_long\"}"), 3.0, "{io}");
     }
 }

@@ -1,10 +1,10 @@
 //! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was sent?
-//! Method: requests of every fate, then counts at rest. `tests/alone/net/fates.rs` does the same with floods.
+//! Method: requests of every fate, then counts at rest. `tests/alone/net/exact.rs` does the same with floods.
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, at_once, await_until, policies};
+use crate::support::{Running, at_once, await_until, policies, sized};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use std::thread;
@@ -12,14 +12,6 @@ use std::thread;
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const IOS: [&str; 3] = ["batches", "gro", "portable"];
 const SHORT: Nanos = Nanos::from_micros(100);
-
-/// A policy with workers for it, and a server of the scripted handler.
-fn settings(policy: &str) -> Vec<(&str, &str)> {
-    match policy {
-        "pools" => vec![("policy", policy), ("pools", "front=1,heavy=1")],
-        _ => vec![("policy", policy), ("workers", "2")],
-    }
-}
 
 // Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait
 // and datagrams come?
@@ -29,7 +21,7 @@ fn every_fate_is_counted() {
         WAITS.map(|wait| (wait, "batches")).into_iter().chain(IOS.map(|io| ("adaptive", io)).into_iter().skip(1));
     for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
         let (handler, _) = scripted();
-        let server = Running::start(&[settings(policy), vec![("wait", wait), ("io", io)]].concat(), handler);
+        let server = Running::start(&[sized(policy, 2), vec![("wait", wait), ("io", io)]].concat(), handler);
         let mut sent = 0;
         for round in 0..4 {
             // A port for each request, so that every socket gets some.

@@ -5,8 +5,7 @@
 use super::trains::send_train;
 use crate::support::client::Client;
 use crate::support::erased::Erased;
-use crate::support::{Running, assert_adds_up, await_until, listen};
-use forebay::config::Config;
+use crate::support::{self, Running, assert_adds_up, await_until, listen};
 use forebay::handler::Handler;
 use forebay::server::{Ended, Server};
 use forebay::time::Nanos;
@@ -50,10 +49,7 @@ fn assert_hears((client, address): &(Client, String), about: &str) {
 
 /// A server that is bound and does not serve yet.
 fn bound(settings: &[(&str, &str)]) -> Server {
-    let addresses = addresses();
-    let own = [("listen", addresses.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2")];
-    Server::bind(&Config::from_pairs(own.into_iter().chain(settings.iter().copied())).expect("a configuration"))
-        .expect("free ports")
+    support::bound(&[&[("listen", &*addresses()), ("workers", "2")], settings].concat())
 }
 
 // Does each address answer from where it was asked, one request at a time, each of which wakes a worker that sleeps, and

@@ -6,7 +6,7 @@
 
 use crate::support::Running;
 use crate::support::client::message;
-use crate::support::http::{http, metric};
+use crate::support::http::metric;
 use crate::support::network::{HERE, THERE, in_own_network, slow_way};
 use crate::support::raw::Raw;
 use forebay::handler::builtin::{Bench, Echo};
@@ -78,8 +78,7 @@ fn overrun(io: &str) -> (Fates, f64) {
     }
     let fates = server.quiescent(u64::from(BURSTS * BURST));
     assert_eq!(fates.kernel_dropped, Some(0), "{fates:?}");
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-    (fates, metric(&text, "forebay_unsent_total{reason=\"buffer_full\"}"))
+    (fates, metric(&server.metrics(), "forebay_unsent_total{reason=\"buffer_full\"}"))
 }
 
 /// What the kernel counts of UDP over IPv4 in this network.

@@ -5,7 +5,7 @@
 use crate::support::Running;
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
-use crate::support::http::{http, metric};
+use crate::support::http::metric;
 use crate::support::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
 use crate::support::raw::{Raw, datagram};
 use forebay::handler::Reply;
@@ -22,7 +22,7 @@ const ROUNDS: u64 = 10;
 const CAP: Nanos = Nanos::from_secs(1);
 
 fn assert_unsent(server: &Running, reason: &str, count: u64) {
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let text = server.metrics();
     for other in ["buffer_full", "queue_full", "too_long", "denied", "unreachable", "other"] {
         let expected = if other == reason { count as f64 } else { 0.0 };
         assert_eq!(metric(&text, &format!("forebay_unsent_total{{reason=\"{other}\"}}")), expected, "{other}");
@@ -167,7 +167,7 @@ fn assert_lost_way(kind: &str) {
         let expected = fates! { received: 4 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, refused: ROUNDS };
         assert_eq!(fates, expected, "{listen}");
         let reason = if kind == "prohibit" { "denied" } else { "unreachable" };
-        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        let text = server.metrics();
         let unsent = metric(&text, &format!("forebay_unsent_total{{reason=\"{reason}\"}}"));
         // Refusals of the first batch were sent before the way was lost.
         assert!((ROUNDS as f64..=2.0 * ROUNDS as f64).contains(&unsent), "{listen}: {unsent}\n{text}");

@@ -62,62 +62,31 @@ const GOLDEN_REPLY: Header = Header {
     ..GOLDEN_REQUEST
 };
 
-fn header() -> impl Strategy<Value = Header> {
-    let what = (any::<bool>(), any::<u8>(), prop::sample::select(Status::ALL.to_vec()), any::<u32>());
-    let words = (any::<u64>(), any::<u64>(), any::<u64>());
-    let place = (any::<u16>(), any::<u8>(), any::<u8>());
-    let times = (any::<u64>(), any::<u64>(), any::<u64>());
-    (what, words, place, times).prop_map(|(what, (id, stamp, cost), (worker, pool, hops), times)| {
-        let (is_reply, class, status, deadline_us) = what;
-        let request = Header { class, id, stamp, deadline_us, ..Header::request(id, class, Nanos::new(cost)) };
-        let (kernel_wait, queue_wait, service) = (Nanos::new(times.0), Nanos::new(times.1), Nanos::new(times.2));
-        match is_reply {
-            false => request,
-            true => Header {
-                kind: Kind::Reply,
-                status,
-                served: Served { worker, pool, hops, kernel_wait, queue_wait, service },
-                ..request
-            },
-        }
-    })
-}
-
 proptest! {
-    // Are parse and emit inverses, whatever follows the header?
-    #[test]
-    fn parse_and_emit_are_inverses(header in header(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
-        let bytes = header.emit();
-        prop_assert_eq!(Header::parse(&bytes), Ok(header));
-        prop_assert_eq!(Header::parse(&[&bytes[..], &payload].concat()), Ok(header));
-        prop_assert_eq!(Header::parse(&bytes).unwrap().emit(), bytes);
-    }
-
-    // Is any datagram a header or a reason? A parsed one must have kept every rule of the table.
+    // Is any datagram a header, which emits the same bytes whatever follows it, or a reason? Method: any bytes behind a
+    // prefix of a good message. A request has no fields of a reply, so its reader skips them, and they are emitted as 0.
     #[test]
     fn any_bytes_are_a_header_or_a_reason(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
-        prefix in prop::sample::select(vec![0, 4, 5, 6]),
+        kind in prop::sample::select(vec![Kind::Request, Kind::Reply]),
+        prefix in prop::sample::select(vec![0, 4, 5, 6, 6, 6]),
     ) {
-        let good = GOLDEN_REPLY.emit();
+        let good = Header { kind, ..GOLDEN_REPLY }.emit();
         let prefix = prefix.min(bytes.len());
         bytes[..prefix].copy_from_slice(&good[..prefix]);
-        if let Ok(header) = Header::parse(&bytes) {
+        let parsed = Header::parse(&bytes);
+        let is_whole = prefix == 6 && bytes.len() >= HEADER_BYTES;
+        let is_header = is_whole && (kind == Kind::Request || usize::from(bytes[7]) < Status::ALL.len());
+        prop_assert!(parsed.is_ok() || !is_header, "{:?}", parsed);
+        if let Ok(header) = parsed {
             prop_assert!(bytes.len() >= HEADER_BYTES);
-            prop_assert_eq!(&bytes[..5], &good[..5]);
-            prop_assert_eq!(bytes[5], header.kind as u8);
-            prop_assert_eq!(bytes[6], header.class);
-            prop_assert!(header.kind == Kind::Request || usize::from(bytes[7]) < Status::ALL.len());
+            bytes.truncate(HEADER_BYTES);
+            if header.kind == Kind::Request {
+                bytes[7] = 0;
+                bytes[36..].fill(0);
+            }
+            prop_assert_eq!(&header.emit()[..], &bytes[..]);
         }
-    }
-
-    // Does a request's reader skip what means nothing in a request?
-    #[test]
-    fn a_request_carries_no_served_fields(status in any::<u8>(), noise in prop::array::uniform28(any::<u8>())) {
-        let mut bytes = GOLDEN_REQUEST_BYTES;
-        bytes[7] = status;
-        bytes[36..].copy_from_slice(&noise);
-        prop_assert_eq!(Header::parse(&bytes), Ok(GOLDEN_REQUEST));
     }
 }
 

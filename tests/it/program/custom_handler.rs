@@ -3,10 +3,10 @@
 
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::{Forebay, example};
-use crate::support::{GIVE_UP_AFTER, await_until, listen, quiescent};
+use crate::support::text::{ask_from, client_of};
+use crate::support::{await_until, listen, quiescent};
 use forebay::time::Nanos;
 use nix::sys::signal::Signal;
-use std::net::UdpSocket;
 use std::process::Command;
 
 /// 2^31 - 1, a prime: 46,340 divisions.
@@ -23,33 +23,19 @@ fn start(flags: &[&str]) -> Forebay {
     Forebay::spawn(command.env_clear().args(["--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags))
 }
 
-fn client(server: &Forebay) -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-    socket
-}
-
-fn ask(socket: &UdpSocket, question: &str) -> String {
-    socket.send(question.as_bytes()).expect("the server's port is open");
-    let mut answer = [0; 64];
-    let length = socket.recv(&mut answer).expect("an answer");
-    String::from_utf8(answer[..length].to_vec()).expect("text")
-}
-
 #[test]
 fn the_readme_server_serves() {
     // A slice that no light request uses up, however busy the machine: what moves has asked for it.
     let server = start(&["--policy=pools", "--pools=front=1,heavy=1", "--slice=1s", "--largest=4294967295"]);
-    let socket = client(&server);
+    let socket = client_of(server.udp);
     for (question, answer) in [("2?", "2"), ("4?", "2"), ("91?", "7"), ("97?\n", "97"), ("1000003?", "1000003")] {
-        assert_eq!(ask(&socket, question), answer, "{question}");
+        assert_eq!(ask_from(&socket, question), answer, "{question}");
     }
-    assert_eq!(ask(&socket, &format!("{LARGE_PRIME}?")), LARGE_PRIME);
+    assert_eq!(ask_from(&socket, format!("{LARGE_PRIME}?")), LARGE_PRIME);
     // No number, or one beyond the program's own flag, no answer: the next one is that to the next question.
     socket.send(b"how many?").expect("sent");
     socket.send(b"4294967296?").expect("sent");
-    assert_eq!(ask(&socket, "15?"), "3");
+    assert_eq!(ask_from(&socket, "15?"), "3");
     let fates = quiescent(server.admin, 9);
     assert_eq!((fates.answered, fates.no_reply, fates.received), (7, 2, 9), "to answer nothing is the handler's right");
     let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
@@ -65,12 +51,12 @@ fn the_readme_server_serves() {
 #[test]
 fn the_readme_server_does_not_answer_its_own_answers() {
     let server = start(&["--workers=1"]);
-    let socket = client(&server);
+    let socket = client_of(server.udp);
     for (question, answer) in [("2?", "2"), ("91?", "7"), ("97?", "97"), ("1000003?", "1000003")] {
-        assert_eq!(ask(&socket, question), answer);
+        assert_eq!(ask_from(&socket, question), answer);
         socket.send(answer.as_bytes()).expect("sent");
     }
-    assert_eq!(ask(&socket, "25?"), "5");
+    assert_eq!(ask_from(&socket, "25?"), "5");
     assert_eq!(quiescent(server.admin, 9).received, 9);
 }
 
@@ -79,10 +65,10 @@ fn the_readme_server_does_not_answer_its_own_answers() {
 #[test]
 fn a_light_request_passes_a_heavy_one() {
     let server = start(&["--policy=pools", "--pools=front=1,heavy=1", "--drain-timeout=0s"]);
-    let sockets = [(); 2].map(|()| client(&server));
+    let sockets = [0, 1].map(|_| client_of(server.udp));
     sockets[0].send(format!("{LARGEST_PRIME}?").as_bytes()).expect("sent");
     await_in_flight(&server, 1);
-    assert_eq!(ask(&sockets[1], "35?"), "5");
+    assert_eq!(ask_from(&sockets[1], "35?"), "5");
     // A reply is counted once it is sent, which its client may notice first.
     await_in_flight(&server, 1);
     let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
@@ -101,10 +87,10 @@ fn a_second_heavy_request_takes_turns_with_a_longer_one() {
     let slice = Nanos::from_millis(1);
     let flags = ["--policy=pools", "--pools=front=1,heavy=1", "--slice=1ms", "--wait=park", "--drain-timeout=0s"];
     let server = start(&flags);
-    let [first, second] = [(); 2].map(|()| client(&server));
+    let [first, second] = [(); 2].map(|()| client_of(server.udp));
     let cost = |_| {
         let before = server.cpu_time();
-        assert_eq!(ask(&second, &format!("{LARGER_PRIME}?")), LARGER_PRIME);
+        assert_eq!(ask_from(&second, format!("{LARGER_PRIME}?")), LARGER_PRIME);
         server.cpu_time().minus(before)
     };
     let alone = (0..5).map(cost).min().expect("five costs");

@@ -2,9 +2,9 @@
 //! the program has bound; in a build without what the program `forebay` needs?
 //! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
-use crate::handler::handlers::client_of;
 use crate::support::await_until;
 use crate::support::erased::Erased;
+use crate::support::text::client_of;
 use forebay::config::{Config, PolicyName};
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};

@@ -2,13 +2,18 @@
 //! Method: each runs as a child process and is asked over a socket, message by message; then by ntpdate,
 //! turnutils_stunclient and coap-client, where these are installed.
 
-use crate::support::GIVE_UP_AFTER;
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::{Forebay, example};
 use crate::support::skip::skip;
+use crate::support::text::{client_of, receive_bytes};
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::UNIX_EPOCH;
+
+fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
+    socket.send(question).expect("the server's port is open");
+    receive_bytes(socket)
+}
 
 fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
     // Those that are programs of `forebay::main` have flags.
@@ -17,22 +22,8 @@ fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
         _ => &["127.0.0.1:0"],
     };
     let server = Forebay::spawn(Command::new(example(name)).args(listen).args(arguments));
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    let socket = client_of(server.udp);
     (server, socket)
-}
-
-fn receive(socket: &UdpSocket) -> Vec<u8> {
-    let mut answer = vec![0; 1_500];
-    let length = socket.recv(&mut answer).expect("an answer");
-    answer.truncate(length);
-    answer
-}
-
-fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
-    socket.send(question).expect("the server's port is open");
-    receive(socket)
 }
 
 /// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must be by then.
@@ -65,7 +56,7 @@ fn echo_answers_questions_alone() {
 fn rate_limited_bounds_a_source() {
     let (server, socket) = start("rate_limited", &["3"]);
     (0..40).for_each(|_| assert_eq!(socket.send(b"?hi").expect("the server's port is open"), 3));
-    assert_eq!(receive(&socket), b"!hi");
+    assert_eq!(receive_bytes(&socket), b"!hi");
     let counted = || fates(&latency(server.admin));
     crate::support::await_until(|| counted().received == 40 && counted().in_flight == 0, "they were not received");
     // The forty may fall into two seconds, on a host that stands still into a few.
@@ -80,7 +71,7 @@ fn accounts_are_paid_one_payment_at_a_time() {
     for round in 0..20 {
         // One is served, and as many as there is room for are set aside.
         (0..9).for_each(|_| assert_eq!(socket.send(b"?3      ").expect("the server's port is open"), 8));
-        let mut balances: Vec<_> = (0..9).map(|_| String::from_utf8(receive(&socket)).expect("text")).collect();
+        let mut balances: Vec<_> = (0..9).map(|_| String::from_utf8(receive_bytes(&socket)).expect("text")).collect();
         balances.sort_by_key(|balance| balance[1..].parse::<u32>().expect("a number"));
         let expected: Vec<_> = (1..=9).map(|number| format!("!{}", (round * 9 + number) * 3)).collect();
         assert_eq!(balances, expected);
@@ -164,7 +155,7 @@ fn coap_answers_at_once_or_later() {
     // The acknowledgement, which no request waits for, and then the content; others are served meanwhile.
     assert_eq!(ask(&socket, &get(b"slow", b"")), [0x60, 0, 0x12, 0x34]);
     assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
-    assert_eq!(receive(&socket), b"\x51\x45\x12\x34t\xffat last");
+    assert_eq!(receive_bytes(&socket), b"\x51\x45\x12\x34t\xffat last");
     socket.send(&[0x60, 0, 0x12, 0x34]).expect("an acknowledgement, which is not answered");
     socket.send(&[0x40, 0, 0x12, 0x35]).expect("a ping, which is not answered");
     assert_eq!(ask(&socket, &get(b"factors", b"4")), answer(0x45, b"\xff2"));

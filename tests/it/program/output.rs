@@ -6,11 +6,9 @@
 use crate::support::client::Client;
 use crate::support::erased::Erased;
 use crate::support::http::http;
-use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
 use crate::support::scripted::{Act, scripted};
-use crate::support::{await_until, listen, quiescent};
-use forebay::config::Config;
-use forebay::server::Server;
+use crate::support::{await_until, bound, listen, quiescent};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -54,9 +52,7 @@ fn serve() -> Command {
 
 /// This test binary as a server whose handler panics on request.
 fn panicking() -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "program::output::the_panicking_server_itself", "--nocapture"]).env(PANICKING, "1");
-    command
+    this_as("program::output::the_panicking_server_itself", PANICKING, "1")
 }
 
 const PANICKING: &str = "FOREBAY_TEST_PANICKING";
@@ -67,10 +63,7 @@ fn the_panicking_server_itself() {
     if std::env::var_os(PANICKING).is_none() {
         return;
     }
-    let listen = listen();
-    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2")];
-    let server = Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports");
-    let server = server.stop_on_signals().expect("signals");
+    let server = bound(&[("workers", "2")]).stop_on_signals().expect("signals");
     println!("{}", server.announcement());
     server.run(&Erased::new(scripted().0)).expect("it serves");
 }

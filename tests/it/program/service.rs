@@ -1,9 +1,10 @@
 //! Does `forebay::main` give a handler of another program what `forebay serve` has: layers, --check-config, --help, signals
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
+use crate::support::await_until;
 use crate::support::http::{http, latency};
 use crate::support::process::{Forebay, Process, example, wait_for_exit};
-use crate::support::{GIVE_UP_AFTER, await_until};
+use crate::support::text::client_of;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -119,9 +120,7 @@ fn what_is_wrong_ends_with_2() {
 #[test]
 fn term_drains() {
     let server = Forebay::spawn(coap().args(FREE_PORTS).args(["--slow", "500ms"]));
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
-    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    let socket = client_of(server.udp);
     socket.send(b"\x40\x01\x12\x34\xb4slow").expect("the server's port is open");
     let mut answer = [0; 64];
     assert_eq!(socket.recv(&mut answer).expect("an acknowledgement"), 4);

@@ -1,19 +1,10 @@
 //! Does `forebay simulate` do what its help says, and does one clear error come of bad input to it and to `forebay plan`?
 //! Method: the program is run with few requests; its table, its files and its exit codes are read.
 
-use assert_cmd::Command;
+use crate::support::program::{assert_refused, forebay, json, refusal, stdout};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
-
-fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
-    let mut command = Command::cargo_bin("forebay").expect("the program is built");
-    command.args(arguments.split_whitespace()).assert()
-}
-
-fn stdout(arguments: &str) -> String {
-    String::from_utf8_lossy(&forebay(arguments).success().get_output().stdout).into_owned()
-}
 
 #[test]
 fn files_hold_what_the_table_shows() {
@@ -44,13 +35,11 @@ fn files_hold_what_the_table_shows() {
 
 #[test]
 fn a_minus_is_standard_output_for_one_result_alone() {
-    let ended = forebay("simulate --policy srpt --workers 2 --requests 1000 --json -").success();
+    let ended = forebay("simulate --policy srpt --workers 2 --requests 1000 --json -").assert().success();
     let report: Value = serde_json::from_slice(&ended.get_output().stdout).expect("JSON and nothing else");
     assert_eq!(report["schema"], "forebay-simulate/1");
     assert!(String::from_utf8_lossy(&ended.get_output().stderr).contains("p99.95"), "people read on standard error");
-    let ended = forebay("simulate --requests 1000 --json - --csv -").code(2);
-    let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
-    assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
+    assert_refused(&[("simulate --requests 1000 --json - --csv -", "--json and --csv cannot all be `-`")]);
 }
 
 #[test]
@@ -82,7 +71,7 @@ fn a_run_is_simulated_as_it_was_offered() {
     }
     assert_eq!(stdout(&flags), table);
     let pools = format!("simulate --policy pools --pools front=1,heavy=2 --replay {}", run.path().display());
-    let error = String::from_utf8_lossy(&forebay(&pools).code(2).get_output().stderr).into_owned();
+    let error = refusal(&mut forebay(&pools));
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
 }
 
@@ -107,13 +96,13 @@ fn an_overload_is_marked() {
     let flags = "simulate --policy steal --workers 2 --requests 5000 --load 0.9,1.05";
     let table = stdout(flags);
     assert_eq!(table.matches("OVERLOAD: more comes than all workers can do").count(), 1, "{table}");
-    let report: Value = serde_json::from_str(&stdout(&format!("{flags} --json -"))).expect("JSON");
+    let report = json(&format!("{flags} --json -"));
     assert_eq!((&report["results"][0]["overload"], &report["results"][1]["overload"]), (&false.into(), &true.into()));
 }
 
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
-    for (arguments, said) in [
+    assert_refused(&[
         ("simulate --policy stael", "no policy is called `stael`; there are "),
         ("simulate --policy rr:5us", "rr:QUANTUM:SWITCH"),
         ("simulate --sharing victim=random", "--sharing is gone: workers share what waits as the server's do"),
@@ -169,10 +158,40 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ),
         ("plan --workload file:/nowhere/costs --rate 1000", "file /nowhere/costs: it cannot be read"),
         ("plan --from 127.0.0.1:1 --slo p99-latency<=1ms", "--from 127.0.0.1:1"),
-    ] {
-        let assert = forebay(arguments).code(2);
-        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-        assert!(error.contains(said), "{arguments}: {error}");
-        assert!(assert.get_output().stdout.is_empty(), "{arguments}");
-    }
+        // Arithmetic refuses these at once. A search would take hours.
+        (
+            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us",
+            "requests that never wait come to 20.0us",
+        ),
+        (
+            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1",
+            "requests that never wait come to 1.13",
+        ),
+        (
+            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1000000 --workers 4",
+            "the requests keep 22.0 workers busy with the headroom, and --workers is 4",
+        ),
+        (
+            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1e8",
+            "and --workers-max is 64: raise it",
+        ),
+        ("simulate --servers 0", "1..=256"),
+        ("simulate --servers 2 --balance rr", "no balancer is called `rr`; there are random, flow-hash, "),
+        ("simulate --servers 2 --balance flow-hash:zipf=9", "S from 0 to 4"),
+        ("simulate --balance jsq", "--servers <N>"),
+        ("simulate --lost 1", "--servers <N>"),
+        ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
+        ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
+        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
+        ("simulate --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
+        ("plan --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
+        ("plan --servers 2 --from 127.0.0.1:1", "--from 127.0.0.1:1"),
+        ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
+        (
+            "plan --workload fixed:1us --rate 1000 --servers 1",
+            "--lost 1: of --servers 1 one must be left; allowed: 0 to 0",
+        ),
+        ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
+        ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
+    ]);
 }

@@ -3,7 +3,7 @@
 
 use crate::support::golden::assert_golden;
 use crate::support::policies;
-use assert_cmd::Command;
+use crate::support::program::json;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -67,10 +67,7 @@ fn variants_decide_as_before() {
 
 /// The command without its first words, and a line for each of its results.
 fn simulated(cell: &str) -> String {
-    let mut command = Command::cargo_bin("forebay").expect("the program is built");
-    command.args(["simulate", "--quiet", "--json", "-", "--workload"]).args(cell.split(' '));
-    let output = command.assert().success().get_output().stdout.clone();
-    let report: Value = serde_json::from_slice(&output).expect("JSON");
+    let report = json(&format!("simulate --quiet --json - --workload {cell}"));
     let results = report["results"].as_array().expect("results");
     assert!(!results.is_empty(), "{cell}");
     format!("# {cell}\n{}\n", results.iter().map(line).collect::<String>())

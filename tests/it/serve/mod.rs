@@ -1,6 +1,7 @@
 //! Which worker runs what, and when.
 
 mod auto;
+mod endpoint;
 mod golden;
 mod looks;
 mod pin;

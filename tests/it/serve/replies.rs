@@ -5,7 +5,8 @@
 
 use crate::support::client::Client;
 use crate::support::scripted::{Act, scripted};
-use crate::support::{GIVE_UP_AFTER, Running, await_until};
+use crate::support::text::client;
+use crate::support::{Running, await_until};
 use forebay::handler::{Handler, Reply, Request};
 use forebay::net::{BATCH, SEND_BATCH_MAX};
 use forebay::time::Nanos;
@@ -58,18 +59,11 @@ impl Handler for Gated {
     }
 }
 
-fn gated_client(server: &Running) -> UdpSocket {
-    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    client.connect(server.udp).expect("a local address");
-    client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-    client
-}
-
 #[test]
 fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
     let gate = Arc::new(Barrier::new(2));
     let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
-    let clients: Vec<UdpSocket> = (0..5).map(|_| gated_client(&server)).collect();
+    let clients: Vec<UdpSocket> = (0..5).map(|_| client(&server)).collect();
     for backlog in [
         1,
         BATCH - 1,
@@ -100,7 +94,7 @@ fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
 fn a_reply_waits_for_few_batches_that_need_none() {
     let gate = Arc::new(Barrier::new(2));
     let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
-    let client = gated_client(&server);
+    let client = client(&server);
     client.send(GATE).expect("sent");
     gate.wait();
     client.send(b"me").expect("sent");

@@ -1,0 +1,175 @@
+//! Do `/latency` and `/metrics` say what was sent, in the shape that they promise? Method: known requests; then each page is
+//! taken apart.
+
+use crate::support::client::Client;
+use crate::support::fates::fates;
+use crate::support::http::{latency, metric};
+use crate::support::scripted::{Act, scripted};
+use crate::support::skip::skip;
+use crate::support::{Running, await_until};
+use forebay::fate::Fate;
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::{Header, Status};
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const STAGES: [&str; 5] = ["kernel", "queue", "send", "service", "total"];
+
+fn keys(object: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
+fn busy_server() -> Running {
+    let (handler, _) = scripted();
+    let server = Running::start(&[("policy", "steal"), ("workers", "2")], handler);
+    let clients: Vec<Client> = (0..8).map(|_| Client::new(server.udp)).collect();
+    for id in 0..37 {
+        let class = u8::from(id >= 30);
+        let header = Header::request(id, class, Nanos::from_micros(200));
+        let act = if class == 1 { &[Act::Block as u8][..] } else { b"-" };
+        assert_eq!(clients[usize::try_from(id).expect("small") % 8].ask(&header, act).header.status, Status::Ok);
+    }
+    let refused = clients[0].ask(&Header::request(37, 9, Nanos::ZERO), b"");
+    assert_eq!(refused.header.status, Status::Refused);
+    assert_eq!(clients[0].ask(&Header::request(38, 0, Nanos::ZERO), &[Act::Panic as u8]).header.status, Status::Failed);
+    clients[0].send(b"");
+    server.quiescent(40);
+    let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"] == 37;
+    await_until(measured, "the answered requests are never added up");
+    server
+}
+
+// Is the body of /latency what its readers were promised, key by key, with the counts of what was sent?
+#[test]
+fn latency_has_the_promised_shape() {
+    let server = busy_server();
+    let body = latency(server.admin);
+    let top = [
+        "burn",
+        "busy_us",
+        "demand",
+        "fates",
+        "listen",
+        "malformed_by_reason",
+        "max_wait_us",
+        "notices",
+        "oldest_us",
+        "policy",
+        "run_queue_wait_us",
+        "schema",
+        "since_start",
+        "start_time_seconds",
+        "time_scale",
+        "unanswered_us",
+        "windows",
+        "workers",
+    ];
+    assert_eq!(keys(&body), top);
+    assert_eq!(body["listen"], server.udp.to_string());
+    assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "steal", "cpu"]);
+    assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
+    let mut fates = [&["received", "in_flight", "kernel_dropped"], &Fate::NAMES[..]].concat();
+    fates.sort_unstable();
+    assert_eq!(keys(&body["fates"]), fates);
+    let counted: Fates = serde_json::from_value(body["fates"].clone()).expect("integers");
+    let expected = fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 };
+    assert_eq!(counted, expected);
+    assert_eq!(body["malformed_by_reason"]["empty"], 1);
+    assert_eq!(keys(&body["windows"]), ["10s", "60s"]);
+    for latencies in [&body["since_start"], &body["windows"]["60s"], &body["windows"]["10s"]] {
+        assert_eq!(keys(latencies), STAGES);
+    }
+    for stage in STAGES {
+        let stage = &body["since_start"][stage];
+        assert_eq!(keys(stage), ["all", "long", "short"]);
+        for (class, count) in [("all", 37), ("short", 30), ("long", 7)] {
+            assert_block(&stage[class], count);
+        }
+    }
+    let service = |class: &str, key: &str| body["since_start"]["service"][class][key].as_f64().expect("a number");
+    assert!(service("long", "p50") >= 200.0, "microseconds; a long request blocked for 200 of them");
+    assert!(service("all", "max") <= body["since_start"]["total"]["all"]["max"].as_f64().expect("a number"));
+}
+
+fn assert_block(block: &Value, count: u64) {
+    assert_eq!(keys(block), ["count", "max", "p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "supported"]);
+    assert_eq!(block["count"], count);
+    let ladder = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"].map(|key| block[key].as_f64().expect(key));
+    assert!(ladder.is_sorted(), "{block}");
+}
+
+// Are the counts on /metrics those of what was sent? src/metrics/prometheus/tests.rs asks which series there are.
+#[test]
+fn metrics_have_the_promised_series() {
+    let text = busy_server().metrics();
+    for name in
+        ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "forebay_build_info{"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(name)), "no series of {name}");
+    }
+    assert!(!text.contains("127.0.0.1"), "a client's address is no label");
+    assert_eq!(metric(&text, "forebay_datagrams_received_total"), 40.0);
+    assert_eq!(metric(&text, "forebay_datagrams_total{fate=\"answered\",reason=\"\"}"), 37.0);
+    assert_eq!(metric(&text, "forebay_datagrams_total{fate=\"refused\",reason=\"unknown_class\"}"), 1.0);
+    assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"short\"}"), 30.0);
+    assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"service\",class=\"long\"}"), 7.0);
+    assert!(metric(&text, "forebay_latency_seconds_sum{stage=\"service\",class=\"long\"}") >= 7.0 * 200e-6);
+    assert!(metric(&text, "forebay_worker_run_queue_wait_seconds_total{worker=\"0\"}") > 0.0, "no thread runs at once");
+}
+
+// Does Prometheus' own check accept the page, under policies of every kind, before the first request and after?
+#[test]
+fn promtool_finds_nothing_to_complain_of() {
+    let servers = ["pools", "reserve", "auto"].map(|policy| {
+        let (handler, _) = scripted();
+        Running::start(&[("policy", policy), ("workers", "3"), ("classify", "header")], handler)
+    });
+    for server in servers.into_iter().chain([busy_server()]) {
+        let text = server.metrics();
+        let Some((accepted, said)) = promtool(&text) else { return };
+        assert!(accepted && said.is_empty(), "{said}\n{text}");
+    }
+    let (accepted, said) = promtool("jobs{quantile=\"0.5\"} 1\n").expect("it ran before");
+    assert!(!accepted, "it accepts anything: {said}");
+}
+
+/// Whether `promtool check metrics` accepts `text`, and what it says. `None`, skipped, where it is not installed.
+fn promtool(text: &str) -> Option<(bool, String)> {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            skip(format_args!("/metrics is not checked, promtool cannot be run: {error}"));
+            return None;
+        }
+    };
+    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads to the end");
+    let output = child.wait_with_output().expect("it ends");
+    Some((output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
+}
+
+// Are queues named that the policy has, and no others?
+#[test]
+fn queues_are_those_of_the_policy() {
+    for (policy, expected) in [
+        ("isolated", &["deques", "flows", "waits"][..]),
+        ("global", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("steal", &["uninterrupted", "deques", "flows", "waits"]),
+        ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("pools", &["front", "heavy", "deques", "flows", "waits"]),
+        ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+        ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+    ] {
+        let (handler, _) = scripted();
+        let server = Running::start(&[("policy", policy), ("workers", "2")], handler);
+        let text = server.metrics();
+        let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
+        assert_eq!(text.lines().filter_map(name).collect::<Vec<_>>(), expected, "{policy}");
+    }
+}
