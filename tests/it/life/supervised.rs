@@ -14,25 +14,34 @@ use forebay::time::{Nanos, clock};
 use nix::sys::signal::Signal;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use socket2::{Domain, Socket, Type};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// Where a service says what it does.
+/// Where a service says what it does. A thread takes each notice at once: the socket has room for ten, and a server waits
+/// when it is full.
 struct Notices {
     directory: tempfile::TempDir,
-    socket: UnixDatagram,
+    notices: Receiver<String>,
 }
 
 impl Notices {
     fn new() -> Notices {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = UnixDatagram::bind(directory.path().join("notify")).expect("a free path");
-        Notices { directory, socket }
+        let (sender, notices) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = [0; 4_096];
+            let mut next =
+                || socket.recv(&mut text).map(|length| String::from_utf8_lossy(&text[..length]).into_owned());
+            while sender.send(next().expect("a notice")).is_ok() {}
+        });
+        Notices { directory, notices }
     }
 
     fn set_for(&self, command: &mut Command, watchdog: Nanos) {
@@ -42,13 +51,7 @@ impl Notices {
 
     /// The next notice, if one comes within `patience`.
     fn next(&self, patience: Nanos) -> Option<String> {
-        self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
-        let mut text = [0; 4_096];
-        match self.socket.recv(&mut text) {
-            Ok(length) => Some(String::from_utf8_lossy(&text[..length]).into_owned()),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
-            Err(error) => panic!("{error}"),
-        }
+        self.notices.recv_timeout(patience.into()).ok()
     }
 
     /// The next notice that is no food for the watchdog.
