@@ -201,6 +201,7 @@ mod tests {
             (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
+            (("reserved", "5"), ("workers", "4")),
             (("io", "portable"), ("listen", "0.0.0.0:9000")),
             (("io", "portable"), ("listen", "[::]:9000")),
             (("io", "portable"), ("listen", "127.0.0.1:9000,[::]:9000")),
