@@ -1,8 +1,7 @@
-//! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one of a
-//! flow, one with a reply of several datagrams, one that forks? And does a server say what it allocates at each address?
-//! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 50,000
-//! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
-//! is made in a warm-up.
+//! Does serving a request allocate, in each way that a request can take? Does a server say what it allocates at each
+//! address?
+//! Method: an allocator counts on the threads of the workers, from their first request on. In each way, 4 workers serve
+//! 50,000 requests over real sockets. A warm-up makes the histograms of each class.
 
 #[path = "allocations/counter.rs"]
 mod counter;
@@ -109,8 +108,8 @@ async fn work() {
 
 const REQUEST: &[u8] = b"forebay";
 
-/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply, which
-/// has so many datagrams.
+/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one. Waits for every reply,
+/// which has this many `datagrams`.
 fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     let per_send = if in_trains { WINDOW } else { 1 };
     let bytes = REQUEST.repeat(per_send);
@@ -149,7 +148,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     let settings = [settings, &[("max-wait", "off")]].concat();
     let server =
         Running::start_as_it_is(&settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
-    // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
+    // Each worker has two sets of histograms. It fills one while the other is read, and each scrape swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {

@@ -103,8 +103,8 @@ fn what_is_forbidden_gives_way_to_what_is_not() {
     }
 }
 
-// Does a light request pass a heavy one where the kernel gives no notice of it, does the endpoint say why there is none,
-// and is a start refused that wants nothing else?
+// Does a light request pass a heavy one where the kernel gives no notice of it? Does the endpoint say why there is
+// none? Is a start refused that accepts nothing else?
 #[test]
 fn without_a_ring_heavy_requests_look() {
     let settings = [("policy", "ondemand"), ("workers", "1")];
@@ -172,7 +172,7 @@ fn a_call_that_is_missed_ends_the_start() {
     }
 }
 
-// Is a server not ready that has turned deaf, and does it say so: on /readyz, in a count, and in the log, not too often?
+// Is a server that has turned deaf not ready? Does it say so on /readyz, in a count and in the log, but not too often?
 #[test]
 fn a_server_that_turned_deaf_says_so() {
     logged("");

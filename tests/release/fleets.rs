@@ -96,7 +96,8 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
     assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
 }
 
-/// A trace of a server of two workers: one request each 10 us, unscaled, nine of ten of 4 us and one of 40 us, from 64 flows.
+/// A trace of a server of two workers: one request each 10 us, unscaled, from 64 flows. Nine of ten cost 4 us, and one
+/// costs 40 us.
 fn recorded() -> tempfile::NamedTempFile {
     let mut trace = tempfile::NamedTempFile::new().expect("a temporary file");
     writeln!(trace, "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=1 warmup=0s workload=tenths")

@@ -1,6 +1,7 @@
-//! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for it?
-//! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
-//! copy and of this build say is compared with the READMEs, which must list what this build has, and lack what was added.
+//! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for
+//! it?
+//! Method: plain edits add one of each to a copy of the sources, which is then built. What the programs of the copy and
+//! of this build say is compared with the READMEs. These must list what this build has, and lack what was added.
 
 use crate::support::http::{http, latency};
 use crate::support::process::Forebay;
@@ -292,8 +293,8 @@ fn build(facts: &[Fact]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
     cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
-    // Neither speed nor a debugger is asked for. cargo tells the copy's packages from this build's by their profile alone,
-    // not by their place, so they have a number of codegen units that no other profile has.
+    // Neither speed nor a debugger is asked for. The packages of the copy and of this build differ for cargo by their
+    // profile alone, not by their place. So they have a number of codegen units that no other profile has.
     for package in ["forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);

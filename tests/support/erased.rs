@@ -1,6 +1,5 @@
-//! Handlers whose type is forgotten. A server is compiled for each type of handler that it runs with: with thirty of them a
-//! test crate took four minutes of CPU time to compile, nearly all of it for thirty times the same. The future of each request
-//! is boxed.
+//! Handlers whose type is forgotten. A server is compiled for each type of handler: with thirty types a test crate took
+//! four minutes of CPU time to compile. The future of each request is boxed.
 
 use forebay::fate::{CLASS_NAMES, CLASSES};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};

@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     pub(crate) body: String,
 }
 
-/// Sends `line`, such as `GET /latency`; `None` if nobody answers.
+/// Sends `line`, such as `GET /latency`; `None` without an answer.
 pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;

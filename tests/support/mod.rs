@@ -66,8 +66,8 @@ impl Drop for EndOf<'_> {
 
 /// Where a server of this process listens for requests: on a free port of a loopback address that no other process uses.
 ///
-/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would now and then count a datagram that was
-/// meant for the one before it: the reply to a client that has gone, or a request to a server that has.
+/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would now and then count a datagram for the
+/// server before it. That is a reply to a client that has gone, or a request to a server that has.
 pub(crate) fn listen() -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     // Process ids end at 2^22, so that this stays between 127.1 and 127.64.
@@ -136,7 +136,7 @@ impl Running {
         self.join()
     }
 
-    /// Waits for the end of a server that somebody else has stopped.
+    /// Waits for the end of a server that a stop handle has stopped.
     pub(crate) fn join(&mut self) -> Report {
         let thread = self.thread.take().expect("a server is joined once");
         thread.join().expect("the server does not panic")

@@ -52,9 +52,9 @@ pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     shaped
 }
 
-/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], in whose networks (of 16 and 64 bits) nobody else is,
-/// and does to it what `deploy/sysctl` says of interfaces; of its other settings this network has none. In a network of
-/// one's own.
+/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], without any other host in their networks (of 16
+/// and 64 bits). Applies what `deploy/sysctl` says of interfaces; this network has none of its other settings. In a
+/// network of the own.
 pub(crate) fn lonely_device() {
     ip("link add near type veth peer name far");
     ip(&format!("addr add {HERE}/16 dev near"));

@@ -16,7 +16,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Sends from `source`, whoever that is, to `target`, of the same family. Needs the right to open raw sockets.
+    /// Sends from any `source` to `target`, of the same family. Needs the right to open raw sockets.
     ///
     /// # Errors
     /// What the kernel said, [`io::ErrorKind::PermissionDenied`] without that right.

@@ -1,4 +1,4 @@
-//! Tests that cannot run here: nobody may take them for tests that passed.
+//! Tests that cannot run here must not count as tests that passed.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::{env, io, thread};
 /// Says on the terminal that the calling test does not run, or not all of it, and `why`.
 ///
 /// # Panics
-/// Where `CI` is set: .ci/run installs what tests need, and whoever runs it must permit it.
+/// Where `CI` is set: .ci/run installs what tests need, and its host must permit it.
 #[track_caller]
 pub(crate) fn skip(why: impl Display) {
     assert!(env::var_os("CI").is_none(), "in CI nothing is skipped: {why}");

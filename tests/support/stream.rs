@@ -10,8 +10,8 @@ use std::thread;
 const FLOWS: usize = 16;
 /// How long the next answer is waited for, where some are missing.
 const NEXT_ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
-/// Requests that may be unanswered, half of what one socket holds: on a host that has no time for the server, the stream
-/// waits for it instead of filling its sockets. At 20,000/s it is a pause of a fifth of a second.
+/// Requests that may be unanswered, half of what one socket holds. On a host that has no time for the server, the
+/// stream waits for it instead of filling its sockets. At 20,000/s that is a pause of a fifth of a second.
 const UNANSWERED_MAX: u64 = 4_000;
 /// Requests leave in groups, one for each of these intervals.
 const GROUP_EVERY: Nanos = Nanos::from_millis(1);

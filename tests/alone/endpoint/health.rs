@@ -1,5 +1,5 @@
-//! Does the endpoint say that the server, or a part of it, serves nobody? Method: handlers held without a checkpoint, and an
-//! address that goes.
+//! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held without a checkpoint,
+//! and an address that goes.
 
 use super::page;
 use crate::support::client::Client;
@@ -10,9 +10,9 @@ use crate::support::{GIVE_UP_AFTER, Running, alone, await_until};
 use forebay::time::{Nanos, clock};
 use std::thread;
 
-// Is a server that is stuck in its handlers not ready after a second, and unhealthy after the time that was set, until it
-// moves again, and is its pool named? Does the time of a job count before it ends? And is one that passes checkpoints well all
-// the time?
+// Is a server that is stuck in its handlers not ready after a second? Is it unhealthy after the time that was set,
+// until it moves again? Is its pool named? Does the time of a job count before it ends? Is a server whose jobs pass
+// checkpoints healthy all the time?
 #[test]
 fn a_stuck_server_says_so() {
     let _alone = alone();
@@ -58,8 +58,9 @@ fn a_stuck_server_says_so() {
     stuck.quiescent(2);
 }
 
-// Is a server not ready while a part of it is stuck that nobody stands in for, with the reason, until it moves again? The
-// worker of one socket under `isolated`, and the whole front pool, but not one worker of two in it.
+// Is a server not ready while a part of it is stuck that no other worker replaces? Does it say why, until it moves
+// again? Such a part is the worker of one socket under `isolated`, or the whole front pool, but not one of its two
+// workers.
 #[test]
 fn a_stuck_part_says_so() {
     let _alone = alone();

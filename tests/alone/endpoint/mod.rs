@@ -73,8 +73,8 @@ fn assert_prompt(server: &Running) {
     }
 }
 
-// Do /latency and /metrics show since when the oldest request of each class is unfinished, in a worker and in a queue, and
-// nothing once all have ended?
+// Do /latency and /metrics show the age of the oldest unfinished request of each class? It may be in a worker or in a
+// queue. Do they show nothing once all have ended?
 #[test]
 fn the_oldest_request_is_shown() {
     let _alone = alone();

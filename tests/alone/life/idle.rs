@@ -1,4 +1,4 @@
-//! Does an idle server leave the machine alone, and is it there at once when somebody comes?
+//! Does an idle server leave the machine alone, and does it answer at once when a request comes?
 //! Method: the built binary under every policy, its CPU time over a quiet second before and after a burst, then one
 //! request.
 
@@ -45,17 +45,17 @@ fn an_idle_server_burns_nothing() {
     }
     assert_quiet(&servers, "after a burst");
     for (policy, server) in &servers {
-        // A wake-up that is lost now and then shows in the longest wait, one that is always late in the shortest: the machine
-        // may be busy with others.
+        // The machine may be busy with others. So a wake-up that is lost now and then shows in the longest wait. One
+        // that is always late shows in the shortest.
         let waits: Vec<Nanos> = (0..8).map(|_| wait_of(&Client::new(server.udp))).collect();
         let (shortest, longest) = (waits.iter().min().expect("eight"), waits.iter().max().expect("eight"));
         assert!(*shortest < PROMPT && *longest < LOST, "{policy}: requests after the idle time took {waits:?}");
     }
 }
 
-/// In one of some stretches, which hides no fault: a thread that does not come to rest, however rarely that happens, burns
-/// CPU time in each stretch that follows. But the sockets and threads of other processes make a server's own look around longer, once a
-/// second.
+/// One quiet stretch of four is enough. A thread that does not come to rest burns CPU time in each stretch that
+/// follows, however rare the fault is. Sockets and threads of other processes make the look around longer, which each
+/// server takes once a second.
 fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
     // What a start or a burst leaves to do is done in a moment, but that moment is not idle.
     thread::sleep(Nanos::from_millis(200).into());

@@ -1,8 +1,9 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders that never stop, more than the server can serve; its resident size after 2 s, when every worker has
-//! handed its measurements over a few times, and after 5 s, in which memory that grows with time has shown itself (the
-//! windows of /latency, when each stretch took its own, make it 1 % larger by then). Both classes have occurred on every
-//! worker before: a server that sheds may answer its first costly request late.
+//! Method: senders never stop, and send more than the server can serve. Its resident size after 2 s is compared with
+//! that after 5 s. At 2 s every worker has handed its measurements over a few times. By 5 s memory that grows with time
+//! has shown itself: windows of /latency with memory of their own would add 1 %.
+//! Both classes have occurred on every worker before, because a server that sheds may answer its first costly request
+//! late.
 //!
 //! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
@@ -74,9 +75,9 @@ fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     }
 }
 
-// Is a worker as large as `--check-config` says, and does a class of requests take memory only when it occurs? Method: the
-// anonymous memory of servers of 1 and of 14 workers, before and after requests of two classes; what a server has
-// whatever its size drops out of the difference.
+// Is a worker as large as `--check-config` says, and does a class of requests take memory only when it occurs? Method:
+// the anonymous memory of servers of 1 and of 14 workers, before and after requests of two classes. The difference
+// leaves out what every server has.
 #[test]
 fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();

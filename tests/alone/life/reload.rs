@@ -133,7 +133,7 @@ const GOOD: [&str; 2] = [
 ];
 const BAD: &str = "handler = \"echo\"\npolicy = \"steal\"\nslice = \"50\"\ncost-cap = \"1us\"\nspeed = 7\npools = \"front=2,heavy=2\"\n";
 
-// Is nothing lost while the server reads good files and bad ones, and does a bad one change nothing, with every reason
+// Is nothing lost while the server reads good files and bad ones? Does a bad file change nothing, and is every reason
 // on the admin endpoint and in the log?
 #[test]
 fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
@@ -179,8 +179,8 @@ fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
     assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
 }
 
-// Is nothing lost when a server with a lame duck of a second stops, and the client, like a balancer, asks `/readyz` every
-// tenth of a second and sends to another server when it is not ready?
+// Is nothing lost when a server with a lame duck of a second stops? The client acts as a balancer. It asks `/readyz`
+// every tenth of a second, and sends to another server when this one is not ready.
 #[test]
 fn a_balancer_that_watches_loses_nothing() {
     let _alone = alone();

@@ -1,6 +1,6 @@
 //! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, on a server with
-//! `--overheads` and in virtual time. A reply before its time is an error each time, one behind it only if all of five
-//! trials are: a busy machine is late, and no thread is early.
+//! `--overheads` and in virtual time. A reply before its time is always an error. A late reply is an error only if all
+//! of five trials are late: a busy machine delays threads, and no thread is early.
 
 use crate::support::client::{Client, message};
 use crate::support::http::latency;
@@ -107,9 +107,9 @@ fn steps_beside_the_work_are_paid_for() {
     }
 }
 
-// Is a search that finds nothing paid for once, and not once more for the last look before the thread sleeps? A core that
-// spins would see what comes then. Method: requests that come 20 ms after the reply to the one before, while the core pays for
-// its search: an empty receive, of 100 ms at this scale.
+// Is a search that finds nothing paid for once? The last look before the thread sleeps must not be charged too, because
+// a core that spins would see what comes then. Method: each request comes 20 ms after the reply before. The core then
+// pays for its search: an empty receive, of 100 ms at this scale.
 #[test]
 fn a_search_in_vain_is_paid_for_once() {
     let _alone = alone();

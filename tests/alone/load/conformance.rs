@@ -1,5 +1,5 @@
-//! Do threads and virtual time do the same? Method: one body plays requests with deadlines to a server on emulated cores
-//! and to the simulator, under the same policy; each request must end in the same fate, which is known beforehand. All
+//! Do threads and virtual time do the same? Method: one body plays requests with deadlines to a server on emulated
+//! cores and to the simulator, under the same policy. Each request must end in the fate that is known beforehand. All
 //! moments are apart by far more than a busy machine is late.
 
 use crate::support::client::{Client, message};
@@ -26,8 +26,8 @@ const fn request(at: u64, cost: u64, deadline: Option<u64>) -> Request {
     Request { at, cost, deadline }
 }
 
-/// A long one; a light one that cannot wait for its end; one that can; a long one that cannot be done in time; and again a
-/// light one that can wait for the first, but not for the long one before it.
+/// A long one. A light one that cannot wait for its end, and one that can. A long one that cannot be done in time. A
+/// light one that can wait for the first, but not for the second long one.
 const REQUESTS: [Request; 5] = [
     request(0, 400, None),
     request(50, 1, Some(150)),

@@ -1,6 +1,6 @@
-//! Does a heavy request take less time than it costs, when it forks? Method: emulated cores, on which one worker takes no less
-//! than the cost, ever, and four take a quarter of it and what the machine makes of that, which is less than as much again in
-//! most of nine times. A wake-up of those who should help that is often lost does not pass for a machine that is busy.
+//! Does a heavy request take less time than it costs, when it forks? Method: emulated cores. One worker never takes
+//! less than the cost. Four take a quarter of it, and less than as much again for the machine in most of nine times. So
+//! a wake-up of the helpers that is often lost does not pass for a busy machine.
 
 use crate::support::client::Client;
 use crate::support::{Running, alone};

@@ -1,10 +1,11 @@
-//! Does a worker that is stuck in one request hold nobody else up under `steal` and `shed`, and where all receive?
-//! Method: all workers but one are held without a checkpoint; 40 requests from ports of every socket must be answered
-//! before they are let go, in each of 25 trials. Under `isolated` they must not, or this test could not fail.
+//! Does a worker that is stuck in one request hold up no other request, under `steal` and `shed`, and where all
+//! receive?
+//! Method: all workers but one are held without a checkpoint. Before they are let go, 40 requests from ports of every
+//! socket must be answered, in each of 25 trials. Under `isolated` they must not, or this test could not fail.
 //!
-//! Two faults are told apart. A wake-up that is lost now and then shows in the slowest trial of all: nobody serves the
-//! request until the control thread's look, once a second, or until those who are held are let go. A wake-up that comes
-//! late every time shows in the median. A best of several would see the second fault only.
+//! Two faults are told apart. A wake-up that is lost now and then shows in the slowest trial of all. The request then
+//! waits for the look of the control thread, once a second, or for the end of the trial. A wake-up that is late every
+//! time shows in the median. A best of several would see the second fault only.
 
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
@@ -166,8 +167,8 @@ fn isolated_workers_do_hold_others_up() {
     assert!(slowest > LOST, "the longest wait was {slowest}");
 }
 
-// Does an emulated core start what it took from a stuck worker when it got it? It was idle while the request waited to be
-// old enough to be taken: to start it then would be to have it before one may.
+// Does an emulated core start what it took from a stuck worker at the time when it got it? It was idle while the
+// request waited to be old enough to be taken. It may not start the request before that.
 #[test]
 fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     let _alone = alone();

@@ -1,6 +1,6 @@
-//! Does an upstream that never answers hold up requests that do not need it? Method: 3,000 requests a second that wait for it,
-//! for a second at most, beside 1,000 that are answered at once; then the same with an upstream that takes a millisecond. The
-//! server's latencies count from the kernel's receive stamps, so that waiting in a socket is in them.
+//! Does an upstream that never answers hold up requests that do not need it? Method: 3,000 requests a second wait for
+//! it, for a second at most, beside 1,000 that are answered at once. Then the same with an upstream that takes a
+//! millisecond. Latencies count from the receive stamps of the kernel, so they include the wait in a socket.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 

@@ -1,8 +1,8 @@
 //! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the server stops in it?
-//! Method: three senders, faster than the server, so that its sockets overflow; what they sent is what was received, what
-//! the kernel dropped at the sockets and, after a stop, what came back to the senders. The numbers are exact.
+//! Method: three senders are faster than the server, so that its sockets overflow. What they sent was received, or
+//! dropped by the kernel at the sockets, or came back after a stop. The numbers are exact.
 //!
-//! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
+//! A tenth of the full size by default. The full size prints the counts of the senders and of the server of each run:
 //! `FOREBAY_FLOOD=400000 cargo test --test alone exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
@@ -53,7 +53,7 @@ enum Sender {
 fn senders(server: SocketAddr) -> Vec<Sender> {
     let mut senders = vec![Sender::Good(Client::new(server)), Sender::Malformed(Client::new(server))];
     if let SocketAddr::V4(server) = server {
-        // An address that nobody else sends from, so that only its own datagrams come back to it.
+        // An address of its own, so that only its own datagrams come back to it.
         let nobody = SocketAddrV4::new(Ipv4Addr::new(127, 99, 99, 99), 0);
         match Raw::new(nobody, server) {
             Ok(raw) => {
@@ -134,8 +134,8 @@ fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) ->
     sum
 }
 
-/// Sends the first datagram of every sender to the idle server, which receives them all: of what a flood sends, the sockets
-/// may drop all that is of one kind. Returns how many each has sent.
+/// Sends the first datagram of every sender to the idle server, which receives them all. In a flood the sockets may
+/// drop all datagrams of one kind. Returns how many each has sent.
 fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
     senders.iter().for_each(|sender| sender.send(0).expect("a server that listens"));
     let fates = server.quiescent(senders.len() as u64);

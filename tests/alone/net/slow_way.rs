@@ -1,4 +1,4 @@
-//! What becomes of replies that nobody is there to take? Method: a network of our own; requests in the names of
+//! What becomes of replies to peers that do not exist? Method: a network of our own; requests in the names of
 //! neighbours that do not exist.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
@@ -17,10 +17,10 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};
 
-// Do honest clients get their answers while somebody asks in the names of neighbours that do not exist?
-// Method: 6,000 requests a second in the names of 200 such addresses, half of each family; the kernel looks for each of
+// Do honest clients get their answers while an attacker asks in the names of neighbours that do not exist?
+// Method: 6,000 requests a second in the names of 200 such addresses, half of each family. The kernel looks for each of
 // them for three seconds, and keeps the replies meanwhile. Once it has begun to give up, clients of both families ask
-// 300 times. One socket bears it all. `deploy/sysctl` is in force, as far as it concerns this network.
+// 300 times. All of it comes to one socket. `deploy/sysctl` is in force, as far as it concerns this network.
 #[test]
 fn absent_neighbours_do_not_stop_honest_answers() {
     let _alone = alone();

@@ -1,7 +1,7 @@
-//! Are the requests of one flow served one at a time, in the order of their admission, whatever becomes of each, and does
-//! a busy flow keep no worker from others?
-//! Method: a handler that notes when it is in a request; flows that are held busy, and flows in a hurry, behind real
-//! sockets; replies, fates and the depth of the queue are looked at.
+//! Are the requests of one flow served one at a time, in the order of their admission, whatever becomes of each? Does a
+//! busy flow keep no worker from others?
+//! Method: a handler notes when it is in a request. Flows that are held busy, and flows in a hurry, ask over real
+//! sockets. Replies, fates and the depth of the queue are compared.
 
 use crate::support::fates::fates;
 use crate::support::http::metric;
@@ -134,8 +134,8 @@ fn send_aside(server: &Running, socket: &std::net::UdpSocket, requests: &[&[u8; 
     }
 }
 
-// Does each way in which a request can end let the next one begin, and in order, while other requests are served, and is
-// one too many shed?
+// Does the next request of a flow begin, in order, in whatever way the one before ends? Are other requests served
+// meanwhile, and is one too many shed?
 #[test]
 fn a_flow_goes_on_whatever_becomes_of_its_requests() {
     for policy in policies() {

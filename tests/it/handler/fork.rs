@@ -115,7 +115,7 @@ impl Work for Script {
                     part.await;
                 }
             }
-            // Drop: parts that nobody waits for.
+            // Drop: parts that are not awaited.
             Some(b'd') => {
                 let parts = [0; 4].map(|_| fork(working(GIVE_UP_AFTER)));
                 checkpoint().await;

@@ -1,5 +1,5 @@
-//! Does a handler get what it is promised: closures and wrappers as handlers, the request in a refusal, replies longer than
-//! requests within the bound against amplification, datagrams as long as the setting says?
+//! Does a handler get what it is promised? That is: closures and wrappers as handlers, the request in a refusal, and
+//! datagrams as long as the setting says. Replies may be longer than requests, within the bound against amplification.
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use crate::support::fates::fates;
@@ -152,8 +152,8 @@ fn asked(server: &Running) {
     }
 }
 
-// Does a handler know address, times, deadline, class and ticket of a request, and the whole request also when it is
-// refused, before it has run, in the midst of it and after a panic? Are all methods forwarded by what points to a handler?
+// Does a handler know address, times, deadline, class and ticket of a request? Does a refusal know the whole request
+// before it has run, in the midst of it and after a panic? Do references and pointers to a handler forward all methods?
 #[test]
 fn a_request_is_known_to_its_end() {
     for policy in ["steal", "ondemand"] {
@@ -171,9 +171,9 @@ fn a_request_is_known_to_its_end() {
     }
 }
 
-/// Allows replies of 600 bytes; what begins with a p is proven. Fills the reply, or with a w writes too much into it. What
-/// goes on with an r it refuses, with an o it finds over its rate, and with an l it sets no limit; all that it does not serve
-/// it answers with as much as it may.
+/// Allows replies of 600 bytes. A request that begins with p is proven. The reply is full; with a w it is too long. By
+/// its second letter a request is refused (r), over its rate (o), or without a limit (l). All that is not served is
+/// answered with as much as may be sent.
 struct Long;
 
 const LONG: usize = 600;
@@ -211,8 +211,8 @@ fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
-// Is a source that may be forged sent no more than it sent, a proven one all that the handler allows, and one whose answer
-// does not fit what the handler says of that?
+// Is a source that may be forged sent no more than it sent? Is a proven one sent all that the handler allows? Is a
+// source whose answer does not fit sent what the handler says of that?
 #[test]
 fn a_forged_source_is_sent_no_more_than_it_sent() {
     let server = Running::start(&[("workers", "2")], Long);

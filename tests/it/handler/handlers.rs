@@ -1,4 +1,4 @@
-//! Is a reply that does not fit never sent, does a cancelled token end what it should and nothing else, and is a panic
+//! Is a reply that does not fit never sent? Does a cancelled token end what it should and nothing else? Is a panic
 //! contained whatever it carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
@@ -70,8 +70,8 @@ impl Handler for VerboseRefusal {
     }
 }
 
-// Is a reply that does not fit never sent, not even in part, however it was written and wherever the request has been, and
-// is it counted as failed, for its own reason?
+// Is a reply that does not fit never sent, not even in part? It may be written in any way, and the request may have
+// moved. Is it counted as failed, for its own reason?
 #[test]
 fn a_reply_that_does_not_fit_is_not_sent() {
     let failed = char::from(Status::Failed as u8).to_string();
@@ -179,7 +179,8 @@ impl Handler for Cancelling {
 // Does a token end what runs under it, its parts too, before it begins or while it runs, and leave the rest alone?
 #[test]
 fn a_token_cancels_its_own_work_alone() {
-    // The others need not come to a second request while a worker is at one. Five are busy; somebody must be free.
+    // Under the other policies a second request may wait for a worker that is busy. Five workers are busy, so one more
+    // must be free.
     for policy in policies().filter(|policy| !matches!(*policy, "isolated" | "pools" | "reserve")) {
         let jobs = Arc::new(Jobs::default());
         let server = Running::start(&[("policy", policy), ("workers", "8")], Cancelling(Arc::clone(&jobs)));

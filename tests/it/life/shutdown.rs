@@ -125,7 +125,7 @@ fn what_waits_in_the_sockets_is_served() {
     });
 }
 
-// Does a lame duck say so and serve, until its time is over or somebody has no patience?
+// Does a lame duck say so and serve, until its time is over or a second signal comes?
 #[test]
 fn a_lame_duck_still_serves() {
     let ready = |server: &Forebay| http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body));
@@ -196,8 +196,8 @@ fn a_drain_that_is_too_short_loses_work() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 4, shed_draining 4\n"));
 }
 
-// Does a second signal end the drain at once? Method: three times. A signal that is lost now and then
-// shows in the slowest, which would end with the request, after 20 s; one that is always late in the fastest.
+// Does a second signal end the drain at once? Method: three times. If a signal is lost now and then, the slowest ends
+// with the request, after 20 s. If it is always late, even the fastest is slow.
 #[test]
 fn a_second_signal_ends_at_once() {
     let time = |_| {
@@ -259,8 +259,8 @@ fn a_stuck_handler_does_not_keep_the_process() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, in_flight 1\n"));
 }
 
-// Is a server inside another program, which was told nothing of stuck handlers, given up at the second SIGTERM and not at the
-// first, whether that one comes while it drains or after? Method: as above.
+// A server inside another program was told nothing of stuck handlers. Is it given up at the second SIGTERM and not at
+// the first, whether the second one comes in the drain or after it? Method: as above.
 #[test]
 fn a_second_signal_ends_a_stuck_server() {
     for (drain_timeout, pause) in [("30s", Nanos::from_millis(100)), ("50ms", Nanos::from_millis(600))] {

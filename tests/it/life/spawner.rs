@@ -112,8 +112,8 @@ fn a_handler_awaits_spawned_work() {
     assert_eq!(served.end().totals.fates.answered, 1);
 }
 
-// Is no more taken than the bound, is what is refused given back, is what was spawned before the server runs done once it
-// does, and is work whose handle is dropped done too?
+// Is no more taken than the bound, and is refused work given back? Is work that was spawned before the server runs done
+// once it runs? Is work whose handle is dropped done too?
 #[test]
 fn the_bound_holds_and_gives_back() {
     let server = builder(1).bind().expect("a free port");
@@ -154,7 +154,8 @@ fn a_stop_waits_for_what_was_accepted() {
     }
 }
 
-// Does a second stop end what is under way and what has not begun, say so to the threads that wait, and count as lost work?
+// Does a second stop end work that is under way and work that has not begun? Do the threads that wait for it hear so,
+// and does it count as lost?
 #[test]
 fn a_second_stop_ends_it() {
     let served = silent(builder(1).bind().expect("a free port"));

@@ -1,5 +1,6 @@
-//! Does a server that systemd starts say what it does, stop feeding the watchdog when a worker stands still, and lose nothing
-//! in a restart when systemd holds its sockets? Does a hand-over make the successor the main process?
+//! Does a server that systemd starts say what it does? Does it stop feeding the watchdog when a worker stands still?
+//! Does it lose nothing in a restart when systemd holds its sockets? Does a hand-over make the successor the main
+//! process?
 //! Method: this test in the place of systemd, with a socket for its notices and the sockets of the service.
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
@@ -237,8 +238,8 @@ impl Held {
     }
 }
 
-// Is every request answered, once, while a service is stopped and started again that systemd holds the sockets of, and is
-// what comes meanwhile among them?
+// Is every request answered, once, while a service is stopped and started again whose sockets systemd holds? Are
+// requests that come meanwhile answered too?
 #[test]
 fn a_restart_of_a_service_loses_nothing() {
     let held = Held::new(2);

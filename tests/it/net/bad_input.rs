@@ -1,4 +1,5 @@
-//! Does whatever comes in at the port end under its own reason, unanswered where no answer may go, and harm nobody?
+//! Does every datagram that comes in end under its own reason, unanswered where no answer may go? Does it harm no other
+//! request?
 //! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then a good request.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
@@ -215,7 +216,7 @@ fn a_server_does_not_answer_itself() {
     let (port, mut sent) = (server.udp.port(), 0);
     await_until(
         || {
-            // An answer would go to this port, where nobody is, and not come back.
+            // An answer would go to this port, where no socket listens, and not come back.
             assert!(sent_raw(SocketAddrV4::new(THERE, port), (localhost, port).into(), b""));
             sent += 1;
             server.quiescent(sent).malformed > 0
@@ -265,7 +266,7 @@ fn rejected_source_ports_are_a_setting() {
 }
 
 // Is a datagram to several hosts, which a wildcard bind receives once in each socket, served by none?
-// Method: a network of our own with two devices, one of which nobody listens behind; both kinds of wildcard.
+// Method: a network of our own with two devices, one of them without a listener; both kinds of wildcard.
 #[test]
 fn datagrams_to_several_hosts_are_not_served() {
     if !in_own_network("net::bad_input::datagrams_to_several_hosts_are_not_served") {
@@ -320,8 +321,8 @@ fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
 }
 
 // Does the server live through 10,000 random datagrams, count them all, and answer none at greater length?
-// Method: half of them are noise, half are good requests with a few bytes changed (never those of the id, which is the
-// number of the datagram); the seed is printed on failure.
+// Method: half of them are noise. The others are good requests with a few bytes changed, but never those of the id,
+// which is the number of the datagram. A failure prints the seed.
 #[test]
 fn random_datagrams_are_all_counted() {
     const DATAGRAMS: u64 = 10_000;

@@ -1,7 +1,7 @@
-//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, and within the bounds of one
-//! reply: in bytes, in number, and in what a source may be sent that may be forged?
-//! Method: a handler that is told how long each datagram is to be, behind real sockets; connected clients, which hear
-//! nothing from any other address; fates are counted.
+//! Are the datagrams of a reply sent one by one, in order, from the address that was asked? Do they keep the bounds of
+//! one reply: bytes, number, and what a source that may be forged may be sent?
+//! Method: requests tell the handler how long each datagram is to be, over real sockets. Clients are connected, so they
+//! hear nothing from any other address. Fates are counted.
 
 use crate::support::fates::fates;
 use crate::support::http::metric;
@@ -23,8 +23,8 @@ const LONGEST: usize = 2_000;
 /// What fills a request up.
 const FILLING: u8 = 255;
 
-/// For each byte of the request after the first, a datagram of eight times as many bytes, each of which is the datagram's
-/// number, and the first of which is its length by the time it is sealed. Careless: it ignores what does not fit.
+/// For each byte of the request after the first, writes a datagram of eight times as many bytes. Each byte is the
+/// number of the datagram; the seal makes the first one its length. Careless: it ignores what does not fit.
 struct Several;
 
 impl Handler for Several {
@@ -122,8 +122,8 @@ fn assert_refused(socket: &UdpSocket, status: Status) {
     assert_eq!([receive(), receive()], [vec![status as u8], b"no".to_vec()]);
 }
 
-// Is nothing sent of a reply that has too many bytes, in whichever of its datagrams, or too many datagrams, and does the
-// request end as failed?
+// Is nothing sent of a reply that has too many bytes, in any of its datagrams, or too many datagrams? Does the request
+// end as failed?
 #[test]
 fn too_much_is_not_sent_not_even_in_part() {
     for policy in policies() {

@@ -57,8 +57,8 @@ fn every_fate_is_counted() {
 }
 
 // Does a request that waited past its deadline end before it costs anything, in the socket and in the deque?
-// Method: the only worker is held for longer than the deadline of what comes meanwhile. A request before that gathers the
-// first ones in the socket, so that they are received in one batch with the request that holds the worker.
+// Method: the only worker is held for longer than the deadline of what comes meanwhile. It is also held before that. So
+// the first requests gather in the socket, and come in one batch with the request that holds it again.
 #[test]
 fn what_expired_while_it_waited_is_not_served() {
     at_once(policies().filter(|policy| *policy != "pools"), |policy| {

@@ -1,6 +1,6 @@
 //! Does a server that listens on several addresses serve each of them as if it were the only one?
-//! Method: real sockets of both families; clients connected to one address, which hear nothing from any other;
-//! a handler that answers with the address that the request came to.
+//! Method: real sockets of both families. Clients are connected to one address, and hear nothing from any other. A
+//! handler answers with the address that the request came to.
 
 use super::trains::send_train;
 use crate::support::client::Client;
@@ -52,8 +52,8 @@ fn bound(settings: &[(&str, &str)]) -> Server {
     support::bound(&[&[("listen", &*addresses()), ("workers", "2")], settings].concat())
 }
 
-// Does each address answer from where it was asked, one request at a time, each of which wakes a worker that sleeps, and
-// many at once, of which a batch of replies has some for each address?
+// Does each address answer from where it was asked? Requests come one at a time, so that each wakes a worker that
+// sleeps. Then many come at once, so that a batch of replies has some for each address.
 #[test]
 fn every_address_is_served() {
     let ways = [("steal", "gro"), ("steal", "portable")];
@@ -108,8 +108,8 @@ fn no_socket_of_a_busy_worker_is_left() {
     }
 }
 
-/// Sends `requests` of each client to a server that does not serve yet and has been asked to stop; returns what it heard
-/// of each, in order, once all is served.
+/// Calls `send` with the addresses of a server that does not serve yet and has been asked to stop. Returns the address
+/// of each request, in order, once all are served.
 fn drained(settings: &[(&str, &str)], send: impl FnOnce(&[SocketAddr]) -> u64) -> Vec<SocketAddr> {
     let server = bound(settings);
     let (stop, order) = (server.stop_handle(), Arc::new(Mutex::new(Vec::new())));
@@ -161,8 +161,8 @@ fn a_flood_at_one_address_starves_no_other() {
     }
 }
 
-// Is the rest of a GRO batch, for which one receive has no room, taken for what came to its own address, and before anything
-// that came to another?
+// One receive may have no room for the rest of a GRO batch. Does the rest count as sent to its own address, and come
+// before any other address?
 #[test]
 fn a_gro_batch_belongs_to_one_address() {
     let mut asked = Vec::new();

@@ -1,6 +1,6 @@
-//! What becomes of replies that the way to their peers is too slow for? Method: a device that sends ten datagrams in a
-//! second, in a network of our own; requests in the names of peers behind it. In that network nobody else sends by UDP, so
-//! the kernel's own counts must agree with the server's.
+//! What becomes of replies to peers whose path is too slow? Method: a device that sends ten datagrams in a second, in a
+//! network of our own; requests in the names of peers behind it. No other program sends by UDP in that network, so the
+//! counts of the kernel must agree with those of the server.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
@@ -61,8 +61,8 @@ fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     }
 }
 
-/// Requests of so many peers that each has one, to a server that sends by `io`; where they ended, and how many of them in
-/// a full buffer.
+/// Sends one request in the name of each peer to a server that sends by `io`. Returns where they ended, and how many
+/// ended in a full buffer.
 fn overrun(io: &str) -> (Fates, f64) {
     let listen = SocketAddr::from((HERE, 0)).to_string();
     let server =

@@ -1,6 +1,6 @@
 //! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost?
-//! Method: clients that send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
-//! families; and clients that take GSO batches, so that it shows how replies are sent.
+//! Method: clients send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
+//! families. Clients that take GSO batches show how replies are sent.
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
@@ -40,7 +40,7 @@ fn requests(ids: std::ops::Range<u64>, length: usize) -> Vec<u8> {
     ids.flat_map(|id| message(&Header::request(id, 0, Nanos::ZERO), &payload)).collect()
 }
 
-// Is each datagram of a GSO batch served as if it had come alone, in order, and is what is wrong with one its own affair?
+// Is each datagram of a GSO batch served as if it had come alone, in order? Does a mistake in one concern no other?
 #[test]
 fn a_train_is_many_datagrams() {
     for (listen, io) in FAMILIES.into_iter().flat_map(|listen| ["gro", "batches"].map(|io| (listen, io))) {

@@ -1,4 +1,4 @@
-//! Is a reply that the kernel does not take counted under its reason, and does it cost nobody else anything?
+//! Is a reply that the kernel does not take counted under its reason, and does it cost no other request anything?
 //! Method: networks of our own, in which a path is short, closed or gone; requests of both families. Others ask in the
 //! same batches, and must all be answered.
 
@@ -78,9 +78,9 @@ fn a_reply_that_is_too_long_for_its_path() {
     }
 }
 
-// Does the server go on answering a client of whose path somebody claims that it takes next to nothing?
-// Method: requests in the name of a neighbour; once its way is known, a forged message of a router that would have dropped
-// the reply. Then the same again, and replies as long as the device takes, and a byte longer.
+// Does the server go on answering a client after a forged claim that its path takes next to nothing?
+// Method: requests in the name of a neighbour. Once the path is known, a forged message comes from a router that would
+// have dropped the reply. Then the same again, with replies as long as the device takes, and a byte longer.
 #[test]
 fn a_forged_path_length_mutes_nobody() {
     if !in_own_network("net::unsent::a_forged_path_length_mutes_nobody") {
@@ -129,7 +129,7 @@ fn a_peer_to_whom_nothing_may_be_sent() {
     }
 }
 
-/// Answers nobody until it is let.
+/// Answers no request until it is let go.
 struct Held(Arc<AtomicBool>);
 
 impl Work for Held {
@@ -143,7 +143,7 @@ impl Work for Held {
 /// The way to a client becomes one of `kind` while the server is at work on its requests.
 fn assert_lost_way(kind: &str) {
     for (listen, address, bits) in [(FAMILIES[0], "10.9.0.1", 32), (FAMILIES[1], "fd00::1", 128)] {
-        // At once: otherwise IPv6 looks first whether somebody else has it.
+        // At once: otherwise IPv6 looks first whether another host has it.
         let at_once = if bits == 128 { " nodad" } else { "" };
         ip(&format!("addr add {address}/{bits} dev lo{at_once}"));
         let held = Arc::new(AtomicBool::new(true));

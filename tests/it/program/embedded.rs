@@ -1,5 +1,5 @@
-//! Can a program have a server of its own way: without an endpoint, asked for what it measures from within; on sockets that
-//! the program has bound; in a build without what the program `forebay` needs?
+//! Can a program have a server of its own kind: without an endpoint, measured from within, on sockets that the program
+//! has bound? Does a build leave out what only the program `forebay` needs?
 //! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
 use crate::support::await_until;
@@ -47,8 +47,8 @@ impl Echo {
     }
 }
 
-// Does a server without an endpoint serve, and tell the program what it measures, as numbers and as both texts, for as long
-// as it runs?
+// Does a server without an endpoint serve? Does it tell the program what it measures, as numbers and as both texts, for
+// as long as it runs?
 #[test]
 fn measurements_without_an_endpoint() {
     let builder = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2);

@@ -1,6 +1,6 @@
 //! Do the examples do what they say, for real clients of their protocols too?
-//! Method: each runs as a child process and is asked over a socket, message by message; then by ntpdate,
-//! turnutils_stunclient and coap-client, where these are installed.
+//! Method: each runs as a child process and is asked over a socket, message by message. Then ntpdate,
+//! turnutils_stunclient and coap-client ask, where these are installed.
 
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::{Forebay, example};

@@ -1,4 +1,4 @@
-//! Does a server go on when nobody reads what it says, and is a result that cannot be written never a success?
+//! Does a server go on when its output is not read, and is a result that cannot be written never a success?
 //! Method: pipes that are full and never read, readers that have gone, and /dev/full, which is a full disk.
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
@@ -68,7 +68,7 @@ fn the_panicking_server_itself() {
     server.run(&Erased::new(scripted().0)).expect("it serves");
 }
 
-// Do handlers that panic while nobody reads standard error keep nobody from being served?
+// Are requests served while handlers panic and standard error is not read?
 #[test]
 fn panics_that_nobody_reads_hold_nobody_up() {
     let (_reader, stderr) = full_pipe();
@@ -112,7 +112,7 @@ fn panics_are_logged_and_counted() {
     assert!((10..PANICS / 2).contains(&shown), "{shown} lines");
 }
 
-// Does a server whose log nobody reads start, serve and stop?
+// Does a server whose log is not read start, serve and stop?
 #[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let (_reader, stderr) = full_pipe();
@@ -131,7 +131,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
 #[test]
 fn a_full_disk_does_not_stop_a_server() {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    // An address of its own, so that fixed ports are free: nobody tells which ones the kernel chose.
+    // An address of its own, so that fixed ports are free: standard output, which says what the kernel chose, is full.
     let host = format!("127.{}.{middle}.{low}", high + 65);
     let (udp, admin) = (format!("{host}:9000"), format!("{host}:9001"));
     for (stdout, stderr, code) in [(full_disk(), full_disk(), 1), (Stdio::null(), full_disk(), 0)] {
@@ -148,7 +148,7 @@ fn a_full_disk_does_not_stop_a_server() {
     }
 }
 
-// Is a result that nobody can keep a failure, with one line that says why, and none for a reader that has gone?
+// Is a result that cannot be written a failure, with one line that says why, and none for a reader that has gone?
 #[test]
 fn a_result_that_cannot_be_written_is_a_failure() {
     for arguments in [
@@ -202,7 +202,7 @@ fn a_file_that_cannot_be_written_is_a_failure() {
     }
 }
 
-// Does a wrong usage keep its code when nobody can be told?
+// Does a wrong usage keep its exit code when the message cannot be written?
 #[test]
 fn a_problem_that_cannot_be_told_keeps_its_code() {
     for arguments in ["serve --workers 0", "serve --no-such-flag", "simulate --policy none", "plan --workload none"] {

@@ -41,8 +41,8 @@ fn gives_way(decision: &Value) -> bool {
     decision["reason"].as_str().is_some_and(|reason| reason.contains("ends later"))
 }
 
-// Does `auto` begin with requests that give way, find where they do when they turn out to be of two kinds, and end that when
-// they are of one?
+// Does `auto` begin with requests that give way? Does it find where they do when they turn out to be of two kinds, and
+// end that when they are of one?
 #[test]
 fn auto_follows_the_load() {
     let emulated =

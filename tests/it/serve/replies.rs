@@ -38,7 +38,7 @@ fn a_finished_reply_waits_for_nobody() {
     }
 }
 
-/// Echoes; a request of no bytes but [`GATE`] waits until the test has come to the gate too, and then to leave it; one of
+/// Echoes. A request of [`GATE`] waits until the test has come to the gate too, and then to leave it. A request of
 /// [`SILENT`] is not answered.
 struct Gated(Arc<Barrier>);
 

@@ -1,4 +1,4 @@
-//! What do other programs see of the library: which modules, is each shown by an example that runs, and does every link on
+//! What do other programs see of the library? Is each public module shown by an example that runs? Does every link on
 //! the front page of the documentation lead somewhere?
 //! Method: the sources are read as text; cargo says what the package has.
 

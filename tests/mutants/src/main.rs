@@ -88,9 +88,9 @@ fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// At most `count` of `places`, by index, without the `refused` ones: folder by folder and kind by kind in turn, so that a
-/// small folder counts as much as a large one. The next place of its folder and kind follows a refused one, so the others
-/// stay.
+/// At most `count` of `places`, by index, without the `refused` ones. Takes folder by folder and kind by kind in turn,
+/// so that a small folder counts as much as a large one. The next place of its folder and kind follows a refused one,
+/// so the others stay.
 fn draw(places: &[Place], count: usize, seed: u64, refused: &BTreeSet<usize>) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut order: Vec<_> = (0..places.len()).map(|place| (random.next_u64(), place)).collect();

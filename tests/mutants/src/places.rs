@@ -1,4 +1,4 @@
-//! Where a file can be mutated. Each place is a switch between the text as it is and the text with a mistake, so that one
+//! Where a file can be mutated. Each place is a switch between the text as it is and the text with a mistake. So one
 //! build holds any number of places.
 
 use std::collections::BTreeMap;

@@ -39,8 +39,8 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     assert!(short_with < 4.0, "{short_with}: light requests still go first");
 }
 
-// Is p99.9 of the latency shorter where that is what levels are for, than in the order of arrival and than by levels for the
-// slowdown? And is the order of arrival kept where nothing is to be gained?
+// Is p99.9 of the latency shorter with levels for it than in the order of arrival, and than with levels for the
+// slowdown? Is the order of arrival kept where no other order is better?
 #[test]
 fn levels_for_the_latency_make_its_tail_shorter() {
     let p99_9 = |workload: &Workload, policy, objective| {

@@ -30,8 +30,9 @@ fn quantile(exceed: impl Fn(f64) -> f64) -> f64 {
     below
 }
 
-/// The share of requests that take longer than `time` mean service times in M/M/k (Gross, Shortle, Thompson and Harris,
-/// Fundamentals of Queueing Theory, section 3.3): the wait is zero, or exponential with the rate k (1 - load).
+/// The share of requests that take longer than `time` mean service times in M/M/k. The wait is zero, or exponential
+/// with the rate k (1 - load). Source: Gross, Shortle, Thompson and Harris, Fundamentals of Queueing Theory, section
+/// 3.3.
 fn m_m_k_exceeds(workers: usize, load: f64, time: f64) -> f64 {
     let rate = workers as f64 * (1.0 - load);
     let waits = erlang_c(workers, load);
@@ -46,8 +47,8 @@ struct MD1 {
 }
 
 impl MD1 {
-    /// Up to `requests` requests at once. From the balance of crossings between "fewer than i" and "i or more" at the
-    /// ends of service, in which only positive terms are added (Ramaswami, 1988).
+    /// Up to `requests` requests at once. Source: Ramaswami, 1988. It balances crossings between "fewer than i" and "i
+    /// or more" at the ends of service, and adds positive terms only.
     fn new(load: f64, requests: usize) -> MD1 {
         // Arrivals in one service time: this many, and so many or more.
         let mut exactly = vec![(-load).exp()];
@@ -81,9 +82,9 @@ impl MD1 {
     }
 }
 
-// At .95 long queues last for thousands of requests, so that p99.9 of 4 M requests has a standard error of 5 %: seeds 1, 2
-// and 3 of `forebay simulate` give 118, 127 and 116 us where the formula says 112. The seed is fixed; the next test tells more
-// with less.
+// At .95 long queues last for thousands of requests, so p99.9 of 4 M requests has a standard error of 5 %. Seeds 1, 2
+// and 3 of `forebay simulate` give 118, 127 and 116 us where the formula says 112. The seed is fixed; the next test
+// tells more with less.
 #[test]
 fn m_m_14_has_the_tail_of_first_come_first_served() {
     for (load, requests) in [(0.9, 1_000_000), (0.95, 4_000_000)] {
@@ -118,9 +119,9 @@ fn m_d_1_has_the_tail_of_franx() {
     }
 }
 
-/// Under SRPT with costs of a and b on one worker, a request of cost a waits for those before it and for the last
-/// stretch a of a longer one, which begins only while no request of cost a is there. By the balance of crossings of the
-/// level of that work, its density is that of M/D/1 with the short requests alone, times
+/// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for the last stretch a
+/// of a longer one. That stretch begins only while no request of cost a is there. The density of that work comes from
+/// the balance of crossings of its level. It is that of M/D/1 with short requests alone, times
 /// (short rate x P(no such work) + long rate) / (short rate x (1 - short load)).
 #[test]
 fn srpt_has_the_tail_of_its_short_requests() {
