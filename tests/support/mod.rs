@@ -26,6 +26,7 @@ pub(crate) mod text;
 use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::Handler;
+use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
 use forebay::server::{PolicyHandle, Report, Server, StopHandle};
@@ -166,6 +167,14 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
     let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
+}
+
+/// A server whose cores are emulated at this time scale, with requests that cost what they say.
+pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
+    let time_scale = scale.to_string();
+    let cores = [("burn", "sleep"), ("overheads", "none"), ("time-scale", &*time_scale)];
+    let spin = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::MAX);
+    Running::start(&[&cores[..], settings].concat(), spin)
 }
 
 impl Drop for Running {

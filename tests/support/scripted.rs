@@ -1,6 +1,6 @@
 //! A handler that does what each request's first payload byte says, in the bench protocol.
 
-use super::GIVE_UP_AFTER;
+use super::{GIVE_UP_AFTER, Running};
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint, hop};
 use forebay::time::{Nanos, clock};
@@ -90,6 +90,12 @@ impl Scripted {
 pub(crate) fn scripted() -> (Bench<Script>, Arc<Scripted>) {
     let shared = Arc::new(Scripted::default());
     (Bench::new(Script { shared: Arc::clone(&shared) }, Nanos::from_secs(60)), shared)
+}
+
+/// A server of the handler under `settings`.
+pub(crate) fn run_scripted(settings: &[(&str, &str)]) -> (Running, Arc<Scripted>) {
+    let (handler, script) = scripted();
+    (Running::start(settings, handler), script)
 }
 
 /// The work behind [`scripted`].

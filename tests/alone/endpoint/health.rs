@@ -5,7 +5,7 @@ use super::page;
 use crate::support::client::Client;
 use crate::support::http::{http, metric};
 use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted};
 use crate::support::{GIVE_UP_AFTER, Running, alone, await_until};
 use forebay::time::{Nanos, clock};
 use std::thread;
@@ -16,14 +16,10 @@ use std::thread;
 #[test]
 fn a_stuck_server_says_so() {
     let _alone = alone();
-    let (stuck, script) = scripted();
-    let stuck = Running::start(&[("workers", "2"), ("unhealthy-after", "1500ms")], stuck);
-    let (patient, patients) = scripted();
-    let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
-    let (well, _) = scripted();
-    let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
-    let (front, fronts) = scripted();
-    let front = Running::start(&[("workers", "2"), ("policy", "pools")], front);
+    let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
+    let (patient, patients) = run_scripted(&[("workers", "1"), ("unhealthy-after", "0s")]);
+    let (well, _) = run_scripted(&[("workers", "1"), ("unhealthy-after", "1s")]);
+    let (front, fronts) = run_scripted(&[("workers", "2"), ("policy", "pools")]);
     let begun = clock::now();
     Client::new(front.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
     Client::new(patient.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
@@ -69,8 +65,7 @@ fn a_stuck_part_says_so() {
     for (settings, held, named) in
         [(isolated, 1, "the 1 workers of socket "), (pools, 2, "the 2 workers of pool front ")]
     {
-        let (handler, script) = scripted();
-        let server = Running::start(&settings, handler);
+        let (server, script) = run_scripted(&settings);
         let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
         for number in 1..=held {
             assert_eq!(ready().0, 200, "{number} of {held}");
@@ -101,8 +96,7 @@ fn a_lost_address_says_so() {
     }
     lonely_device();
     let listen = format!("{HERE}:9000,[{HERE_V6}]:9000,127.0.0.1:9000,[::]:9001");
-    let (handler, _) = scripted();
-    let server = Running::start(&[("listen", &listen)], handler);
+    let (server, _) = run_scripted(&[("listen", &listen)]);
     let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
     let all_there = (200, "ready\n".to_owned());
     for (address, length, named) in

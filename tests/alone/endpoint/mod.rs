@@ -5,7 +5,7 @@ mod stages;
 
 use crate::support::client::{Client, message};
 use crate::support::http::{self, http, latency, metric};
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
@@ -26,8 +26,7 @@ fn page(server: &Running, path: &str) -> String {
 #[test]
 fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();
-    let (handler, script) = scripted();
-    let server = Running::start(&[("policy", "isolated"), ("workers", "2")], handler);
+    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "2")]);
     // Two workers, whose sockets get what the kernel gives them: some requests wait behind others.
     let (mut sent, mut next) = (0, clock::now());
     await_until(
@@ -78,8 +77,7 @@ fn assert_prompt(server: &Running) {
 #[test]
 fn the_oldest_request_is_shown() {
     let _alone = alone();
-    let (handler, script) = scripted();
-    let server = Running::start(&[("policy", "pools"), ("pools", "front=1,heavy=1"), ("classify", "header")], handler);
+    let (server, script) = run_scripted(&[("policy", "pools"), ("pools", "front=1,heavy=1"), ("classify", "header")]);
     let oldest = |class: &str| latency(server.admin)["oldest_us"][class].as_f64();
     assert_eq!(["all", "short", "long", "class2"].map(oldest), [Some(0.0), Some(0.0), Some(0.0), None]);
     let (begun, client) = (clock::now(), Client::new(server.udp));

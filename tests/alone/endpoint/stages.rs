@@ -3,7 +3,7 @@
 use super::page;
 use crate::support::client::{Client, message};
 use crate::support::http::{latency, metric};
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
@@ -61,8 +61,7 @@ fn measured(server: &Running, requests: u64) -> Value {
 #[test]
 fn waiting_in_the_queue_counts() {
     let _alone = alone();
-    let (handler, script) = scripted();
-    let server = Running::start(&[("policy", "isolated"), ("workers", "1")], handler);
+    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
     let block = |id, ms| client.request(id, Nanos::from_millis(ms), &[Act::Block as u8]);
     block(0, 300);
@@ -83,8 +82,7 @@ fn waiting_in_the_queue_counts() {
 #[test]
 fn waiting_in_the_socket_counts() {
     let _alone = alone();
-    let (handler, script) = scripted();
-    let server = Running::start(&[("policy", "isolated"), ("workers", "1")], handler);
+    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
     client.request(0, Nanos::from_millis(100), &[Act::Block as u8]);
     await_until(|| script.begun() == 1, "the request did not begin");

@@ -4,9 +4,8 @@
 
 use crate::support::client::{Client, message};
 use crate::support::http::latency;
-use crate::support::{Running, alone};
+use crate::support::{Running, alone, emulated};
 use forebay::emulation::overheads::Overheads;
-use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
 use forebay::lab::workload::Workload;
 use forebay::sched::PolicyName;
@@ -27,9 +26,7 @@ fn burst(light: usize, heavy: usize) -> Vec<Nanos> {
 }
 
 fn server(policy: &str, overheads: &str) -> Running {
-    let burn = [("burn", "sleep"), ("time-scale", "100"), ("slice", "40us"), ("workers", "1"), ("policy", policy)];
-    let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
-    Running::start(&[&burn[..], &[("overheads", overheads)]].concat(), handler)
+    emulated(SCALE, &[("slice", "40us"), ("workers", "1"), ("policy", policy), ("overheads", overheads)])
 }
 
 /// From the first send to the last reply of `costs` on `server`, unscaled.
@@ -131,12 +128,8 @@ fn a_search_in_vain_is_paid_for_once() {
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
-    let scale = 10;
-    let settings =
-        [("burn", "sleep"), ("time-scale", "10"), ("slice", "40us"), ("workers", "1"), ("policy", "ondemand")];
-    let table = [("notices", "looks"), ("overheads", "look=100ns,send=1us")];
-    let handler = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::from_secs(10));
-    let server = Running::start(&[&settings[..], &table].concat(), handler);
+    let settings = [("slice", "40us"), ("workers", "1"), ("policy", "ondemand"), ("notices", "looks")];
+    let server = emulated(10, &[&settings[..], &[("overheads", "look=100ns,send=1us")]].concat());
     let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure");
     let client = Client::new(server.udp);
     let looks: Vec<f64> = (0..TRIALS as u64)

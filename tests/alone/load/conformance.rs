@@ -3,8 +3,7 @@
 //! moments are apart by far more than a busy machine is late.
 
 use crate::support::client::{Client, message};
-use crate::support::{Running, alone, at_once};
-use forebay::handler::builtin::{Bench, Burner, Spin};
+use crate::support::{alone, at_once, emulated};
 use forebay::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
 use forebay::lab::workload::Workload;
 use forebay::sched::{PolicyName, Sizes};
@@ -40,11 +39,8 @@ const REQUESTS: [Request; 5] = [
 type Play = fn(PolicyName, &[Request]) -> Vec<Status>;
 
 fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
-    let burn =
-        [("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000"), ("slice", "5us"), ("policy", policy.name())];
     let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
-    let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
-    let server = Running::start(&[&burn[..], &[workers]].concat(), handler);
+    let server = emulated(SCALE, &[("slice", "5us"), ("policy", policy.name()), workers]);
     let start = clock::now();
     let clients: Vec<Client> = requests
         .iter()

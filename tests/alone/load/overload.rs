@@ -3,9 +3,8 @@
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::http::{fates, http, latency};
-use crate::support::scripted::{Act, scripted};
-use crate::support::{EndOf, Running, alone, at_once, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::{EndOf, alone, at_once, await_until, emulated, sized};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::net::SocketAddr;
@@ -27,17 +26,7 @@ const UNBOUNDED: (&str, &str) = ("max-wait", "off");
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
     at_once(["pools", "hybrid", "ondemand"], |policy| {
-        let emulated = [
-            ("burn", "sleep"),
-            ("overheads", "none"),
-            ("time-scale", "100"),
-            ("slice", "1us"),
-            ("policy", policy),
-            UNBOUNDED,
-        ];
-        let workers = if policy == "pools" { ("pools", "front=1,heavy=1") } else { ("workers", "2") };
-        let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1));
-        let server = Running::start(&[&emulated[..], &[workers]].concat(), spin);
+        let server = emulated(100, &[sized(policy, 2), vec![("slice", "1us"), UNBOUNDED]].concat());
         let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let light = thread::scope(|scope| {
             let (server, over, sent) = (&server, &over, &sent);
@@ -89,9 +78,8 @@ fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
     let short = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "short"));
     at_once(short.into_iter().chain([("steal", "silence")]), |(policy, answers)| {
-        let (handler, script) = scripted();
         let settings = [("policy", policy), ("workers", "1"), ("max-wait", "200ms"), ("shed-answers", answers)];
-        let server = Running::start(&settings, handler);
+        let (server, script) = run_scripted(&settings);
         let client = Client::new(server.udp);
         client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
         await_until(|| script.begun() == 1, "the request did not begin");
@@ -117,9 +105,8 @@ fn what_has_waited_too_long_is_shed() {
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
     let spends_little = |policy, max_wait, deadline_us| {
-        let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100"), ("slice", "10us")];
-        let settings = [&emulated[..], &[("policy", policy), ("workers", "2"), ("max-wait", max_wait)]].concat();
-        let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1)));
+        let settings = [("slice", "10us"), ("policy", policy), ("workers", "2"), ("max-wait", max_wait)];
+        let server = emulated(100, &settings);
         let client = Client::new(server.udp);
         let header = Header { deadline_us, ..Header::request(0, 0, HEAVY.times(2)) };
         let (request, begin) = (message(&header, b""), clock::now());

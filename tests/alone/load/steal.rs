@@ -9,7 +9,7 @@
 
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
-use crate::support::scripted::{Act, Scripted, scripted};
+use crate::support::scripted::{Act, Scripted, run_scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
@@ -35,8 +35,7 @@ struct Stage {
 
 impl Stage {
     fn new(policy: &str, workers: usize) -> Stage {
-        let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", &workers.to_string())], handler);
+        let (server, script) = run_scripted(&[("policy", policy), ("workers", &workers.to_string())]);
         let clients = (0..workers).map(|_| Vec::new()).collect();
         let has_owners = matches!(policy, "isolated" | "steal" | "shed");
         let mut stage = Stage { server, script, clients, has_owners };

@@ -9,7 +9,7 @@ use crate::support::fates::fates;
 use crate::support::http::{fates, latency};
 use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use crate::support::raw::Raw;
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
@@ -149,8 +149,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
         return;
     }
     ip("route add prohibit 10.9.0.2/32");
-    let (handler, script) = scripted();
-    let server = Running::start(&[("workers", "1")], handler);
+    let (server, script) = run_scripted(&[("workers", "1")]);
     let client = Client::new(server.udp);
     let unreached = SocketAddrV4::new(THERE, 9);
     assert!(sent_raw(unreached, server.udp, &message(&Header::request(0, 0, Nanos::ZERO), b"served")));

@@ -3,8 +3,8 @@
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
-use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, at_once, await_until, policies, sized};
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::{at_once, await_until, policies, sized};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use std::thread;
@@ -20,8 +20,7 @@ fn every_fate_is_counted() {
     let ways =
         WAITS.map(|wait| (wait, "batches")).into_iter().chain(IOS.map(|io| ("adaptive", io)).into_iter().skip(1));
     for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
-        let (handler, _) = scripted();
-        let server = Running::start(&[sized(policy, 2), vec![("wait", wait), ("io", io)]].concat(), handler);
+        let (server, _) = run_scripted(&[sized(policy, 2), vec![("wait", wait), ("io", io)]].concat());
         let mut sent = 0;
         for round in 0..4 {
             // A port for each request, so that every socket gets some.
@@ -62,8 +61,7 @@ fn every_fate_is_counted() {
 #[test]
 fn what_expired_while_it_waited_is_not_served() {
     at_once(policies().filter(|policy| *policy != "pools"), |policy| {
-        let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
+        let (server, script) = run_scripted(&[("policy", policy), ("workers", "1")]);
         let client = Client::new(server.udp);
         let hold = |id| client.request(id, Nanos::ZERO, &[Act::Hold as u8]);
         let held = |times| await_until(|| script.blockers().len() == times, "the worker is not held");

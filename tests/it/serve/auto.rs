@@ -3,9 +3,8 @@
 
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, http, latency, metric};
-use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::{Running, await_until, emulated};
 use forebay::time::{Nanos, clock};
 use forebay::wire::Header;
 use serde_json::{Value, json};
@@ -45,10 +44,7 @@ fn gives_way(decision: &Value) -> bool {
 // end that when they are of one?
 #[test]
 fn auto_follows_the_load() {
-    let emulated =
-        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000")];
-    let spin = Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX);
-    let server = Running::start(&emulated, spin);
+    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4")]);
     let active = |policy: &str| {
         let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
         metric(&text, &format!("forebay_policy_active{{policy=\"{policy}\"}}"))
@@ -69,9 +65,7 @@ fn auto_follows_the_load() {
 // Does `auto` see heavy requests of which none is answered, because all of them expire half-way?
 #[test]
 fn auto_sees_work_that_comes_to_nothing() {
-    let emulated =
-        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000"), ("max-wait", "off")];
-    let server = Running::start(&emulated, Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX));
+    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4"), ("overheads", "stock"), ("max-wait", "off")]);
     let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);
     assert_eq!(decision["policy"], "levels");
     let fates = fates(&latency(server.admin));
@@ -81,8 +75,7 @@ fn auto_sees_work_that_comes_to_nothing() {
 // Does the bound of `max-wait auto` follow what requests take?
 #[test]
 fn the_bound_of_waits_is_learnt() {
-    let (handler, _) = scripted();
-    let server = Running::start(&[("workers", "1"), ("policy", "steal")], handler);
+    let (server, _) = run_scripted(&[("workers", "1"), ("policy", "steal")]);
     let bound = || latency(server.admin)["max_wait_us"].as_f64();
     assert_eq!(bound(), None, "nothing is known");
     let client = Client::new(server.udp);

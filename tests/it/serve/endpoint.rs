@@ -4,7 +4,7 @@
 use crate::support::client::Client;
 use crate::support::fates::fates;
 use crate::support::http::{latency, metric};
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted, scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, await_until};
 use forebay::fate::Fate;
@@ -25,8 +25,7 @@ fn keys(object: &Value) -> Vec<&str> {
 
 /// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
 fn busy_server() -> Running {
-    let (handler, _) = scripted();
-    let server = Running::start(&[("policy", "steal"), ("workers", "2")], handler);
+    let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     let clients: Vec<Client> = (0..8).map(|_| Client::new(server.udp)).collect();
     for id in 0..37 {
         let class = u8::from(id >= 30);
@@ -166,8 +165,7 @@ fn queues_are_those_of_the_policy() {
         ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
         ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
     ] {
-        let (handler, _) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "2")], handler);
+        let (server, _) = run_scripted(&[("policy", policy), ("workers", "2")]);
         let text = server.metrics();
         let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
         assert_eq!(text.lines().filter_map(name).collect::<Vec<_>>(), expected, "{policy}");

@@ -3,8 +3,8 @@
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
-use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, await_until};
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::{Running, await_until, emulated};
 use forebay::handler::builtin::{Bench, Burner, PacketChain, Spin};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
@@ -24,8 +24,7 @@ fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
 // By class: what the header calls heavy is queued for the heavy pool at once, and each class in its pool.
 #[test]
 fn a_class_leads_to_its_pool() {
-    let (handler, _) = scripted();
-    let server = Running::start(&[&POOLS[..], &[("classify", "header")]].concat(), handler);
+    let (server, _) = run_scripted(&[&POOLS[..], &[("classify", "header")]].concat());
     for _ in 0..ROUNDS {
         assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
         assert_eq!(way(&server, 1, Nanos::ZERO, b""), (1, 0));
@@ -36,22 +35,19 @@ fn a_class_leads_to_its_pool() {
 // Without leave to look, the class leads nowhere.
 #[test]
 fn an_unseen_class_leads_nowhere() {
-    let (handler, _) = scripted();
-    let server = Running::start(&POOLS, handler);
+    let (server, _) = run_scripted(&POOLS);
     (0..ROUNDS).for_each(|_| assert_eq!(way(&server, 1, Nanos::ZERO, b""), (0, 0)));
 }
 
 // By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
 #[test]
 fn a_hop_leads_to_its_pool() {
-    let (handler, _) = scripted();
-    let server = Running::start(&POOLS, handler);
+    let (server, _) = run_scripted(&POOLS);
     for _ in 0..ROUNDS {
         assert_eq!(way(&server, 0, Nanos::ZERO, &[Act::Hop as u8]), (1, 1));
         assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
     }
-    let (handler, _) = scripted();
-    let server = Running::start(&[("policy", "steal"), ("workers", "2")], handler);
+    let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     for _ in 0..ROUNDS {
         let header = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), &[Act::Hop as u8]).header;
         assert_eq!((header.status, header.served.pool, header.served.hops), (Status::Ok, 0, 0));
@@ -85,9 +81,7 @@ fn the_long_tasks_of_a_packet_run_behind() {
 // By slice on emulated cores: time is scaled, and so is the slice of 50 us (to 5 ms).
 #[test]
 fn an_emulated_slice_leads_to_the_next_pool() {
-    let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(10));
-    let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100")];
-    let server = Running::start(&[&POOLS[..], &emulated].concat(), spin);
+    let server = emulated(100, &POOLS);
     for _ in 0..ROUNDS {
         // Service is counted on the emulated core, which does not oversleep: these limits are sharp.
         assert_eq!(way(&server, 0, Nanos::from_millis(4), b""), (0, 0));
@@ -99,9 +93,8 @@ fn an_emulated_slice_leads_to_the_next_pool() {
 // Method: the queue between the pools holds half of the packets (512 for each worker), whatever their pool: 512.
 #[test]
 fn a_full_heavy_pool_sheds_heavy_requests_only() {
-    let (handler, script) = scripted();
     let settings = [&POOLS[..], &[("classify", "header"), ("max-wait", "off")]].concat();
-    let server = Running::start(&settings, handler);
+    let (server, script) = run_scripted(&settings);
     let heavy = Client::new(server.udp);
     heavy.send(&message(&Header::request(0, 1, Nanos::from_secs(1)), &[Act::Block as u8]));
     await_until(|| script.blockers() == [1], "the heavy worker is not held");

@@ -4,7 +4,7 @@
 //! replies gather, is answered to the last one, however long it is, and whatever else comes.
 
 use crate::support::client::Client;
-use crate::support::scripted::{Act, scripted};
+use crate::support::scripted::{Act, run_scripted};
 use crate::support::text::client;
 use crate::support::{Running, await_until};
 use forebay::handler::{Handler, Reply, Request};
@@ -19,8 +19,7 @@ const LIGHT: usize = 1_500;
 
 #[test]
 fn a_finished_reply_waits_for_nobody() {
-    let (handler, script) = scripted();
-    let server = Running::start(&[("policy", "isolated"), ("workers", "1")], handler);
+    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
     // More than once, since the burst may reach the worker in pieces.
     for trial in 0..3 {
