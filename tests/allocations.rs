@@ -144,10 +144,8 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
-    // Without a bound on the wait: on a busy machine it would shed some.
-    let settings = [settings, &[("max-wait", "off")]].concat();
     let server =
-        Running::start_as_it_is(&settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
+        Running::start_as_it_is(settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms. It fills one while the other is read, and each scrape swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(

@@ -162,7 +162,8 @@ impl Running {
 /// A server that does not run yet, on free ports unless `settings` say otherwise.
 pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     let listen = listen();
-    let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
+    // Without a bound on the wait: on a busy machine it would shed some requests of any test.
+    let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("max-wait", "off")];
     // The one policy that does not go without.
     let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
     let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());

@@ -38,7 +38,7 @@ fn flood_size() -> u64 {
 }
 
 fn server(policy: &str, io: &str, listen: &str) -> Running {
-    let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen), ("max-wait", "off")];
+    let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen)];
     Running::start(&settings, Bench::new(Slow, Nanos::from_secs(1)))
 }
 

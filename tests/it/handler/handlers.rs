@@ -315,8 +315,7 @@ impl Handler for Panics {
 fn panics_use_nothing_up() {
     const PANICS: u64 = 700;
     for (policy, workers) in [("ondemand", "1"), ("steal", "1"), ("pools", "2")] {
-        let settings = [("policy", policy), ("workers", workers), ("max-wait", "off")];
-        let server = Running::start(&settings, Panics);
+        let server = Running::start(&[("policy", policy), ("workers", workers)], Panics);
         let (client, workers) = (client(&server), workers.parse::<u64>().expect("a number"));
         let failed = char::from(Status::Failed as u8).to_string();
         for kind in ["at once", "later  ", "forked ", "parked "] {

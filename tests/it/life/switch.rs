@@ -68,10 +68,8 @@ fn config(policy: &str, turn: usize) -> Config {
 fn a_switch_under_load_strands_nothing() {
     const CLIENTS: u8 = 6;
     at_once(["adaptive", "park"], |wait| {
-        let server = Running::start(
-            &[("workers", "4"), ("classify", "header"), ("wait", wait), ("max-wait", "off")],
-            Bench::new(Mixed, Nanos::MAX),
-        );
+        let server =
+            Running::start(&[("workers", "4"), ("classify", "header"), ("wait", wait)], Bench::new(Mixed, Nanos::MAX));
         let (replies, over) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             for number in 0..CLIENTS {

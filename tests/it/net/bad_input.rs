@@ -28,8 +28,7 @@ fn server() -> Running {
 }
 
 fn server_with(io: &str) -> Running {
-    // Without a bound on the wait: on a busy machine it would shed some.
-    Running::start(&[("workers", "1"), ("io", io), ("max-wait", "off")], Bench::new(Echo, CAP))
+    Running::start(&[("workers", "1"), ("io", io)], Bench::new(Echo, CAP))
 }
 
 /// A datagram that breaks one rule, and the rule.

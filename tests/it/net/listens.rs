@@ -133,7 +133,7 @@ fn drained(settings: &[(&str, &str)], send: impl FnOnce(&[SocketAddr]) -> u64) -
 fn a_drain_serves_all_sockets() {
     for policy in POLICIES {
         let mut asked = Vec::new();
-        drained(&[("policy", policy), ("max-wait", "off")], |addresses| {
+        drained(&[("policy", policy)], |addresses| {
             asked = clients(addresses);
             (0..3).for_each(|_| asked.iter().for_each(|(client, _)| client.send(&REQUEST)));
             3 * asked.len() as u64
@@ -166,7 +166,7 @@ fn a_flood_at_one_address_starves_no_other() {
 #[test]
 fn a_gro_batch_belongs_to_one_address() {
     let mut asked = Vec::new();
-    let order = drained(&[("io", "gro"), ("workers", "1"), ("policy", "isolated"), ("max-wait", "off")], |addresses| {
+    let order = drained(&[("io", "gro"), ("workers", "1"), ("policy", "isolated")], |addresses| {
         asked = addresses.iter().map(|address| (Client::new(*address), address.to_string())).collect::<Vec<_>>();
         asked.iter().for_each(|(client, _)| send_train(client, &REQUEST.repeat(50), 64));
         150

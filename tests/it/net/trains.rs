@@ -94,7 +94,7 @@ impl Handler for Waits {
 fn the_rest_of_a_train_without_room_is_counted() {
     const TRAIN: u64 = 60;
     let gate = Arc::new(Semaphore::new(0));
-    let settings = [("io", "gro"), ("workers", "1"), ("policy", "isolated"), ("max-wait", "off")];
+    let settings = [("io", "gro"), ("workers", "1"), ("policy", "isolated")];
     let server = Running::start(&settings, Waits(Arc::clone(&gate)));
     let client = Client::new(server.udp);
     let mut sent = 0;

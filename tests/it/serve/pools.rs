@@ -93,7 +93,7 @@ fn an_emulated_slice_leads_to_the_next_pool() {
 // Method: the queue between the pools holds half of the packets (512 for each worker), whatever their pool: 512.
 #[test]
 fn a_full_heavy_pool_sheds_heavy_requests_only() {
-    let settings = [&POOLS[..], &[("classify", "header"), ("max-wait", "off")]].concat();
+    let settings = [&POOLS[..], &[("classify", "header")]].concat();
     let (server, script) = run_scripted(&settings);
     let heavy = Client::new(server.udp);
     heavy.send(&message(&Header::request(0, 1, Nanos::from_secs(1)), &[Act::Block as u8]));
