@@ -170,10 +170,11 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
 }
 
-/// A server whose cores are emulated at this time scale, with requests that cost what they say.
+/// A server whose cores are emulated at this time scale, with requests that cost what they say. It has the default bound
+/// on the wait: a busy machine does not delay an emulated core.
 pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
     let time_scale = scale.to_string();
-    let cores = [("burn", "sleep"), ("overheads", "none"), ("time-scale", &*time_scale)];
+    let cores = [("burn", "sleep"), ("overheads", "none"), ("time-scale", &*time_scale), ("max-wait", "auto")];
     let spin = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::MAX);
     Running::start(&[&cores[..], settings].concat(), spin)
 }

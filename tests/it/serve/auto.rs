@@ -44,7 +44,7 @@ fn gives_way(decision: &Value) -> bool {
 // end that when they are of one?
 #[test]
 fn auto_follows_the_load() {
-    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4"), ("max-wait", "auto")]);
+    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4")]);
     let active = |policy: &str| {
         let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
         metric(&text, &format!("forebay_policy_active{{policy=\"{policy}\"}}"))
@@ -65,7 +65,7 @@ fn auto_follows_the_load() {
 // Does `auto` see heavy requests of which none is answered, because all of them expire half-way?
 #[test]
 fn auto_sees_work_that_comes_to_nothing() {
-    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4"), ("overheads", "stock")]);
+    let server = emulated(1_000, &[("policy", "auto"), ("workers", "4"), ("overheads", "stock"), ("max-wait", "off")]);
     let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);
     assert_eq!(decision["policy"], "levels");
     let fates = fates(&latency(server.admin));
