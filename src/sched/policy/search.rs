@@ -117,14 +117,15 @@ impl Local {
 #[derive(Debug)]
 pub struct Walk<'p> {
     policy: &'p Policy,
-    /// The stages that are left, the present one first.
     order: &'static [SearchPlace],
+    /// The present stage.
+    stage: usize,
     /// Places of the present stage that were tried.
     tried: usize,
     /// The position, among the workers of the present stage, of the one that is asked first.
     first: usize,
-    /// The queues that the order leaves out: another policy may have left jobs there.
-    orphans: Range<PoolId>,
+    /// The queues that the order leaves out: another policy may have left jobs there. Known at the end of the order.
+    orphans: Option<Range<PoolId>>,
 }
 
 impl Policy {
@@ -134,9 +135,12 @@ impl Policy {
         local.rotation = local.rotation.wrapping_add(1);
         let order = self.order(local.pool);
         let order = if local.rotation.is_multiple_of(RARE) { order.rare } else { order.usual };
+        Walk { policy: self, order, stage: 0, tried: 0, first: 0, orphans: None }
+    }
+
+    fn orphans(&self, order: &[SearchPlace]) -> Range<PoolId> {
         let served = || if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { self.level_queues() };
-        let orphans = if self.switched { served()..self.queues() } else { 0..0 };
-        Walk { policy: self, order, tried: 0, first: 0, orphans }
+        if self.switched { served()..self.queues() } else { 0..0 }
     }
 }
 
@@ -144,16 +148,16 @@ impl Walk<'_> {
     /// What the worker tries next at about `now`, where all before was in vain; `None` once it has tried everything.
     #[inline]
     pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
-        while let Some(stage) = self.order.first() {
+        while let Some(stage) = self.order.get(self.stage) {
             let step = self.step(*stage, local, now, view);
             self.tried += 1;
             if step.is_some() {
                 return step;
             }
-            self.order = &self.order[1..];
+            self.stage += 1;
             self.tried = 0;
         }
-        self.orphans.next().map(Step::Queue)
+        self.orphans.get_or_insert_with(|| self.policy.orphans(self.order)).next().map(Step::Queue)
     }
 
     /// The next place of `stage`, `None` when all were tried.
