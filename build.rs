@@ -1,5 +1,5 @@
-//! Makes the front page of the documentation of README.md: its links lead to the files of the package on docs.rs, and its
-//! program is compiled as an example, but not run, since it serves until it is stopped.
+//! Makes the front page of the documentation of README.md. Its links lead to the files of the package on docs.rs. Its
+//! program is compiled as an example and not run, because it serves until something stops it.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,5 +1,5 @@
-//! What does it cost that a request goes through the server and not straight to its handler: received, admitted,
-//! scheduled by a policy that `auto` may choose, run, answered, recorded? One thread, no contention, no kernel.
+//! What does it cost that a request goes through the server and not straight to its handler? The server receives, admits,
+//! schedules, runs, answers and records it. One thread, no contention, no kernel.
 //!
 //! The server's own engine and runtime do it: the files of `src/server` are compiled against sockets in memory
 //! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
@@ -8,8 +8,8 @@
 //!
 //! `dispatch/counted.rs` holds the instructions of a request to bounds.
 
-// The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
-// than others may, and would be compiled without them at hand.
+// The library's modules are compiled in, as the server compiles them. A linked library would show the engine less, and the
+// compiler could inline less.
 macro_rules! modules {
     ($($path:literal $name:ident)*) => {
         $(#[allow(dead_code, unused_imports, unreachable_pub, reason = "a bench needs a part of each")]

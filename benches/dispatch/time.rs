@@ -1,5 +1,5 @@
-//! Time as the server has it. While instructions are counted, a program runs some fifty times as slowly, and what the server
-//! takes for a long request would depend on the machine: then each reading of the clock is a fixed time after the last one.
+//! Time as the server has it. While instructions are counted, a program runs some fifty times as slowly, and the machine
+//! would decide which request is long. So each reading of the clock is then a fixed time after the last one.
 
 #[path = "../../src/time/mod.rs"]
 mod real;

@@ -123,6 +123,10 @@ impl View for Nothing {
         0
     }
 
+    fn asleep(&self, _: PoolId) -> usize {
+        0
+    }
+
     fn queues_are_half_full(&self) -> bool {
         false
     }

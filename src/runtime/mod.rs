@@ -17,6 +17,7 @@ mod world;
 
 pub use crate::sched::Wait;
 pub use deque::Deque;
+pub(crate) use sleep::readiness::measured_look;
 pub use thread::{AbortOnPanic, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};

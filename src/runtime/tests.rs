@@ -283,8 +283,8 @@ fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
     });
 }
 
-/// Jobs that were set aside begin as those that arrive do: in the front pool, and on as many workers as there are for them,
-/// though these have gone to sleep.
+/// Jobs that were set aside begin as fresh ones do. They begin in the front pool, and on all of its workers, even if these
+/// have gone to sleep.
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
     // `isolated` is the first.

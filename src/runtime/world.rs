@@ -72,6 +72,10 @@ impl<J> View for ThreadWorld<'_, J> {
         self.shared.queues.count()
     }
 
+    fn asleep(&self, pool: PoolId) -> usize {
+        self.shared.idle.asleep(pool)
+    }
+
     fn queues_are_half_full(&self) -> bool {
         self.shared.queues.are_half_full()
     }
@@ -83,7 +87,7 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     }
 
     fn any_asleep(&self, pool: PoolId) -> bool {
-        self.shared.idle.any_asleep(pool)
+        self.shared.idle.asleep(pool) > 0
     }
 
     fn is_flagged(&self) -> bool {

@@ -12,15 +12,14 @@ pub const DEQUE_PLACES: usize = 64;
 /// below [`DEQUE_PLACES`].
 pub(super) const STEAL_MAX: usize = BATCH - 1;
 
-/// Jobs of one level that woken children and parents bring a worker's own deque to, at most: with what one steal brings
-/// it stays below [`DEQUE_PLACES`].
+/// A woken child or parent goes to a worker's own deque only below this length. With what one steal brings, the deque stays
+/// below [`DEQUE_PLACES`].
 pub(super) const WOKEN_MAX: usize = 32;
 
 /// Jobs in the queues between workers, of all pools together, for each worker.
 pub const QUEUED_PER_WORKER: usize = 256;
 
-/// Pieces of work that threads outside have put on the workers and that have not ended, for each worker: a quarter of what the
-/// queues hold.
+/// Unfinished pieces of work from threads outside, for each worker: a quarter of what the queues hold.
 pub const SPAWNED_PER_WORKER: usize = 64;
 
 /// Requests that are set aside because their flow is busy, for each worker: what packets are left once every other holder
@@ -31,12 +30,12 @@ pub const SET_ASIDE_PER_WORKER: usize = 32;
 /// more than a quarter of a shard from the others.
 pub const SET_ASIDE_OF_FLOW: usize = 8;
 
-/// Requests that wait for what happens outside of the workers, for each worker: as many as the queues hold, so that packets are
-/// left for what does not wait.
+/// Requests that wait for an event outside of the workers, for each worker. As many as the queues hold, so that packets are
+/// left for other requests.
 pub const WAITING_PER_WORKER: usize = QUEUED_PER_WORKER;
 
-/// Workers for each shard of a queue: with fewer shards the order is closer to first come, first served, with more
-/// there is less contention for one cache line.
+/// Workers for each shard of a queue. With fewer shards the order is closer to first come, first served. With more there is
+/// less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
 /// Packets for each worker: what it and the queues may hold, so that however long the queues are, fresh requests can be

@@ -124,6 +124,8 @@ pub trait View {
     fn queue_len(&self, pool: PoolId) -> usize;
     /// How many jobs wait in all queues together.
     fn queued(&self) -> usize;
+    /// How many workers of `pool` sleep. One that spins is awake.
+    fn asleep(&self, pool: PoolId) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
 }

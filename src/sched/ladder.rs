@@ -49,8 +49,8 @@ impl Ladder {
         self.limits().find(|limit| *limit > attained)
     }
 
-    /// Whether `other` differs by no more than noise: a fresh request has the same level, and each limit of one has one
-    /// of the other near it.
+    /// Whether `other` differs by no more than noise. Then a fresh request has the same level, and each limit of one ladder
+    /// is near a limit of the other.
     fn is_like(&self, other: &Ladder) -> bool {
         let in_one = |from: &Ladder, to: &Ladder| from.limits().all(|a| to.limits().any(|b| a.is_near(b)));
         self.first() == other.first() && in_one(self, other) && in_one(other, self)

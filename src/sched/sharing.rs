@@ -13,8 +13,8 @@ pub fn steal_limit(victims: usize, own: usize) -> usize {
     victims.div_ceil(2).min(STEAL_MAX).min(DEQUE_PLACES.saturating_sub(own)).max(1)
 }
 
-/// Two neighbouring shards drawn at random, to be taken modulo the number of shards: the shorter one takes the job that
-/// is the `turn`-th of `producer`. The same turn always has the same two.
+/// Two neighbouring shards drawn at random, to be taken modulo the number of shards. The shorter one takes the job number
+/// `turn` of `producer`. The same turn always has the same two.
 pub fn shards(producer: usize, turn: usize) -> [usize; 2] {
     let seed = ((producer as u64) << 48).wrapping_add(turn as u64);
     let any = (SplitMix64::seed_from_u64(seed).next_u64() & u64::from(u32::MAX)) as usize;

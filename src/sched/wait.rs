@@ -29,8 +29,8 @@ impl Wait {
 
     /// How long a worker spins before it sleeps.
     ///
-    /// 50 us is the knee: a wake costs the sleeper 20 us and the waker 6, so shorter spinning saves little, and longer
-    /// burns a core for packets that do not come.
+    /// 50 us is the knee. A wake costs the sleeper 20 us and the waker 6. So shorter spinning saves little, and longer
+    /// spinning burns a core for packets that do not come.
     pub(crate) fn spin_for(self) -> Nanos {
         match self {
             Wait::Adaptive => Nanos::from_micros(50),

@@ -131,6 +131,7 @@ pub(crate) fn simulated(
     if settings.burn == Burn::Sleep {
         // As a server takes it, which weighs what an emulated core is charged.
         replay.fit.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
+        replay.fit.look_cost = settings.overheads.look;
     }
     let (fitted, setup) = replay.server(policy);
     let tally = simulate(&setup, replay.arrivals());
@@ -168,6 +169,7 @@ mod tests {
     use crate::drive::receiver::Replies;
     use crate::drive::schedule::Request;
     use crate::drive::sender::Sent;
+    use forebay::time::Nanos;
     use serde_json::json;
 
     fn made(policy: &str) -> Made {

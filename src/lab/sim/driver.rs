@@ -136,7 +136,7 @@ impl<E: VirtualEngine> Driver<E> {
             return;
         }
         worker.catch_up(world, engine, busy);
-        if worker.leaves_out(world, engine, now, true) {
+        if worker.leaves_out(world, engine, now) {
             return;
         }
         loop {
@@ -167,7 +167,7 @@ impl<E: VirtualEngine> Driver<E> {
             }
             if took > Nanos::ZERO {
                 *busy = busy.plus(took);
-                if !worker.leaves_out(world, engine, now.plus(took), false) {
+                if !worker.leaves_out(world, engine, now.plus(took)) {
                     world.event_list.set(id, now.plus(took));
                 }
                 return;
@@ -179,19 +179,19 @@ impl<E: VirtualEngine> Driver<E> {
 impl<J> Worker<J> {
     /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
     #[inline]
-    fn leaves_out<E>(&self, world: &mut VirtualWorld<J>, engine: &E, first: Nanos, is_now: bool) -> bool
+    fn leaves_out<E>(&self, world: &mut VirtualWorld<J>, engine: &E, first: Nanos) -> bool
     where
         E: VirtualEngine<Job = J>,
     {
-        let Some((job, left, watch)) = self.turn.pauses(&self.policy) else { return false };
-        let Some((slice, look, most)) = world.vain_pauses(watch, is_now) else { return false };
+        let Some((job, left, watch)) = self.turn.pauses() else { return false };
+        let Some((slice, until)) = world.vain_pauses(watch, first) else { return false };
         let (ran, slices) = engine.slices(job, slice);
         // The policy is asked after a slice that may be shorter than these.
-        if slices == 0 || left < slice {
+        if slices == 0 || left < slice || until <= first {
             return false;
         }
-        let count = slices.min(most).min(left.minus(slice).get() / ran.get() + 1);
-        world.leave_out(first, ran, look, count);
+        let vain = until.minus(first).get().div_ceil(ran.get());
+        world.leave_out(first, ran, slices.min(vain).min(left.minus(slice).get() / ran.get() + 1));
         true
     }
 
@@ -201,10 +201,10 @@ impl<J> Worker<J> {
     where
         E: VirtualEngine<Job = J>,
     {
-        let Some((count, VainPauses { period, ran, .. })) = world.left_out() else { return };
-        *busy = busy.plus(period.times(count));
-        let time = ran.times(count);
-        if let Some((job, ..)) = self.turn.pauses(&self.policy) {
+        let Some((count, VainPauses { period, .. })) = world.left_out() else { return };
+        let time = period.times(count);
+        *busy = busy.plus(time);
+        if let Some((job, ..)) = self.turn.pauses() {
             engine.ran_on(job, time);
         }
         self.turn.ran_on(time);

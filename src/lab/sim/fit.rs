@@ -27,6 +27,8 @@ pub struct Fit {
     pub thief_threshold: Option<Nanos>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
+    /// What a look for waiting requests costs.
+    pub look_cost: Nanos,
     /// What levels are for.
     pub objective: Objective,
     /// Whether policies that can use a request's class know it.
@@ -107,6 +109,7 @@ impl Fit {
             sizes,
             thief_threshold,
             yield_cost,
+            look_cost: Nanos::ZERO,
             objective: Objective::default(),
             classified,
             times,
@@ -131,6 +134,7 @@ impl Fit {
             classified: self.classified,
             thief_threshold: self.thief_threshold,
             yield_cost: self.yield_cost,
+            look_cost: self.look_cost,
             objective: self.objective,
             measured: Some(self.measured()),
             ..Tuning::new(self.workers, self.slice)

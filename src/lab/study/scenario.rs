@@ -350,6 +350,7 @@ impl<'a> Scenario<'a> {
         fit.slice = self.slice.unwrap_or(fit.slice);
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
+        fit.look_cost = self.overheads.look;
         fit.classified = self.classified;
         fit.objective = self.objective;
         // What was recorded comes to all servers that are left.

@@ -228,11 +228,9 @@ impl Notice {
         let waits = seen.waiting() > 0;
         self.seen = Some(seen);
         self.pace.looked(waits, now);
-        if waits {
-            return Ok(());
-        }
-        self.vain += 1;
-        Err(every)
+        self.vain += u64::from(!waits);
+        // After a rare look the worker asks the policy how closely to watch from now on.
+        if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
     fn take(&mut self, now: Nanos) -> Option<Noticed> {

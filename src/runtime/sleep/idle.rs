@@ -148,7 +148,7 @@ impl<R: Readiness> Idle<R> {
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
         // No fence. If a sleeper announced itself before the job came, every thread that knows of the job knows of the
         // sleeper. Otherwise the sleeper's own last look finds the job (README.md, 1).
-        let _ = policy.servers_of(pool).any(|server| self.any_asleep(server) && self.wake_one(server));
+        let _ = policy.servers_of(pool).any(|server| self.asleep(server) > 0 && self.wake_one(server));
     }
 
     /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
@@ -161,9 +161,9 @@ impl<R: Readiness> Idle<R> {
         (0..self.workers).for_each(|worker| self.wake(worker));
     }
 
-    /// Whether any worker of `pool` is asleep; may be stale.
-    pub(crate) fn any_asleep(&self, pool: PoolId) -> bool {
-        self.asleep[pool].load(Ordering::Relaxed) > 0
+    /// How many workers of `pool` are asleep; may be stale.
+    pub(crate) fn asleep(&self, pool: PoolId) -> usize {
+        self.asleep[pool].load(Ordering::Relaxed)
     }
 
     /// Whether `worker` is asleep, and no waker has chosen it.

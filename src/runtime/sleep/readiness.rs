@@ -177,6 +177,11 @@ impl Readiness for Descriptors {
     }
 }
 
+/// What a look takes on this host, measured; 1 ns where the kernel gives no readiness queue.
+pub(crate) fn measured_look() -> Nanos {
+    Poll::new().map_or(Nanos::new(1), |mut poll| look_cost(&mut poll, &mut Events::with_capacity(1)))
+}
+
 /// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two fifths more stand for
 /// the cache lines that it takes from the job (benches/README.md).
 fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {

@@ -25,8 +25,8 @@ fn a_stuck_worker_is_robbed() {
     }
 }
 
-/// A worker alone, stuck in the first job of a batch of sixteen: of the fifteen behind it, those that found as many
-/// before them as make it overloaded lie in the queue.
+/// A worker alone is stuck in the first job of a batch of sixteen. Of the fifteen behind it, the first eight stay in its
+/// deque, and the rest lies in the queue.
 #[test]
 fn an_overloaded_worker_sheds_what_is_too_much() {
     for (name, queued) in [("shed", 8), ("steal", 0)] {

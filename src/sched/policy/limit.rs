@@ -42,7 +42,7 @@ pub enum Then {
 /// How workers in heavy requests learn of fresh ones, and who steps aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveWay {
-    /// Workers that watch closely, those of the lowest numbers.
+    /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be left to others.
     pub closely: usize,
     /// Time between two looks of any other worker.
     pub rarely: Nanos,

@@ -130,7 +130,7 @@ const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
 /// Time between two looks of a heavy request on workers that look rarely, unscaled: long enough that looking costs next
 /// to nothing.
-const LOOK_RARELY: Nanos = Nanos::from_micros(20);
+const LOOK_RARELY: Nanos = Nanos::from_micros(50);
 
 /// Jobs behind a worker from which on it gives further ones away. It would have done as many by the time that a woken worker
 /// takes the first.
@@ -312,8 +312,8 @@ fn levels(tuning: &Tuning) -> Made {
         return Made { chosen: "one level".to_owned(), reason, ..Made::plain(global(tuning)) };
     };
     let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
-    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.workers, tuning.yield_cost));
-    let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
+    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.giving_way_cost()));
+    let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued(tuning.workers)));
     let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
     let policy = by_level(ladders, GiveWay { patience, ..ON_ALL }, tuning);
     let policy = if tuning.objective == Objective::Latency { in_order(policy) } else { policy };

@@ -1,7 +1,7 @@
 //! What a policy says of a running request: its level, how long it may run, and when it gives way.
 
 use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
-use crate::sched::{Patience, PoolId, Running, Verdict, Watch};
+use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -120,10 +120,14 @@ impl Policy {
     }
 
     /// How closely `running` watches for fresh requests in the sockets of busy workers.
-    pub fn watch(&self, running: &Running) -> Watch {
+    pub fn watch(&self, running: &Running, view: &impl View, now: Nanos) -> Watch {
         match self.gives_way() {
             Some(_) if self.level_of(running) == 0 => Watch::Never,
-            Some(gives_way) if running.worker < gives_way.closely => Watch::Closely(self.look_after),
+            Some(gives_way)
+                if running.worker < gives_way.closely && self.left_to_others(view, now, running.worker) == 0 =>
+            {
+                Watch::Closely(self.look_after)
+            }
             Some(gives_way) => Watch::Every(gives_way.rarely),
             None => Watch::Never,
         }

@@ -32,6 +32,8 @@ pub struct Tuning {
     pub time_scale: u64,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
+    /// What a look for waiting requests costs.
+    pub look_cost: Nanos,
     /// What levels are for.
     pub objective: Objective,
     /// What was measured lately, if anything.
@@ -119,9 +121,16 @@ impl Tuning {
             thief_threshold: None,
             time_scale: 1,
             yield_cost: Nanos::new(100),
+            look_cost: Nanos::ZERO,
             objective: Objective::default(),
             measured: None,
         }
+    }
+
+    /// What it costs that a job gives way: a look, which takes one more system call for the socket that it names, and a
+    /// yield.
+    pub(super) fn giving_way_cost(&self) -> Nanos {
+        self.yield_cost.plus(self.look_cost.times(2))
     }
 
     /// `time`, which no setting says, on the scale of this server.

@@ -22,12 +22,17 @@ impl View for Waiting {
         self.jobs.iter().sum()
     }
 
+    fn asleep(&self, _: PoolId) -> usize {
+        0
+    }
+
     fn queues_are_half_full(&self) -> bool {
         self.half_full
     }
 }
 
-// Does a worker look into the next socket before it takes from a queue: once in a while, and not where what it received would be shed?
+// Does a worker look into the next socket before it takes from a queue? It does so once in a while, and not if it would shed
+// what it receives.
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
@@ -67,8 +72,8 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
     steps
 }
 
-// Does a worker ask where something waits before it goes on with a heavy request, receive from one socket that is named
-// then, and from what its job has noticed before it asks?
+// Does a worker ask where something waits before it goes on with a heavy request? Does it then receive from one socket that
+// the answer names, and before it asks from sockets that its job has noticed?
 #[test]
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
@@ -89,7 +94,7 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
 }
 
-// Does a worker of two receive from both sockets, and ask nobody?
+// Does a worker of two receive from both sockets, and look nowhere else?
 #[test]
 fn two_sockets_are_looked_into_without_asking() {
     let policy = tuning(2).policy("ondemand");

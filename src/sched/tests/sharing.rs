@@ -18,8 +18,8 @@ fn no_victim_is_always_first_or_never() {
     assert_eq!(first, [1_250, 1_250, 0, 1_250, 1_250]);
 }
 
-/// Workers under `shed` in any order of turns, their sockets never empty: the queue holds at most what is too much of
-/// one batch for each, so it is never full, and no request is lost for want of room in it.
+/// Workers under `shed` take their turns in any order, and their sockets are never empty. For each worker the queue holds at
+/// most what is too much of one batch. So it is never full, and no request is lost for want of room in it.
 #[test]
 fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() {
     const BATCH: usize = 32;

@@ -93,11 +93,9 @@ impl<J> Turn<J> {
 
     /// The job that has paused at a checkpoint and runs on while nothing comes. Also how long it runs until `policy` is
     /// asked, and how closely it watches.
-    pub fn pauses(&self, policy: &Policy) -> Option<(&J, Nanos, Watch)> {
+    pub fn pauses(&self) -> Option<(&J, Nanos, Watch)> {
         let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
-        let running = Running { ran: self.running.ran.plus(*ran), ..self.running };
-        let is_steady = self.watch == policy.watch(&running);
-        is_steady.then(|| (job, self.ask_after.minus(*ran), self.watch))
+        Some((job, self.ask_after.minus(*ran), self.watch))
     }
 
     /// The paused job has run on for `time`, and has paused again.

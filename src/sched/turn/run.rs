@@ -2,7 +2,7 @@
 
 use super::{Action, Actor, Acts, Boundary, Description, Discarded, Engine, Ran, Ready, Requeued};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Noticed, Patience, Place, Resume, Running, Step, UNINTERRUPTED, Verdict, Watch};
+use crate::sched::{Event, Noticed, Place, Resume, Running, Step, UNINTERRUPTED, Verdict, Watch};
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -29,7 +29,7 @@ where
         }
         turn.running = Running { class, continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
-        turn.watch = policy.watch(&turn.running);
+        turn.watch = policy.watch(&turn.running, &**world, *now);
     }
 
     /// Runs the job at hand for one slice.
@@ -61,8 +61,7 @@ where
         let waiting = noticed.as_ref().map_or(0, Noticed::waiting);
         if let Some(noticed) = &noticed {
             self.engine.boundary(Boundary::Looked(noticed.looked()));
-            // This may have been the look for what the job had left to others.
-            turn.watch = self.policy.watch(&turn.running);
+            turn.watch = self.policy.watch(&turn.running, self.world, self.now);
         }
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
@@ -81,12 +80,7 @@ where
             Verdict::TakeTurns if self.has_others() => (Event::Yielded(running), Requeued::Yielded),
             Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
-                let left = verdict == Verdict::YieldIfWanted && waiting > 0;
-                let patience = self.policy.patience().filter(|_| left);
-                self.turn.watch = match patience {
-                    Some(Patience { rest, .. }) => Watch::Every(rest),
-                    None => self.policy.watch(&running),
-                };
+                self.turn.watch = self.policy.watch(&running, self.world, self.now);
                 return self.keep(job);
             }
         };
@@ -111,7 +105,8 @@ where
             if verdict == Verdict::YieldIfWanted {
                 waiting = waiting.saturating_sub(policy.left_to_others(&**world, *now, worker));
             }
-            self.flag_others(waiting, matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted));
+            let serves = usize::from(matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted));
+            self.flag_others(waiting.saturating_sub(serves));
         }
         waiting + queued > 0
     }

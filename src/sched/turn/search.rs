@@ -100,7 +100,11 @@ where
         }
         self.world.received(owner, total);
         if !self.world.any_asleep(self.turn.pool()) {
-            self.flag_others(self.world.backlog(self.turn.worker()), true);
+            let waiting = self.world.backlog(self.turn.worker()).saturating_sub(1);
+            if waiting > 0 {
+                let left = self.policy.left_to_others(self.world, self.now, self.turn.worker());
+                self.flag_others(waiting.saturating_sub(left));
+            }
         }
         (Outcome::Found, total)
     }
@@ -119,9 +123,9 @@ where
         }
     }
 
-    /// Asks other workers to step aside for `waiting` requests, of which this worker serves one if it is `serving`.
-    pub(super) fn flag_others(&mut self, waiting: usize, serving: bool) {
+    /// Asks other workers to step aside for `waiting` requests that this worker does not serve itself.
+    pub(super) fn flag_others(&mut self, waiting: usize) {
         let world = &*self.world;
-        self.policy.on_arrivals(world, self.now, self.turn.worker(), waiting, serving, |other| world.flag(other));
+        self.policy.on_arrivals(world, self.now, self.turn.worker(), waiting, |other| world.flag(other));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Burn, Classify, Config, Pool};
 use crate::metrics::{self, Recent};
+use crate::runtime::measured_look;
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, Measured, Policy, PolicyName, Sizes, Tuning};
@@ -28,20 +29,21 @@ const IN_A_ROW: u32 = 2;
 impl Adaptation {
     /// The initial policy of `config`.
     pub(in crate::server) fn new(config: &Config) -> Adaptation {
-        Adaptation::with_yields(config, yields::least_time)
+        Adaptation::with_costs(config, || (yields::least_time(), measured_look()))
     }
 
-    /// `least_time`: of a yield on a real core.
-    fn with_yields(config: &Config, least_time: fn() -> Nanos) -> Adaptation {
+    /// `measured`: what a yield and a look take on a real core.
+    fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos)) -> Adaptation {
         let entry = config.policy.entry();
         // Only what follows measurements weighs it, and to measure it takes time.
-        let yield_cost = if entry.adapts { yield_cost(config, least_time) } else { Nanos::ZERO };
+        let (yield_cost, look_cost) = if entry.adapts { costs(config, measured) } else { Default::default() };
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
             classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
             yield_cost,
+            look_cost,
             objective: config.optimise,
             ..Tuning::new(config.workers, config.slice_scaled())
         };
@@ -130,12 +132,15 @@ fn measured(recent: &Recent, burn: Burn, classified: bool) -> Measured {
     measured
 }
 
-/// The cost of a yield, in the unit of measured service times: what an emulated core is charged, or what a real one
-/// takes.
-fn yield_cost(config: &Config, least_time: fn() -> Nanos) -> Nanos {
+/// What a yield and a look cost, in the unit of measured service times. An emulated core is charged this, a real one is
+/// measured.
+fn costs(config: &Config, measured: fn() -> (Nanos, Nanos)) -> (Nanos, Nanos) {
     match config.burn {
-        Burn::Cpu => least_time(),
-        Burn::Sleep => config.overheads_scaled().yield_.max(Nanos::new(1)),
+        Burn::Cpu => measured(),
+        Burn::Sleep => {
+            let overheads = config.overheads_scaled();
+            (overheads.yield_.max(Nanos::new(1)), overheads.look)
+        }
     }
 }
 

@@ -173,6 +173,10 @@ impl View for World {
         0
     }
 
+    fn asleep(&self, _: PoolId) -> usize {
+        0
+    }
+
     fn queues_are_half_full(&self) -> bool {
         false
     }

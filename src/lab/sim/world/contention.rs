@@ -261,7 +261,7 @@ mod tests {
                 world.sockets[2].watched = true;
                 (world.sockets[2].datagrams, world.in_sockets) = (datagrams, datagrams);
                 assert_eq!(
-                    world.noticed(Watch::Every(Nanos::new(1)), Nanos::ZERO),
+                    world.noticed(Watch::Every(Nanos::ZERO), Nanos::ZERO),
                     Some(Noticed::of((datagrams > 0).then_some(2)))
                 );
             }

@@ -49,6 +49,15 @@ impl Idle {
         self.asleep_in[pool] > 0
     }
 
+    /// How many workers of `pool` sleep at `now`, and do not spin.
+    pub(crate) fn asleep(&self, pool: PoolId, now: Nanos) -> usize {
+        if !self.any_asleep(pool) {
+            return 0;
+        }
+        let sleeps = |id: &WorkerId| self.pool_of(*id) == pool && self.seats[*id].spins_until <= now;
+        self.roster.asleep().filter(sleeps).count()
+    }
+
     /// Whether `worker` may receive from others' sockets.
     pub(crate) fn is_candidate(&self, worker: WorkerId) -> bool {
         self.roster.is_candidate(worker)

@@ -11,7 +11,6 @@ pub(super) use notices::VainPauses;
 use super::Rest;
 use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
-use crate::sched::bounds::LOOK_MAX;
 use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
@@ -57,10 +56,10 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) armed: VecDeque<WorkerId>,
     /// How often the jobs of each worker look, where they do.
     pub(super) paces: Box<[Pace]>,
-    /// CPU time of a look.
-    look: Nanos,
     /// When a worker last looked on behalf of all.
     pub(super) looked_at: Nanos,
+    /// When each worker last looked by itself.
+    pub(super) looked_rarely_at: Box<[Nanos]>,
     /// The socket that the next look tells of first, if something waits there.
     pub(super) looks_from: WorkerId,
     /// Number of workers that work uninterrupted.
@@ -124,8 +123,8 @@ impl<J> VirtualWorld<J> {
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             paces: vec![Pace::new(Nanos::ZERO); workers].into(),
-            look: Nanos::ZERO,
             looked_at: Nanos::ZERO,
+            looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
             uninterrupted: 0,
             socket_turn: 0,
@@ -142,7 +141,6 @@ impl<J> VirtualWorld<J> {
     pub(super) fn price(&mut self, overheads: &Overheads, queues: usize) {
         self.contention = Contention::new(overheads, queues, self.sockets.len());
         self.paces.fill(Pace::new(overheads.look));
-        self.look = overheads.look;
     }
 
     /// Jobs and datagrams that wait anywhere.
@@ -219,6 +217,10 @@ impl<J> View for VirtualWorld<J> {
 
     fn queued(&self) -> usize {
         self.queues.count()
+    }
+
+    fn asleep(&self, pool: PoolId) -> usize {
+        self.idle.asleep(pool, self.now)
     }
 
     fn queues_are_half_full(&self) -> bool {
@@ -350,7 +352,7 @@ impl<J> Acts for VirtualWorld<J> {
     fn watch(&mut self, watch: Watch) -> Nanos {
         self.heartbeat.min(match watch {
             Watch::Never => Nanos::MAX,
-            Watch::Every(slice) => slice,
+            Watch::Every(_) => Nanos::new(1),
             Watch::Closely(longest) => self.watch_closely(longest),
         })
     }
@@ -358,7 +360,8 @@ impl<J> Acts for VirtualWorld<J> {
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
         match watch {
             Watch::Closely(longest) => self.noticed_closely(longest, now),
-            Watch::Never | Watch::Every(_) => Some(self.seen(LOOK_MAX)),
+            Watch::Never => None,
+            Watch::Every(slice) => self.noticed_rarely(slice, now),
         }
     }
 }

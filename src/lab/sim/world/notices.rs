@@ -24,42 +24,37 @@ pub(crate) enum Notice {
 pub(crate) struct VainPauses {
     /// When the first of them is.
     pub(crate) first: Nanos,
-    /// From one to the next.
+    /// From one to the next, all of which the job runs.
     pub(crate) period: Nanos,
-    /// CPU time of the job in each period; the rest is a look.
-    pub(crate) ran: Nanos,
-    /// Whether the job looks at each pause.
-    looks: bool,
 }
 
 impl<J> VirtualWorld<J> {
-    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. Returns the
-    /// least time between two of them, the cost of the look at each, if there is one, and the largest number.
-    pub(crate) fn vain_pauses(&self, watch: Watch, pauses_now: bool) -> Option<(Nanos, Option<Nanos>, u64)> {
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. The first is at
+    /// `first`. Returns the least time between two of them, and when there is none any more.
+    pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
         if self.flags[self.me].get() {
             return None;
         }
         match watch {
             Watch::Never => None,
-            Watch::Every(slice) => (!self.any_arrivals()).then_some((slice, Some(self.look), u64::MAX)),
+            Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
             Watch::Closely(longest) if self.paces[self.me].prefers_looks() => {
                 // Another worker has looked on behalf of all: the next look is that much later.
                 let interval = self.paces[self.me].interval(longest);
                 let passed = self.now.minus(self.looked_at);
-                let is_vain = pauses_now && self.notices[self.me] != Notice::Raised && passed < interval;
-                is_vain.then(|| (interval.minus(passed), None, 1))
+                let is_vain = first == self.now && self.notices[self.me] != Notice::Raised && passed < interval;
+                is_vain.then(|| (interval.minus(passed), first.plus(Nanos::new(1))))
             }
             Watch::Closely(_) => {
                 let is_vain = self.notices[self.me] == Notice::Armed;
-                is_vain.then_some((Nanos::new(1), None, u64::MAX))
+                is_vain.then_some((Nanos::new(1), Nanos::MAX))
             }
         }
     }
 
-    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `ran`.
-    pub(crate) fn leave_out(&mut self, first: Nanos, ran: Nanos, look: Option<Nanos>, count: u64) {
-        let period = ran.plus(look.unwrap_or_default());
-        self.vain[self.me] = Some(VainPauses { first, period, ran, looks: look.is_some() });
+    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `period`.
+    pub(crate) fn leave_out(&mut self, first: Nanos, period: Nanos, count: u64) {
+        self.vain[self.me] = Some(VainPauses { first, period });
         self.event_list.set(self.me, first.plus(period.times(count)));
     }
 
@@ -71,7 +66,7 @@ impl<J> VirtualWorld<J> {
 
     /// Something has come for `worker`: its next pause is not in vain.
     fn call(&mut self, worker: WorkerId) {
-        let Some(VainPauses { first, period, .. }) = self.vain[worker] else { return };
+        let Some(VainPauses { first, period }) = self.vain[worker] else { return };
         let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
         // Of several events at one time the one of the lowest worker is the first, and all are before an arrival.
         if at == self.now && self.acted.0 == self.now && worker < self.acted.1 {
@@ -146,6 +141,16 @@ impl<J> VirtualWorld<J> {
         Some(if by_kernel { noticed.by_kernel() } else { noticed })
     }
 
+    /// What a job that looks once in `slice` has noticed.
+    pub(crate) fn noticed_rarely(&mut self, slice: Nanos, now: Nanos) -> Option<Noticed> {
+        let looked_at = &mut self.looked_rarely_at[self.me];
+        if now.minus(*looked_at) < slice {
+            return None;
+        }
+        *looked_at = now;
+        Some(self.seen(LOOK_MAX))
+    }
+
     /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
     pub(crate) fn arm(&mut self) {
         if self.notices[self.me] == Notice::Off {
@@ -166,16 +171,11 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Gives one of the workers that want to know notice of an arrival; those that look see it.
+    /// Gives one of the workers that want to know notice of an arrival.
     pub(crate) fn notify(&mut self) {
         if let Some(worker) = self.armed.pop_front() {
             self.notices[worker] = Notice::Raised;
             self.call(worker);
-        }
-        for worker in 0..self.vain.len() {
-            if self.vain[worker].is_some_and(|vain| vain.looks) {
-                self.call(worker);
-            }
         }
     }
 }
