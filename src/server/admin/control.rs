@@ -15,7 +15,9 @@ use crate::server::path::slot::WaitSlots;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+#[cfg(feature = "admin")]
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of

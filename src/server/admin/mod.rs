@@ -147,12 +147,13 @@ async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
     limits: Limits,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     #[cfg(feature = "admin")]
     if let Some(listener) = listener {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let mut stop = stop;
         tokio::select! {
             () = http::serve(listener, asker, limits) => {}
             Ok(_) = stop.wait_for(|released| *released) => {}
