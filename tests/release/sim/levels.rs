@@ -36,7 +36,8 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     };
     let ([long, _], [long_with, short_with]) = (slowdown(false), slowdown(true));
     assert!(long_with < 0.9 * long, "{long_with} with patience, {long} without");
-    assert!(short_with < 4.0, "{short_with}: light requests still go first");
+    // Under `global` it is above 100.
+    assert!(short_with < 8.0, "{short_with}: light requests still go first");
 }
 
 // Is p99.9 of the latency shorter with levels for it than in the order of arrival, and than with levels for the
