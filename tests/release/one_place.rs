@@ -70,9 +70,10 @@ const FACTS: [Fact; 4] = [
         edits: &[Edit {
             file: "src/config/table.rs",
             before: "    /// Whether each worker stays on one CPU.",
-            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", shape: Switch, change: Restart,\n        \
-                  default: Text(\"false\"),\n        allowed: Fixed(\"true, false\"),\n        help: Fixed(\"Is extra.\"),\n        \
-                  parse: value::switch, show: ToString::to_string,\n    }",
+            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", change: Restart,\n        \
+                  default: Text(\"false\"),\n        \
+                  form: Form { shape: Shape::Switch, ..text(\"true, false\", value::switch, ToString::to_string) },\n        \
+                  help: \"Is extra.\", [],\n    }",
         }],
     },
 ];
