@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Nodes that wait for a thread of a scope. Whoever releases another one runs it: the body of the scope, or a thread
+/// Nodes that wait for a thread of a scope. The thread that releases one more runs it: that of the scope's body, or a thread
 /// that ends the node before it. A guess: enough that threads do not wait while the body runs a node.
 const WAITING_MAX: usize = 256;
 
