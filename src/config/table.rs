@@ -169,7 +169,7 @@ settings! {
         key: "wait", group: Policy, value_name: "HOW", change: Restart,
         default: Text("adaptive"), form: choice(),
         help: "What a worker without work does.", [
-            "adaptive: looks again for a while, then sleeps.",
+            "adaptive: looks again for a while where idle times are short, else sleeps.",
             "spin: never sleeps.",
             "park: sleeps at once.",
         ],

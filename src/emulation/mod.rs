@@ -11,10 +11,8 @@
 //!
 //! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
 //! spins. The thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and
-//! find nothing, as those that hand over measurements do, pay nothing. A real core's wake-up differs in two things.
-//! What a woken worker finds here is out of its socket before it has paid, and other workers cannot take it meanwhile.
-//! And every core counts as spinning after it has come to rest, where of real workers at most half spin at once
-//! (`benches/ancestors.md`).
+//! find nothing, as those that hand over measurements do, pay nothing. A real core differs in one
+//! thing. What a woken worker finds here is out of its socket before it has paid, and no other worker can take it.
 //!
 //! A server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the link
 //! of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work.
@@ -23,6 +21,7 @@
 
 pub mod overheads;
 
+use crate::sched::{Spinning, Wait};
 use crate::time::{Nanos, clock};
 use overheads::Overheads;
 use std::cell::Cell;
@@ -36,7 +35,7 @@ thread_local! {
     /// Since when the core has had nothing to do; `None` while it has.
     static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
-    static SPINS_FOR: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    static SPINNING: Cell<Spinning> = const { Cell::new(Spinning::new(Wait::Park, 1)) };
     /// Whether the core has searched everywhere, and looks on.
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -45,11 +44,10 @@ thread_local! {
 /// a charge that is no more is slept together with what follows.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
-/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one that spins for
-/// `spins_for` before it sleeps.
-pub fn set_prices(prices: Overheads, spins_for: Nanos) {
+/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one that spins so.
+pub fn set_prices(prices: Overheads, spinning: Spinning) {
     PRICES.set(prices);
-    SPINS_FOR.set(spins_for);
+    SPINNING.set(spinning);
 }
 
 /// What the steps of this thread's core cost; nothing before [`set_prices`].
@@ -75,7 +73,7 @@ pub fn delay(amount: Nanos) {
 /// core that spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never
 /// spins.
 pub fn look_on(looks_on: bool) {
-    LOOKS_ON.set(looks_on && SPINS_FOR.get() > Nanos::ZERO);
+    LOOKS_ON.set(looks_on && SPINNING.get().limit() > Nanos::ZERO);
 }
 
 /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
@@ -86,13 +84,21 @@ pub fn start(ready_at: Nanos) -> Nanos {
     let (busy_until, rests_since) = (BUSY_UNTIL.get(), RESTS_SINCE.take());
     if rests_since.is_some() || ready_at > busy_until {
         let now = clock::now();
-        let slept = rests_since.is_some_and(|since| now.minus(since) > SPINS_FOR.get());
         // A wake-up keeps the core from its work, and is no work.
-        let wake = if slept { PRICES.get().wake } else { Nanos::ZERO };
+        let wake = rests_since.map_or(Nanos::ZERO, |since| wake_after(since, now));
         // Another core's time may be ahead of the clock by a charge that its thread has not slept yet.
         BUSY_UNTIL.set(now.max(ready_at).max(busy_until).plus(wake));
     }
     pay_all()
+}
+
+/// What a core that has rested from `since` to `now` pays for its wake-up.
+fn wake_after(since: Nanos, now: Nanos) -> Nanos {
+    let mut spinning = SPINNING.get();
+    let slept = now.minus(since) > spinning.limit();
+    spinning.on_idle(since, now);
+    SPINNING.set(spinning);
+    if slept { PRICES.get().wake } else { Nanos::ZERO }
 }
 
 /// Pays what was charged, so that whatever the thread does next is seen by others no earlier than the core does it.
@@ -239,22 +245,22 @@ mod tests {
     // Does what a core looks for in vain delay it once, and not while it looks on, which a core that never spins does not?
     #[test]
     fn a_core_that_looks_on_is_not_delayed() {
-        for (spins_for, delays) in [(US(50), 2), (Nanos::ZERO, 3)] {
-            set_prices(Overheads::NONE, spins_for);
+        for (wait, delays) in [(Wait::Adaptive, 2), (Wait::Park, 3)] {
+            set_prices(Overheads::NONE, Spinning::new(wait, 1));
             let begun = start(clock::now());
             delay(US(20));
             look_on(true);
             delay(US(20));
             look_on(false);
             delay(US(20));
-            assert_eq!(pay(), begun.plus(US(20).times(delays)), "one that spins for {spins_for}");
+            assert_eq!(pay(), begun.plus(US(20).times(delays)), "{wait:?}");
         }
     }
 
     // Is a wake-up charged to a core that slept, and to none that would still have been spinning?
     #[test]
     fn only_a_core_that_slept_pays_for_its_wake() {
-        set_prices(Overheads { wake: US(700), ..Overheads::NONE }, US(2_000));
+        set_prices(Overheads { wake: US(700), ..Overheads::NONE }, Spinning::new(Wait::Adaptive, 20));
         start(clock::now());
         for rested in [US(100), US(3_000)] {
             let begun = clock::now();
@@ -278,7 +284,7 @@ mod tests {
     // Does each step pay for its checkpoint, and the last one for none?
     #[test]
     fn checkpoints_cost_what_the_table_says() {
-        set_prices(Overheads { checkpoint: US(3), send: US(1), ..Overheads::NONE }, Nanos::ZERO);
+        set_prices(Overheads { checkpoint: US(3), send: US(1), ..Overheads::NONE }, Spinning::new(Wait::Park, 1));
         let begun = start(clock::now());
         burn(US(100));
         burn_last(US(100));

@@ -51,8 +51,6 @@ pub struct Shared<J> {
     looks: Looks,
     /// Shared with threads outside that wake requests.
     idle: Arc<Idle<Descriptors>>,
-    /// Number of workers that spin; bounded by [`Shared::spinners_max`].
-    spinning: CachePadded<AtomicUsize>,
     /// Number of workers that work uninterrupted.
     uninterrupted: CachePadded<AtomicUsize>,
     /// Looks into sockets that workers took in turn.
@@ -102,7 +100,6 @@ impl<J: Send> Shared<J> {
             kernel_notices: false,
             looks: Looks::default(),
             idle,
-            spinning: CachePadded::default(),
             uninterrupted: CachePadded::default(),
             socket_turn: CachePadded::default(),
             accepting: AtomicBool::new(true),
@@ -230,12 +227,6 @@ impl<J: Send> Shared<J> {
 
     fn is_abandoning(&self) -> bool {
         self.abandoning.load(Ordering::Relaxed)
-    }
-
-    /// The most workers that spin at once: half of them, at least one. More would take from each other what little
-    /// comes, and the processors from all other threads.
-    fn spinners_max(&self) -> usize {
-        (self.thieves.len() / 2).max(1)
     }
 
     fn set_busy(&self, worker: WorkerId, since: Option<Nanos>) {

@@ -23,8 +23,7 @@ impl<J: Send> Loop<'_, J> {
             now
         });
         self.idle_since = Some(since);
-        let shared = self.world.shared;
-        if now.minus(since) < shared.wait.spin_for() && self.world.may_spin() {
+        if self.world.spins(now) {
             std::hint::spin_loop();
             self.vain_looks = self.vain_looks.wrapping_add(1);
             if self.vain_looks.is_multiple_of(LOOKS_PER_YIELD) {
@@ -33,8 +32,7 @@ impl<J: Send> Loop<'_, J> {
             }
             return;
         }
-        self.world.stop_spinning();
-        sleep(&shared.idle, &mut Resting { worker: self, engine });
+        sleep(&self.world.shared.idle, &mut Resting { worker: self, engine });
     }
 }
 

@@ -68,7 +68,6 @@ impl<'s, J: Send> Loop<'s, J> {
                 self.step(engine);
             }
         }
-        self.world.stop_spinning();
         engine.flush();
     }
 

@@ -6,7 +6,7 @@ use super::notice;
 use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Acts, Taken, World};
-use crate::sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId};
+use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId};
 use crate::time::Nanos;
 use crossbeam_deque::Steal;
 use std::rc::Rc;
@@ -23,8 +23,10 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
     next_shards: NextShards,
-    /// Whether the worker counts in `Shared::spinning`.
-    spins: bool,
+    /// Whether the worker spins when it has nothing to do.
+    spinning: Spinning,
+    /// Since when the worker has had nothing to do, and whether it has slept since.
+    idle: Option<(Nanos, bool)>,
     /// The clock reading of the last moment at which the worker had nothing to do.
     pub(super) idle_at: Nanos,
 }
@@ -32,29 +34,22 @@ pub(super) struct ThreadWorld<'s, J> {
 impl<'s, J: Send> ThreadWorld<'s, J> {
     pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deque: Rc<Deque<J>>) -> ThreadWorld<'s, J> {
         let next_shards = shared.queues.next_shards(id);
-        ThreadWorld { id, shared, deque, sleeper: Sleeper::new(id), next_shards, spins: false, idle_at: Nanos::ZERO }
+        let (sleeper, spinning) = (Sleeper::new(id), Spinning::new(shared.wait, 1));
+        ThreadWorld { id, shared, deque, sleeper, next_shards, spinning, idle: None, idle_at: Nanos::ZERO }
     }
 
-    /// Whether the worker may spin: search again and again instead of sleeping.
-    pub(super) fn may_spin(&mut self) -> bool {
-        if !self.spins {
-            let shared = self.shared;
-            // Ordering: relaxed, a count that bounds spinning and guards nothing.
-            let others = shared.spinning.fetch_add(1, Ordering::Relaxed);
-            if shared.wait.spin_for() < Nanos::MAX && others >= shared.spinners_max() {
-                shared.spinning.fetch_sub(1, Ordering::Relaxed);
-                return false;
-            }
-            self.spins = true;
-        }
-        true
+    /// Whether the worker, which has found nothing at `now`, is to search again instead of sleeping.
+    pub(super) fn spins(&mut self, now: Nanos) -> bool {
+        let (since, slept) = self.idle.get_or_insert((now, false));
+        let spins = now.minus(*since) < self.spinning.limit();
+        *slept |= !spins;
+        spins
     }
 
-    pub(super) fn stop_spinning(&mut self) {
-        if self.spins {
-            // Ordering: relaxed, see `may_spin`.
-            self.shared.spinning.fetch_sub(1, Ordering::Relaxed);
-            self.spins = false;
+    fn end_idle(&mut self) {
+        if let Some((since, slept)) = self.idle.take() {
+            let way_out = if slept { WAKE_LATENCY } else { Nanos::ZERO };
+            self.spinning.on_idle(since, self.idle_at.minus(way_out));
         }
     }
 }
@@ -148,7 +143,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
-        self.stop_spinning();
+        self.end_idle();
         self.sleeper.begin_work(&self.shared.idle, policy, more);
         if since.is_some() {
             self.shared.set_busy(self.id, since);

@@ -35,7 +35,7 @@ pub use policy::{
     UnknownPolicy, Walk,
 };
 pub use roster::Roster;
-pub use wait::Wait;
+pub use wait::{Spinning, WAKE_LATENCY, Wait};
 
 /// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A server has one socket for
 /// each worker on each address. Policies see all sockets of a worker as one.

@@ -1,4 +1,4 @@
-//! How a worker waits when it has nothing to do.
+//! How a worker waits when it has nothing to do, and whether waiting awake is worth its CPU time.
 
 use crate::time::Nanos;
 
@@ -6,7 +6,7 @@ use crate::time::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
-    /// The worker spins for a while after the last packet, then sleeps.
+    /// The worker spins while that saves more than it costs, and else sleeps.
     Adaptive,
     /// The worker never sleeps: the lowest latency for a whole core.
     Spin,
@@ -26,16 +26,116 @@ impl Wait {
             Wait::Park => "park",
         }
     }
+}
 
-    /// How long a worker spins before it sleeps.
-    ///
-    /// 50 us is the knee. A wake costs the sleeper 20 us and the waker 6. So shorter spinning saves little, and longer
-    /// spinning burns a core for packets that do not come.
-    pub(crate) fn spin_for(self) -> Nanos {
-        match self {
-            Wait::Adaptive => Nanos::from_micros(50),
+/// What a sleep costs: 20 us until the sleeper runs, and 6 us of the thread that wakes it.
+const SLEEP_COST: Nanos = Nanos::from_micros(26);
+
+/// The part of [`SLEEP_COST`] by which a sleeper comes late.
+pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
+
+/// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a shorter limit cuts those
+/// short that are worth it.
+const SPIN_MAX: Nanos = Nanos::from_micros(100);
+
+/// Spinning that saves nothing may take this part of the time that the worker works, as its inverse.
+const OF_WORK: i64 = 4;
+
+/// The longest time that counts.
+const TIME_MAX: Nanos = Nanos::from_millis(1);
+
+/// Idle times that count, about.
+const IDLE_TIMES: i64 = 8;
+
+/// Whether one worker is to spin when it has nothing to do.
+///
+/// An idle time that is spun through costs itself and saves a sleep. One that is longer than the longest spin costs that
+/// spin and saves nothing. A worker spins while the last idle times together saved more than they cost. A quarter of the
+/// time that it works in between is added: a busy worker has few idle times, and each delays a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spinning {
+    wait: Wait,
+    /// Real nanoseconds for each of the constants above.
+    scale: u64,
+    /// What spinning gains in the mean, in unscaled nanoseconds: above zero, it saves more than it costs.
+    gain: i64,
+    /// When the last idle time ended.
+    busy_from: Nanos,
+}
+
+impl Spinning {
+    /// A worker that has not been idle yet, and is to wait so. On emulated cores times are `scale` times as long.
+    pub const fn new(wait: Wait, scale: u64) -> Spinning {
+        Spinning { wait, scale, gain: SLEEP_COST.get() as i64, busy_from: Nanos::ZERO }
+    }
+
+    /// How long the worker spins before it sleeps.
+    pub fn limit(&self) -> Nanos {
+        match self.wait {
             Wait::Spin => Nanos::MAX,
-            Wait::Park => Nanos::ZERO,
+            Wait::Adaptive if self.gain > 0 => SPIN_MAX.times(self.scale),
+            Wait::Adaptive | Wait::Park => Nanos::ZERO,
+        }
+    }
+
+    /// Notes that the worker had nothing to do from `since` to `until`, without its way out of a sleep.
+    pub fn on_idle(&mut self, since: Nanos, until: Nanos) {
+        let unscaled = |time: Nanos| (time.get() / self.scale).min(TIME_MAX.get()) as i64;
+        let (worked, idle) = (unscaled(since.minus(self.busy_from)), unscaled(until.minus(since)));
+        let [saved, longest] = [SLEEP_COST, SPIN_MAX].map(|time| time.get() as i64);
+        let gain = if idle < longest { saved - idle } else { -longest };
+        self.gain += (gain + worked / OF_WORK - self.gain) / IDLE_TIMES;
+        self.busy_from = until;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest spin, in us, after idle times of these us, with `worked` us of work before each.
+    fn after(idle_us: &[u64], worked: u64, scale: u64) -> u64 {
+        let mut spinning = Spinning::new(Wait::Adaptive, scale);
+        let mut now = Nanos::ZERO;
+        for idle in idle_us {
+            let since = now.plus(Nanos::from_micros(worked * scale));
+            now = since.plus(Nanos::from_micros(idle * scale));
+            spinning.on_idle(since, now);
+        }
+        spinning.limit().get() / 1_000 / scale
+    }
+
+    // Does a worker spin through short idle times, sleep through long ones, and spin again as they get short?
+    #[test]
+    fn a_worker_spins_while_that_saves_more_than_it_costs() {
+        for scale in [1, 100] {
+            let after = |idle_us: &[u64]| after(idle_us, 0, scale);
+            assert_eq!(after(&[]), 100, "as long as nothing is known");
+            assert_eq!([after(&[25; 100]), after(&[27; 100]), after(&[1_000; 5])], [100, 0, 0]);
+            assert_eq!(after(&[[1_000; 20], [5; 20]].concat()), 100);
+            // One in 25 is long: 24 x 21 us saved, 100 us lost. Then two in three.
+            assert_eq!(
+                [after(&[[5; 24].as_slice(), &[1_000]].concat().repeat(9)), after(&[5, 999, 999].repeat(9))],
+                [100, 0]
+            );
+        }
+    }
+
+    // Does a worker that works much spin through longer idle times: 26 us, and a quarter of the work?
+    #[test]
+    fn a_busy_worker_spins_longer() {
+        assert_eq!([after(&[60; 100], 100, 1), after(&[60; 100], 200, 1)], [0, 100]);
+        assert_eq!([after(&[1_000; 100], 300, 1), after(&[1_000; 100], 500, 1)], [0, 100]);
+    }
+
+    #[test]
+    fn other_ways_to_wait_do_not_change() {
+        for (wait, limit) in [(Wait::Spin, Nanos::MAX), (Wait::Park, Nanos::ZERO)] {
+            let mut spinning = Spinning::new(wait, 1);
+            for ms in 0..50 {
+                spinning.on_idle(Nanos::from_millis(ms), Nanos::from_millis(ms).plus(Nanos::new(ms % 2)));
+                assert_eq!(spinning.limit(), limit);
+            }
         }
     }
 }

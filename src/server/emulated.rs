@@ -4,14 +4,14 @@
 use super::path::engine::Engine;
 use super::path::packet::Packet;
 use super::path::slot::{Job, Make};
-use crate::config::{Burn, Config, Wait};
+use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
 use crate::handler::Handler;
 use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
 use crate::runtime::notice;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, Step, WorkerId};
+use crate::sched::{Outcome, Spinning, Step, Wait, WorkerId};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::io;
@@ -228,6 +228,6 @@ pub(super) fn prepare(config: &Config, notices_by_kernel: bool) -> io::Result<()
     }
     let prices = config.overheads_scaled();
     let notice = if notices_by_kernel { prices.notice } else { prices.look };
-    emulation::set_prices(Overheads { notice, ..prices }, config.scaled(Wait::Adaptive.spin_for()));
+    emulation::set_prices(Overheads { notice, ..prices }, Spinning::new(Wait::Adaptive, config.time_scale));
     Ok(nix::sys::prctl::set_timerslack(1)?)
 }

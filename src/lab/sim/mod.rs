@@ -40,7 +40,7 @@ use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::estimate::TimesOfClass;
 use crate::sched::overload::{FixedLimits, QueueBounds, expected_by_class};
-use crate::sched::{MaxWait, Policy};
+use crate::sched::{MaxWait, Policy, Wait};
 use crate::time::Nanos;
 use servers::Servers;
 use std::cell::RefCell;
@@ -70,14 +70,22 @@ pub struct Setup {
 pub enum Rest {
     /// The worker sees at once whatever it may take, and a wake-up costs nothing.
     Looks,
-    /// The worker spins, half of the workers at a time at most, and then sleeps. After a spurious wake the watcher
-    /// backs off.
+    /// The worker waits so. After a spurious wake the watcher backs off.
     Sleeps {
-        /// How long the worker spins; zero = it sleeps at once.
-        spin_for: Nanos,
+        /// Whether the worker spins before it sleeps.
+        wait: Wait,
         /// The shortest back-off.
         nap_min: Nanos,
     },
+}
+
+impl Rest {
+    fn wait(self) -> Wait {
+        match self {
+            Rest::Looks => Wait::Spin,
+            Rest::Sleeps { wait, .. } => wait,
+        }
+    }
 }
 
 /// Bounds of a server.
@@ -131,7 +139,7 @@ impl Setup {
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
-        let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        let sleeps = Rest::Sleeps { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
         Setup { overheads, rest, ..Setup::ideal(policy) }
     }

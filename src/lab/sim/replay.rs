@@ -3,7 +3,7 @@
 use super::{ArrivingRequest, Fit, Rest, Setup};
 use crate::emulation::overheads::Overheads;
 use crate::lab::workload::Trace;
-use crate::sched::{Made, PolicyName};
+use crate::sched::{Made, PolicyName, Wait};
 use crate::time::Nanos;
 
 /// The trace of a run, and how it is served in virtual time. Times are divided by the run's time scale, so that costs
@@ -82,9 +82,9 @@ impl<'o> Replay<'o> {
         if self.overheads.wake == Nanos::ZERO {
             return Rest::Looks;
         }
-        let spin_for =
-            if emulated && self.offered.overheads.wake == Nanos::ZERO { Nanos::ZERO } else { Nanos::from_micros(50) };
-        Rest::Sleeps { spin_for, nap_min: Nanos::new(Nanos::from_millis(1).get() / time_scale) }
+        let parks = emulated && self.offered.overheads.wake == Nanos::ZERO;
+        let wait = if parks { Wait::Park } else { Wait::Adaptive };
+        Rest::Sleeps { wait, nap_min: Nanos::new(Nanos::from_millis(1).get() / time_scale) }
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
         let (_, setup) = Replay::new(&offered).server(named("steal"));
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
-        assert_eq!(setup.rest, Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: Nanos::from_micros(1) });
+        assert_eq!(setup.rest, Rest::Sleeps { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
         let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
         let (_, setup) = Replay::new(&charged).server(named("steal"));
@@ -144,7 +144,7 @@ mod tests {
         );
         let cpu = Trace { emulated: false, time_scale: 1, ..offered };
         let (_, setup) = Replay::new(&cpu).server(named("steal"));
-        let as_served = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        let as_served = Rest::Sleeps { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
     }
 }

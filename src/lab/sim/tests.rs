@@ -5,7 +5,7 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
-use crate::sched::{Patience, Policy, PolicyName, Tuning};
+use crate::sched::{Patience, Policy, PolicyName, Tuning, Wait};
 use inputs::{named, offer, policies, workload};
 
 #[test]
@@ -68,7 +68,7 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
     );
     assert_eq!(latency(&Setup::ideal(policy("isolated"))), us(500));
     assert_eq!(latency(&Setup::ideal(policy("global"))), us(1));
-    let sleeping = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    let sleeping = Rest::Sleeps { wait: Wait::Park, nap_min: us(1_000) };
     let woken = Setup {
         rest: sleeping,
         overheads: Overheads { wake: us(20), ..Overheads::NONE },
@@ -181,9 +181,9 @@ fn each_worker_at_a_queue_makes_the_others_slower() {
 #[test]
 fn stealing_at_a_low_load_is_hardly_slower_with_contention() {
     let workload = workload("extreme-bimodal").with_time_beside(Overheads::STOCK.per_request());
-    let policy = Fit::new(&workload, 14, 0.3).policy(named("steal")).policy();
+    let policy = Fit::new(&workload, 14, 0.1).policy(named("steal")).policy();
     let [with, without] = [Overheads::STOCK, Overheads::STOCK.without_contention()].map(|overheads| {
-        simulate(&Setup::with_overheads(policy.clone(), overheads), offer(&workload, 0.3, 14).arrivals(14))
+        simulate(&Setup::with_overheads(policy.clone(), overheads), offer(&workload, 0.1, 14).arrivals(14))
     });
     let ratio = with.slowdown_mean(None) / without.slowdown_mean(None);
     assert!((0.99..1.01).contains(&ratio), "{ratio}");
@@ -198,7 +198,7 @@ fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
     let us = Nanos::from_micros;
     let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
     let overheads = Overheads { serial: us(1), ..Overheads::NONE };
-    let sleeps = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    let sleeps = Rest::Sleeps { wait: Wait::Park, nap_min: us(1_000) };
     for (rest, latency) in [(Rest::Looks, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
         let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
         let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });

@@ -7,7 +7,7 @@ use super::server::explore;
 use crate::lab::sim::Rest;
 use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use crate::sched::overload::{QueueBounds, WaitBounds};
-use crate::sched::{Policy, Tuning};
+use crate::sched::{Policy, Tuning, Wait};
 use crate::time::Nanos;
 
 const US: Nanos = Nanos::from_micros(1);
@@ -38,7 +38,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         workers: 2,
         policy,
         classified: false,
-        rest: Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: US.times(10) },
+        rest: Rest::Sleeps { wait: Wait::Park, nap_min: US.times(10) },
         wake: US.times(3),
         step: Nanos::new(100),
         packets: BATCH + 2 * 200,

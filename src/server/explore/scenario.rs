@@ -8,7 +8,7 @@ use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
 use crate::sched::policy::{GiveWay, Limit, rows};
-use crate::sched::{Patience, Policy, Tuning, WorkerId};
+use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,8 +61,8 @@ impl Scenario {
     pub(super) fn draw(seed: u64) -> Scenario {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let workers = random.random_range(1..=5);
-        let spin_for = [us(0), us(5), us(50)][random.random_range(0..3)];
-        let sleeps = Rest::Sleeps { spin_for, nap_min: us(10) };
+        let wait = Wait::ALL[random.random_range(0..3)];
+        let sleeps = Rest::Sleeps { wait, nap_min: us(10) };
         let rest = if random.random_bool(0.3) { Rest::Looks } else { sleeps };
         let requests = random.random_range(1..=60);
         let mut scenario = Scenario {

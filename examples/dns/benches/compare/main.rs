@@ -23,8 +23,8 @@ use support::{Process, Server, example_zone};
 /// Rounds, in each of which every server has a turn.
 const ROUNDS: usize = 5;
 
-/// Plain questions per second where their cost is measured: less than half of what any of the servers can do.
-const COST_RATE: f64 = 20_000.0;
+/// Plain questions per second where their cost is measured: at most half of what any of the servers can do.
+const COST_RATES: [f64; 3] = [5_000.0, 20_000.0, 60_000.0];
 
 /// Plain questions per second beside signatures.
 const PLAIN_RATE: f64 = 2_000.0;
@@ -78,7 +78,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The table of CPU time for each plain answer.
+/// The table of CPU time for each plain answer, and of the median latency.
 fn costs() -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let (nsd, knot, powerdns) =
@@ -86,31 +86,37 @@ fn costs() -> std::io::Result<()> {
     let contenders = [
         ours(&[]),
         ours(&["--set", "wait=park"]),
-        ours(&["--policy", "isolated", "--set", "wait=park"]),
+        ours(&["--set", "wait=spin"]),
         peer("Knot", knot),
         peer("NSD", nsd),
         peer("PowerDNS", powerdns),
     ];
-    let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0, Vec::new(), Vec::new()));
+    // For each rate the costs and the medians, then the costs and the answers a second at full rate.
+    let mut measured = contenders.each_ref().map(|_| <[[Vec<f64>; 2]; COST_RATES.len() + 1]>::default());
+    let mut lost = contenders.each_ref().map(|_| 0);
     for _ in 0..ROUNDS {
-        for (contender, (at_rate, lost, at_most, answers)) in contenders.iter().zip(&mut spent) {
-            let before = cpu::of_tree(contender.pid);
-            let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
-            at_rate.push(cpu_us_since(before, contender) / result[0].answered as f64);
-            *lost += result[0].sent - result[0].answered;
+        for ((contender, columns), lost) in contenders.iter().zip(&mut measured).zip(&mut lost) {
+            let (of_rates, full) = columns.split_at_mut(COST_RATES.len());
+            for ([costs, medians], rate) in of_rates.iter_mut().zip(COST_RATES) {
+                let before = cpu::of_tree(contender.pid);
+                let mut outcome = run(contender.address, &[Load::plain(rate)], TURN).remove(0);
+                costs.push(cpu_us_since(before, contender) / outcome.answered as f64);
+                medians.push(outcome.percentile(0.5));
+                *lost += outcome.sent - outcome.answered;
+            }
             let (rate, cost) = flooded(contender, Load::plain(0.0));
-            at_most.push(cost);
-            answers.push(rate);
+            full[0][0].push(cost);
+            full[0][1].push(rate);
         }
     }
-    print(&format!("Plain answers, us of CPU for each: median (least to most) of {ROUNDS} rounds\n\n"))?;
-    print(&format!("| server | at {COST_RATE:.0}/s | unanswered | at as many as it answers | answers/s |\n"))?;
-    print("|---|---|---|---|---|\n")?;
-    for (contender, (at_rate, lost, at_most, mut answers)) in contenders.iter().zip(spent) {
-        let (at_rate, at_most) = (spread(at_rate, 2), spread(at_most, 2));
-        answers.sort_by(f64::total_cmp);
-        let answers = answers[answers.len() / 2];
-        print(&format!("| {} | {at_rate} | {lost} | {at_most} | {answers:.0} |\n", contender.name))?;
+    print(&format!("Plain answers, us of CPU for each, and p50 in us: median (least to most) of {ROUNDS} rounds\n\n"))?;
+    let rates = COST_RATES.map(|rate| format!("CPU at {rate:.0}/s | p50")).join(" | ");
+    print(&format!("| server | {rates} | CPU at full rate | answers/s | unanswered |\n|---|{}\n", "---|".repeat(9)))?;
+    for ((contender, columns), lost) in contenders.iter().zip(measured).zip(lost) {
+        let digits = [1, 0, 1, 0, 1, 0, 2, 0];
+        let cells = columns.into_iter().flatten().zip(digits).map(|(values, digits)| spread(values, digits));
+        let cells = cells.collect::<Vec<_>>().join(" | ");
+        print(&format!("| {} | {cells} | {lost} |\n", contender.name))?;
     }
     print("\n")
 }

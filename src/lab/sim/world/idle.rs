@@ -2,7 +2,7 @@
 //! without its races.
 
 use super::{Rest, VirtualWorld};
-use crate::sched::{Policy, PoolId, Roster, WorkerId};
+use crate::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId};
 use crate::time::Nanos;
 
 /// The idle workers.
@@ -26,16 +26,29 @@ pub(crate) struct Seat {
     pub(crate) idle: bool,
     /// Until when the worker spins instead of sleeping.
     pub(crate) spins_until: Nanos,
+    /// Whether spinning is worth its time.
+    spinning: Spinning,
+    /// Since when the worker has had nothing to do.
+    idle_since: Option<Nanos>,
     /// When the worker's last search was over.
     pub(crate) free_at: Nanos,
 }
 
 impl Idle {
-    pub(crate) fn new(policy: &Policy) -> Idle {
+    pub(crate) fn new(policy: &Policy, wait: Wait) -> Idle {
         let topology = policy.topology();
         let seat = |worker| {
             let owns = policy.receives_own(topology.pool_of(worker));
-            Seat { owns, asleep: false, slept: false, idle: true, spins_until: Nanos::ZERO, free_at: Nanos::ZERO }
+            Seat {
+                owns,
+                asleep: false,
+                slept: false,
+                idle: true,
+                spins_until: Nanos::ZERO,
+                spinning: Spinning::new(wait, 1),
+                idle_since: None,
+                free_at: Nanos::ZERO,
+            }
         };
         Idle {
             roster: Roster::new(policy),
@@ -98,19 +111,11 @@ impl<J> VirtualWorld<J> {
     pub(crate) fn rest(&mut self, took: Nanos) {
         let id = self.me;
         let free_at = self.now.plus(took);
-        let spins_until = match self.rest {
-            Rest::Looks => Nanos::MAX,
-            Rest::Sleeps { spin_for: Nanos::ZERO, .. } => Nanos::ZERO,
-            Rest::Sleeps { spin_for, .. } => {
-                let spinners =
-                    self.idle.roster.asleep().filter(|id| self.idle.seats[*id].spins_until > free_at).count();
-                if spinners < (self.sockets.len() / 2).max(1) { free_at.plus(spin_for) } else { Nanos::ZERO }
-            }
-        };
         let idle = &mut self.idle;
         idle.add(id);
         let seat = &mut idle.seats[id];
-        (seat.idle, seat.free_at, seat.spins_until) = (true, free_at, spins_until);
+        let since = *seat.idle_since.get_or_insert(free_at);
+        (seat.idle, seat.free_at, seat.spins_until) = (true, free_at, since.plus(seat.spinning.limit()));
         let socket = &mut self.sockets[id];
         if seat.owns && socket.datagrams == 0 {
             socket.watched = false;
@@ -216,6 +221,15 @@ impl<J> VirtualWorld<J> {
             return watched.map(|_| self.now).next();
         }
         watched.filter_map(|(_, busy_since)| busy_since.map(|since| since.plus(self.thief_threshold))).min()
+    }
+
+    /// This worker has something to do.
+    pub(crate) fn end_idle(&mut self) {
+        let seat = &mut self.idle.seats[self.me];
+        if let Some(since) = seat.idle_since.take() {
+            let way_out = if seat.slept { self.wake_cost } else { Nanos::ZERO };
+            seat.spinning.on_idle(since, self.now.minus(way_out));
+        }
     }
 
     /// Takes a worker off the list of sleepers.

@@ -129,7 +129,7 @@ impl<J> VirtualWorld<J> {
             uninterrupted: 0,
             socket_turn: 0,
             abandoned: false,
-            idle: Idle::new(policy),
+            idle: Idle::new(policy, rest.wait()),
             event_list: EventList::new(workers),
             contention: Contention::none(),
             #[cfg(test)]
@@ -290,6 +290,7 @@ impl<J> Acts for VirtualWorld<J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
+        self.end_idle();
         let socket = &mut self.sockets[self.me];
         if !std::mem::replace(&mut socket.watched, true) {
             if socket.datagrams > 0 {
