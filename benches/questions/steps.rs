@@ -115,6 +115,10 @@ impl View for Nothing {
         None
     }
 
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+
     fn queue_len(&self, _: PoolId) -> usize {
         0
     }

@@ -59,6 +59,10 @@ impl<J> View for ThreadWorld<'_, J> {
         self.shared.busy_since(worker)
     }
 
+    fn backlog(&self, worker: WorkerId) -> usize {
+        if worker == self.id { self.deque.len() } else { self.shared.thieves[worker].len() }
+    }
+
     fn queue_len(&self, pool: PoolId) -> usize {
         self.shared.queues.len(pool)
     }
@@ -77,10 +81,6 @@ impl<J> View for ThreadWorld<'_, J> {
 }
 
 impl<J: Send> World for ThreadWorld<'_, J> {
-    fn backlog(&self, worker: WorkerId) -> usize {
-        if worker == self.id { self.deque.len() } else { self.shared.thieves[worker].len() }
-    }
-
     fn any_asleep(&self, pool: PoolId) -> bool {
         self.shared.idle.asleep(pool) > 0
     }

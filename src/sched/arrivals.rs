@@ -69,10 +69,12 @@ impl Policy {
         self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(waiting).for_each(flag);
     }
 
-    /// How many of the fresh requests that wait `worker` leaves to the others that are awake and in no heavy request.
+    /// How many of the fresh requests that wait `worker` leaves to others. These are awake, in no heavy request, and have no
+    /// others to begin first.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
-        let light = self.others(worker).filter(|other| runs_for(view, *other, now) < heavy_from).count();
+        let is_light = |other: &WorkerId| runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0;
+        let light = self.others(worker).filter(is_light).count();
         let awake = light.saturating_sub(view.asleep(self.topology().pool_of(worker)));
         patience.leaves(awake, view.queued(), self.topology().workers())
     }

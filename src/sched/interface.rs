@@ -120,6 +120,8 @@ pub enum Verdict {
 pub trait View {
     /// Since when this worker has been in one job, without the time in which the job waited; `None` when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
+    /// How many jobs wait in the deque of `worker`.
+    fn backlog(&self, worker: WorkerId) -> usize;
     /// Jobs in the queue of `pool`.
     fn queue_len(&self, pool: PoolId) -> usize;
     /// How many jobs wait in all queues together.

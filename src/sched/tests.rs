@@ -13,8 +13,8 @@ use std::collections::HashSet;
 
 const NOW: Nanos = Nanos::from_millis(10);
 
-/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment. Another one sleeps, and five jobs
-/// wait in queues.
+/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment. Worker 5 has two more to do, another
+/// one sleeps, and five jobs wait in queues.
 struct Fixed;
 
 impl View for Fixed {
@@ -24,6 +24,10 @@ impl View for Fixed {
             3 => Some(NOW),
             _ => None,
         }
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        if worker == 5 { 2 } else { 0 }
     }
 
     fn queue_len(&self, _: PoolId) -> usize {

@@ -154,6 +154,7 @@ fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     // none, and one of them sleeps.
     assert_eq!([0, 1, 2, 3].map(|worker| left(Some(500), 5, worker)), [1, 2, 2, 1]);
     assert_eq!(left(Some(500), 4, 1), 1);
+    assert_eq!(left(Some(500), 6, 1), 1, "worker 5 has others to begin first");
     assert_eq!([left(Some(250), 5, 1), left(Some(1_000), 5, 1)], [1, 4]);
     assert_eq!([left(Some(200), 5, 1), left(None, 5, 1)], [0, 0]);
     let watch = |price| made(price, 5).watch(&running(1, 0, 9), &Fixed, NOW);

@@ -14,6 +14,10 @@ impl View for Waiting {
         None
     }
 
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+
     fn queue_len(&self, pool: PoolId) -> usize {
         self.jobs[pool]
     }

@@ -6,8 +6,6 @@ use crate::time::Nanos;
 
 /// What a worker reads beside what its policy does; values may be stale.
 pub trait World: View {
-    /// How many jobs wait in the deque of `worker`.
-    fn backlog(&self, worker: WorkerId) -> usize;
     /// Whether any worker of `pool` sleeps.
     fn any_asleep(&self, pool: PoolId) -> bool;
     /// Whether this worker was asked to step aside since [`Acts::begin_work`].

@@ -165,6 +165,10 @@ impl View for World {
         None
     }
 
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+
     fn queue_len(&self, pool: PoolId) -> usize {
         self.queues.get(pool).map_or(0, |queue| queue.load(Ordering::Relaxed))
     }

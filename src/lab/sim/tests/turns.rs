@@ -7,9 +7,9 @@ use crate::sched::estimate::Groups;
 use crate::sched::ladder::Ladders;
 use crate::sched::policy::rows;
 use crate::sched::turn::{
-    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Taken, Turn, World,
+    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Taken, Turn,
 };
-use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, WorkerId};
+use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;

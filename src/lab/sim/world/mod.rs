@@ -211,6 +211,10 @@ impl<J> View for VirtualWorld<J> {
         self.busy_since[worker]
     }
 
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.deques[worker].len()
+    }
+
     fn queue_len(&self, pool: PoolId) -> usize {
         self.queues.len(pool)
     }
@@ -229,10 +233,6 @@ impl<J> View for VirtualWorld<J> {
 }
 
 impl<J> World for VirtualWorld<J> {
-    fn backlog(&self, worker: WorkerId) -> usize {
-        self.deques[worker].len()
-    }
-
     fn any_asleep(&self, pool: PoolId) -> bool {
         self.idle.any_asleep(pool)
     }
