@@ -1,6 +1,7 @@
 //! A worker's access to sockets: the kernel's, or memory in tests.
 
-use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
+use super::send::Sender;
+use super::{Datagram, Io, Message, Outcomes, Receiver, Socket};
 use crate::fate::Unsent;
 use std::io;
 
@@ -24,13 +25,19 @@ pub trait Link {
     /// See [`Receiver::discard`].
     fn discard(&mut self);
 
-    /// See [`Sender::send`].
+    /// Sends `messages` and returns for each whether the kernel took it. A message that fails does not hold up the
+    /// others. Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake
+    /// them.
+    ///
+    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait that timed out, it
+    /// does not wait until the buffer has drained.
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>]) -> Outcomes;
 
-    /// See [`Sender::probe`].
+    /// Probes whether anything can be sent at all, without sending it: after a batch of which nothing was taken,
+    /// possibly because of its peers.
     ///
     /// # Errors
-    /// See [`Sender::probe`].
+    /// The reason why nothing can be sent.
     fn probe(&mut self, socket: &Self::Socket) -> Result<(), Unsent>;
 }
 

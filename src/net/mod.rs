@@ -22,9 +22,9 @@ pub use drops::Drops;
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
-pub use send::{Message, Outcomes, Sender};
+pub use send::{Message, Outcomes};
 pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket, by_address};
-pub use ways::{NoWay, Refused, Ways};
+pub use ways::{NoWay, Ways};
 
 /// A backend: how datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

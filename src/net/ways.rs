@@ -7,8 +7,8 @@
 
 use super::socket::Socket;
 use super::{Io, receive, send};
+use std::io;
 use std::net::SocketAddr;
-use std::{fmt, io};
 
 /// The backends to use, as far as the system permits.
 #[derive(Debug)]
@@ -17,24 +17,16 @@ pub struct Ways {
     pub receive: Io,
     /// The backend for sending.
     pub send: Io,
-    /// Preferred backends that cannot be used, with reasons.
-    pub refused: Vec<Refused>,
-}
-
-/// A backend that cannot be used.
-#[derive(Debug)]
-pub struct Refused {
-    io: Io,
-    action: &'static str,
-    error: io::Error,
+    /// Preferred backends that cannot be used, with reasons; empty if there are none.
+    pub refused: String,
 }
 
 /// No backend receives, or none sends.
 #[derive(thiserror::Error)]
-#[error("no --io can {action}: {}", .refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+#[error("no --io can {action}: {refused}")]
 pub struct NoWay {
     action: &'static str,
-    refused: Vec<Refused>,
+    refused: String,
 }
 
 show_as_text!(NoWay);
@@ -48,34 +40,32 @@ impl Ways {
     /// # Errors
     /// When no backend receives, or none sends.
     pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, NoWay> {
-        let mut refused = Vec::new();
-        let receive = first(wanted, &mut refused, RECEIVE, |io| {
-            addresses.iter().try_for_each(|address| try_receive(*address, io))
-        })?;
+        let all = |attempt: fn(SocketAddr, Io) -> io::Result<()>| {
+            move |io| addresses.iter().try_for_each(|address| attempt(*address, io))
+        };
+        let (receive, refused) = first(wanted, RECEIVE, all(try_receive))?;
         // `batches` and `gro` send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
-        let send =
-            first(wanted, &mut refused, "send", |io| addresses.iter().try_for_each(|address| try_send(*address, io)))?;
-        Ok(Ways { receive, send, refused })
+        let (send, more) = first(wanted, "send", all(try_send))?;
+        Ok(Ways { receive, send, refused: [refused, more].concat().join("; ") })
     }
 }
 
-/// The first backend, from `wanted` on, that passes `probe`.
-fn first(
-    wanted: Io,
-    refused: &mut Vec<Refused>,
-    action: &'static str,
-    mut probe: impl FnMut(Io) -> io::Result<()>,
-) -> Result<Io, NoWay> {
+/// The first backend, from `wanted` on, that passes `probe`, and why those before do not.
+fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>) -> Result<(Io, Vec<String>), NoWay> {
+    let mut refused = Vec::new();
     for io in std::iter::once(wanted).chain(Io::ALL.iter().copied().filter(|io| *io != wanted)) {
-        match probe(io) {
-            Ok(()) => return Ok(io),
-            Err(error) => refused.push(Refused { io, action, error }),
-        }
+        let Err(error) = probe(io) else { return Ok((io, refused)) };
+        let call = match (action, io) {
+            (RECEIVE, Io::Batches) => "recvmmsg",
+            (RECEIVE, Io::Gro) => "recvmsg",
+            (RECEIVE, Io::Portable) => "recvfrom",
+            (_, Io::Batches | Io::Gro) => "sendmmsg",
+            (_, Io::Portable) => "sendto",
+        };
+        refused.push(format!("{} cannot {action} ({call}): {error}", io.name()));
     }
-    let (these, _): (Vec<_>, Vec<_>) =
-        std::mem::take(refused).into_iter().partition(|refused| refused.action == action);
-    Err(NoWay { action, refused: these })
+    Err(NoWay { action, refused: refused.join("; ") })
 }
 
 fn try_receive(address: SocketAddr, io: Io) -> io::Result<()> {
@@ -96,19 +86,6 @@ fn names_its_address(address: SocketAddr, io: Io) -> io::Result<()> {
     Ok(())
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let call = match (self.action, self.io) {
-            (RECEIVE, Io::Batches) => "recvmmsg",
-            (RECEIVE, Io::Gro) => "recvmsg",
-            (RECEIVE, Io::Portable) => "recvfrom",
-            (_, Io::Batches | Io::Gro) => "sendmmsg",
-            (_, Io::Portable) => "sendto",
-        };
-        write!(f, "{} cannot {} ({call}): {}", self.io.name(), self.action, self.error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +102,7 @@ mod tests {
                 }
                 let ways = Ways::find(&[address], io).expect("nothing is forbidden");
                 let send = if io == Io::Gro { Io::Batches } else { io };
-                assert_eq!((ways.receive, ways.send, ways.refused.len()), (io, send, 0), "{address}");
+                assert_eq!((ways.receive, ways.send, &*ways.refused), (io, send, ""), "{address}");
             }
         }
     }
@@ -133,19 +110,18 @@ mod tests {
     #[test]
     fn the_next_one_is_taken_and_without_one_the_error_names_all() {
         let forbid = |forbidden: &'static [Io]| {
-            let mut refused = Vec::new();
-            let found = first(Io::Gro, &mut refused, RECEIVE, |io| match forbidden.contains(&io) {
+            let found = first(Io::Gro, RECEIVE, |io| match forbidden.contains(&io) {
                 true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
                 false => Ok(()),
             });
-            (found.map_err(|error| error.to_string()), refused.len())
+            found.map(|(io, refused)| (io, refused.len())).map_err(|error| error.to_string())
         };
-        assert_eq!(forbid(&[Io::Batches]), (Ok(Io::Gro), 0));
-        assert_eq!(forbid(&[Io::Gro]), (Ok(Io::Batches), 1));
-        assert_eq!(forbid(&[Io::Gro, Io::Batches]), (Ok(Io::Portable), 2));
+        assert_eq!(forbid(&[Io::Batches]), Ok((Io::Gro, 0)));
+        assert_eq!(forbid(&[Io::Gro]), Ok((Io::Batches, 1)));
+        assert_eq!(forbid(&[Io::Gro, Io::Batches]), Ok((Io::Portable, 2)));
         let none = "no --io can receive: gro cannot receive (recvmsg): permission denied; batches cannot receive \
                     (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
-        assert_eq!(forbid(Io::ALL), (Err(none.to_owned()), 0));
+        assert_eq!(forbid(Io::ALL), Err(none.to_owned()));
     }
 
     #[test]

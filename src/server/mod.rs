@@ -194,13 +194,12 @@ impl Server {
         }
         let ways = Ways::find(&config.listen, config.io)?;
         if !ways.refused.is_empty() {
-            let refused: Vec<String> = ways.refused.iter().map(ToString::to_string).collect();
             tracing::warn!(
                 receive = ways.receive.name(),
                 send = ways.send.name(),
                 "this system does not permit --io {}: {}",
                 config.io.name(),
-                refused.join("; ")
+                ways.refused
             );
         }
         let notices = notices::find(config.notices)?;

@@ -1,19 +1,17 @@
 //! Receiving a batch of datagrams, with the kernel's information about each.
 
-mod gro;
-mod one_by_one;
+mod copied;
 
 use super::{BATCH, Io, Socket};
 use crate::fate::ReceiveError;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use gro::Gro;
+use copied::Copied;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::in6_pktinfo;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg};
 use nix::sys::time::TimeSpec;
-use one_by_one::OneByOne;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
@@ -68,8 +66,7 @@ pub struct Receiver {
 
 enum Way {
     Batches(Batches),
-    Gro(Gro),
-    OneByOne(OneByOne),
+    Copied(Copied),
 }
 
 impl Receiver {
@@ -77,8 +74,7 @@ impl Receiver {
     pub fn new(io: Io) -> Receiver {
         let way = match io {
             Io::Batches => Way::Batches(Batches::new()),
-            Io::Gro => Way::Gro(Gro::new()),
-            Io::Portable => Way::OneByOne(OneByOne::new()),
+            Io::Gro | Io::Portable => Way::Copied(Copied::new(io == Io::Gro)),
         };
         Receiver { way, datagrams: ArrayVec::new() }
     }
@@ -93,8 +89,7 @@ impl Receiver {
         self.datagrams.clear();
         match &mut self.way {
             Way::Batches(way) => way.receive(socket, buffers, &mut self.datagrams)?,
-            Way::Gro(way) => way.receive(socket, buffers, &mut self.datagrams)?,
-            Way::OneByOne(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::Copied(way) => way.receive(socket, buffers, &mut self.datagrams)?,
         }
         Ok(self.datagrams.len())
     }
@@ -103,14 +98,14 @@ impl Receiver {
     /// returns only these.
     pub fn left(&self) -> usize {
         match &self.way {
-            Way::Gro(way) => way.left(),
-            Way::Batches(_) | Way::OneByOne(_) => 0,
+            Way::Copied(way) => way.left(),
+            Way::Batches(_) => 0,
         }
     }
 
     /// Drops the datagrams counted by [`Receiver::left`].
     pub fn discard(&mut self) {
-        if let Way::Gro(way) = &mut self.way {
+        if let Way::Copied(way) = &mut self.way {
             way.discard();
         }
     }

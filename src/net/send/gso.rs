@@ -16,7 +16,7 @@ const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
 const GSO_SEGMENTS_MAX: usize = 64;
 
 /// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches are far shorter.
-pub(super) struct GsoPlan {
+pub(in crate::net) struct GsoPlan {
     /// Indices of the messages, with the messages of a batch side by side.
     order: Vec<usize>,
     batches: Vec<GsoBatch>,
@@ -101,7 +101,7 @@ impl GsoPlan {
     /// The call for the batches from number `at` on: how many can go out together, and its segment size.
     pub(super) fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
-        let mut call = Call { count: 0, local: first.local, segment: None };
+        let mut call = Call { first: at, count: 0, local: first.local, segment: None };
         let (mut longest, mut plain) = (0, false);
         for batch in &self.batches[at..] {
             let segment = if batch.is_segmented() { Some(batch.length) } else { call.segment };
@@ -122,8 +122,9 @@ impl GsoPlan {
 
 /// The common properties of the batches of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    /// The number of batches.
+pub(in crate::net) struct Call {
+    /// The number of its first batch, and how many there are.
+    pub(super) first: usize,
     pub(super) count: usize,
     /// The source address; `None` where the socket has only one.
     pub(super) local: Option<IpAddr>,

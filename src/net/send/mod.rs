@@ -1,7 +1,6 @@
 //! Sending a batch of messages, with a result for each.
 
 mod gso;
-mod one_by_one;
 
 use super::{Io, SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
@@ -13,7 +12,6 @@ use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
-use one_by_one::OneByOne;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -41,79 +39,45 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 /// # Errors
 /// The reason why it cannot.
 pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
-    Sender::new(io).probe_call(socket).map_err(io::Error::from)
+    Sender::new(io).backend.probe(socket).map_err(io::Error::from)
 }
 
-/// The memory for sending batches; one per thread.
-pub struct Sender {
-    way: Way,
-}
-
-enum Way {
-    Batched(Box<Dispatch<Batched>>),
-    OneByOne(Dispatch<OneByOne>),
-}
-
-impl Sender {
-    /// A sender for batches of at most [`SEND_BATCH_MAX`], through sockets that were opened for `io`.
-    pub fn new(io: Io) -> Sender {
-        let way = match io {
-            Io::Batches | Io::Gro => Way::Batched(Box::new(Dispatch::new(Batched::new(), true))),
-            Io::Portable => Way::OneByOne(Dispatch::new(OneByOne, false)),
-        };
-        Sender { way }
-    }
-
-    /// Sends `messages` and returns for each whether the kernel took it. A message that fails does not hold up the
-    /// others. Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake
-    /// them.
-    ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait that timed out, it
-    /// does not wait until the buffer has drained. A sender is for one socket alone.
-    ///
-    /// # Panics
-    /// With more than [`SEND_BATCH_MAX`] messages.
-    pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        assert!(messages.len() <= SEND_BATCH_MAX, "a batch has at most {SEND_BATCH_MAX} messages");
-        match &mut self.way {
-            Way::Batched(dispatch) => dispatch.send(socket, messages),
-            Way::OneByOne(dispatch) => dispatch.send(socket, messages),
-        }
-    }
-
-    /// Probes whether anything can be sent at all, without sending it: after a batch of which nothing was taken,
-    /// possibly because of its peers.
-    ///
-    /// # Errors
-    /// The reason why nothing can be sent.
-    pub fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.probe_call(socket).map_err(reason)
-    }
-
-    fn probe_call(&mut self, socket: &Socket) -> Result<(), Errno> {
-        match &mut self.way {
-            Way::Batched(dispatch) => dispatch.backend.probe(socket),
-            Way::OneByOne(dispatch) => dispatch.backend.probe(socket),
-        }
-    }
-}
-
-/// Sends a batch to its end, whatever the kernel's results for its parts.
-struct Dispatch<P> {
-    backend: P,
+/// The memory for sending batches through one socket.
+pub(super) struct Sender<B: Backend + ?Sized = dyn Backend> {
     /// True unless the kernel is known not to cut GSO batches.
     gso: bool,
     /// True if the last wait for room timed out, and the socket's send buffer is not known to have drained since.
     stuck: bool,
     plan: GsoPlan,
+    backend: Box<B>,
 }
 
-impl<P: Backend> Dispatch<P> {
-    fn new(backend: P, gso: bool) -> Dispatch<P> {
-        Dispatch { backend, gso, stuck: false, plan: GsoPlan::new() }
+impl Sender {
+    /// A sender for batches of at most [`SEND_BATCH_MAX`], through a socket that was opened for `io`.
+    pub(super) fn new(io: Io) -> Sender {
+        match io {
+            Io::Batches | Io::Gro => Sender::with(Box::new(Batched::new()), true),
+            Io::Portable => Sender::with(Box::new(OneByOne), false),
+        }
+    }
+}
+
+impl<B: Backend + ?Sized> Sender<B> {
+    fn with(backend: Box<B>, gso: bool) -> Sender<B> {
+        Sender { gso, stuck: false, plan: GsoPlan::new(), backend }
     }
 
-    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+    /// See [`Link::probe`](super::Link::probe).
+    pub(super) fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
+        self.backend.probe(socket).map_err(reason)
+    }
+
+    /// See [`Link::send`](super::Link::send).
+    ///
+    /// # Panics
+    /// With more than [`SEND_BATCH_MAX`] messages.
+    pub(super) fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+        assert!(messages.len() <= SEND_BATCH_MAX, "a batch has at most {SEND_BATCH_MAX} messages");
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         let plan = &mut self.plan;
         plan.plan(messages, self.gso);
@@ -127,7 +91,7 @@ impl<P: Backend> Dispatch<P> {
             let call = plan.call(at);
             // The kernel stops at the first batch that it does not take. It reports the error only if that batch is
             // the first of a call.
-            match self.backend.send(socket, messages, plan, at, call) {
+            match self.backend.send(socket, messages, plan, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
                     at += taken;
@@ -175,19 +139,12 @@ fn reason(errno: Errno) -> Unsent {
 }
 
 /// A backend for sending, or a scripted one in tests.
-trait Backend {
-    /// Sends the batches of `call`, which begin at number `at`, and returns how many the kernel took, at least one.
+pub(super) trait Backend {
+    /// Sends the batches of `call`, and returns how many the kernel took, at least one.
     ///
     /// # Errors
     /// The reason why it did not take the first.
-    fn send(
-        &mut self,
-        socket: &Socket,
-        messages: &[Message<'_>],
-        plan: &GsoPlan,
-        at: usize,
-        call: Call,
-    ) -> Result<usize, Errno>;
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno>;
 
     /// Makes the call without sending anything.
     ///
@@ -231,15 +188,8 @@ impl Batched {
 }
 
 impl Backend for Batched {
-    fn send(
-        &mut self,
-        socket: &Socket,
-        messages: &[Message<'_>],
-        plan: &GsoPlan,
-        at: usize,
-        call: Call,
-    ) -> Result<usize, Errno> {
-        let batches = &plan.batches()[at..at + call.count];
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
+        let batches = &plan.batches()[call.first..][..call.count];
         // Filled in place: moving an `ArrayVec` copies its whole capacity.
         let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
@@ -281,6 +231,31 @@ impl Backend for Batched {
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         let nothing: [&[IoSlice<'_>]; 0] = [];
         sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
+    }
+}
+
+/// Sends messages one by one, by a call that every system has.
+struct OneByOne;
+
+impl Backend for OneByOne {
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
+        for number in plan.messages(&plan.batches()[call.first]) {
+            let Message { bytes, peer, .. } = messages[*number];
+            let sent = socket.plain().send_to(bytes, peer);
+            // An error without a number is from the library itself, about an address that no socket takes.
+            sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
+        }
+        Ok(1)
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
+        // Nothing can be sent to port 0: a permitted call reports that and does nothing else.
+        let nowhere: IpAddr = if socket.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let sent = socket.plain().send_to(&[], SocketAddr::new(nowhere, 0));
+        match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
+            Err(Some(errno @ (Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP))) => Err(errno),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -15,10 +15,10 @@ struct Scripted {
 }
 
 impl Backend for Scripted {
-    fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &GsoPlan, at: usize, call: Call) -> Result<usize, Errno> {
+    fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
         let count = self.answers.pop_front().unwrap_or(Ok(call.count))?.min(call.count);
         self.calls.push(count);
-        plan.batches()[at..at + count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
+        plan.batches()[call.first..][..count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
         Ok(count)
     }
 
@@ -33,15 +33,15 @@ impl Backend for Scripted {
 }
 
 /// Sends a message to each of `peers` while the kernel gives `answers`.
-fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Scripted>, Vec<Result<(), Unsent>>) {
+fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Vec<Result<(), Unsent>>) {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
     let message =
         |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
     let messages: Vec<_> = peers.iter().map(message).collect();
     let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
-    let mut dispatch = Dispatch::new(backend, true);
-    let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
-    (dispatch, outcomes)
+    let mut sender = Sender::with(Box::new(backend), true);
+    let outcomes = sender.send(&group.sockets()[0], &messages).to_vec();
+    (sender, outcomes)
 }
 
 const SENT: Result<(), Unsent> = Ok(());
@@ -93,14 +93,14 @@ fn a_full_buffer_is_waited_for_once_in_a_batch() {
 #[test]
 fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
-    let mut dispatch = Dispatch::new(Scripted::default(), true);
+    let mut sender = Sender::with(Box::new(Scripted::default()), true);
     let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
     let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
     let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
-        dispatch.backend.answers = answers.iter().copied().collect();
-        dispatch.backend.drained = drained.iter().copied().collect();
-        let outcome = dispatch.send(&group.sockets()[0], &[message])[0];
-        (outcome, std::mem::take(&mut dispatch.backend.waits))
+        sender.backend.answers = answers.iter().copied().collect();
+        sender.backend.drained = drained.iter().copied().collect();
+        let outcome = sender.send(&group.sockets()[0], &[message])[0];
+        (outcome, std::mem::take(&mut sender.backend.waits))
     };
     let lost = Err(Unsent::BufferFull);
     assert_eq!(send(&full, &[false]), (lost, vec![PATIENCE]));

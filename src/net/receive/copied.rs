@@ -1,4 +1,5 @@
-//! Receiving GRO batches: datagrams of one sender that the kernel returns as one (`UDP_GRO`), cut apart here.
+//! Receiving into a buffer, from which datagrams are copied into packets: one by one, by a call that every system has, or
+//! GRO batches, which are datagrams of one sender that the kernel returns as one (`UDP_GRO`).
 //!
 //! A GRO batch is received whole into a buffer for the longest one, and copied into packets datagram by datagram. Each
 //! GRO batch takes one call. The wrapper around `recvmmsg` keeps of each header only the space for control data that
@@ -9,19 +10,19 @@ use crate::net::{BATCH, Socket};
 use crate::time::clock;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
-use nix::errno::Errno;
 use nix::libc::in6_pktinfo;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg};
 use nix::sys::time::TimeSpec;
-use std::io::{self, IoSliceMut};
+use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsRawFd;
 
 /// The largest datagram or GRO batch.
 const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
-pub(super) struct Gro {
+pub(super) struct Copied {
     buffer: Box<[u8]>,
-    control: Vec<u8>,
+    /// Space for control data; `None` where datagrams come one by one.
+    control: Option<Vec<u8>>,
     batch: GroBatch,
 }
 
@@ -36,14 +37,12 @@ struct GroBatch {
     datagram: Datagram,
 }
 
-impl Gro {
-    pub(super) fn new() -> Gro {
-        let control = cmsg_space!(TimeSpec, in6_pktinfo, i32);
-        Gro {
-            buffer: vec![0; GRO_BATCH_MAX_BYTES].into(),
-            control,
-            batch: GroBatch { start: 0, end: 0, segment: 1, datagram: Datagram::default() },
-        }
+impl Copied {
+    /// Receives GRO batches, or datagrams one by one.
+    pub(super) fn new(gro: bool) -> Copied {
+        let control = gro.then(|| cmsg_space!(TimeSpec, in6_pktinfo, i32));
+        let batch = GroBatch { start: 0, end: 0, segment: 1, datagram: Datagram::default() };
+        Copied { buffer: vec![0; GRO_BATCH_MAX_BYTES].into(), control, batch }
     }
 
     /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it is for.
@@ -67,12 +66,15 @@ impl Gro {
         let resumes = self.left() > 0;
         for packet in buffers.take(BATCH) {
             if self.left() == 0 {
-                match if resumes { Err(Errno::EAGAIN) } else { self.receive_gro_batch(socket) } {
+                if resumes {
+                    break;
+                }
+                match self.receive_gro_batch(socket) {
                     Ok(()) => {}
-                    Err(Errno::EAGAIN | Errno::EINTR) => break,
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
                     // Datagrams already received are returned; the error was consumed with its report.
                     Err(_) if !datagrams.is_empty() => break,
-                    Err(errno) => return Err(errno.into()),
+                    Err(error) => return Err(error),
                 }
             }
             datagrams.push(self.cut(packet));
@@ -81,18 +83,18 @@ impl Gro {
     }
 
     /// Receives one datagram or GRO batch into the buffer, which must be empty.
-    fn receive_gro_batch(&mut self, socket: &Socket) -> Result<(), Errno> {
-        let mut slices = [IoSliceMut::new(&mut self.buffer)];
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut self.control), flags)?;
-        let control = Control::read(&message, clock::realtime());
-        self.batch = GroBatch {
-            start: 0,
-            // An empty datagram counts as one datagram too.
-            end: message.bytes.max(1),
-            segment: control.segment.unwrap_or(GRO_BATCH_MAX_BYTES),
-            datagram: Datagram { length: message.bytes, ..control.datagram },
+    fn receive_gro_batch(&mut self, socket: &Socket) -> io::Result<()> {
+        let Control { datagram, segment } = if let Some(space) = &mut self.control {
+            let (mut slices, flags) = ([IoSliceMut::new(&mut self.buffer)], MsgFlags::MSG_DONTWAIT);
+            let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(space), flags)?;
+            Control::read(&message, clock::realtime())
+        } else {
+            let (length, peer) = socket.plain().recv_from(&mut self.buffer)?;
+            Control { datagram: Datagram { length, peer: Some(peer), ..Datagram::default() }, segment: None }
         };
+        // An empty datagram counts as one datagram too.
+        let (end, segment) = (datagram.length.max(1), segment.unwrap_or(GRO_BATCH_MAX_BYTES));
+        self.batch = GroBatch { start: 0, end, segment, datagram };
         Ok(())
     }
 
