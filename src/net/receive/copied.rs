@@ -1,5 +1,7 @@
-//! Receiving into a buffer, from which datagrams are copied into packets: one by one, by a call that every system has, or
-//! GRO batches, which are datagrams of one sender that the kernel returns as one (`UDP_GRO`).
+//! Receiving into a buffer, from which datagrams are copied into packets.
+//!
+//! Either they come one by one, by a call that every system has, or as GRO batches. The kernel returns the datagrams of
+//! such a batch, which are of one sender, as one (`UDP_GRO`).
 //!
 //! A GRO batch is received whole into a buffer for the longest one, and copied into packets datagram by datagram. Each
 //! GRO batch takes one call. The wrapper around `recvmmsg` keeps of each header only the space for control data that

@@ -3,44 +3,51 @@
 use super::adapt::Adaptation;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
-use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished};
+use crate::handler::Handler;
+use crate::metrics::{ClassNames, Description, Gauges, Recent};
 use crate::net::{Drops, Io, Socket};
 use crate::runtime::Shared;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::reload::Reloads;
-use crate::server::path::common::Said;
-use crate::server::path::slot::WaitSlots;
+use crate::server::path::common::{Common, Said};
+use crate::server::path::packet::Packet;
+use crate::server::path::slot::{Job, Make};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-#[cfg(feature = "admin")]
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use crossbeam_utils::atomic::AtomicCell;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
 /// `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
+/// Where a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Phase {
+    Serving,
+    /// It still serves everything, and says that it is not ready.
+    LameDuck,
+    /// It finishes what it has received.
+    Draining,
+    /// A successor has the sockets: what the kernel drops is its to count.
+    HandedOver,
+}
+
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
-pub(in crate::server) struct Control<'a, J> {
-    pub(in crate::server) bound: &'a Bound,
-    pub(in crate::server) shared: &'a Shared<J>,
-    pub(in crate::server) requests: Requests<'a, J>,
+pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+    pub(in crate::server) bound: &'c Bound,
+    pub(in crate::server) shared: &'c Shared<Job<'s, 'e, H, M>>,
+    pub(in crate::server) common: &'c Common<'s, 'e, H, M>,
     /// The configuration as of now: that of the start in all that takes a restart.
     pub(in crate::server) live: ArcSwap<Config>,
     /// What the configuration came from, and what became of the last attempt to read it again.
     reloads: Reloads,
     /// Logs once that the host's addresses cannot be read.
     addresses_unread: Once,
-    /// False from the first stop demand on.
-    pub(in crate::server) ready: AtomicBool,
-    /// True while a successor has the sockets: what the kernel drops is its to count.
-    pub(in crate::server) handed_over: AtomicBool,
-    /// True while the server is no longer ready but still serves everything.
-    pub(in crate::server) lame_duck: AtomicBool,
+    /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
+    pub(in crate::server) phase: AtomicCell<Phase>,
     /// The watch for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that waits for the stop.
@@ -53,37 +60,23 @@ pub(in crate::server) struct Control<'a, J> {
     following: Mutex<Adaptation>,
 }
 
-/// What the control threads know of requests.
-pub(in crate::server) struct Requests<'a, J> {
-    pub(in crate::server) class_names: ClassNames,
-    pub(in crate::server) reason_names: &'static [&'static str],
-    pub(in crate::server) unfinished: &'a Unfinished,
-    pub(in crate::server) wait_slots: &'a WaitSlots<J>,
-    /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
-    pub(in crate::server) wake_overdue: Box<dyn Fn(Nanos) + Sync + 'a>,
-    /// Number of requests that are set aside because their flow is busy.
-    pub(in crate::server) set_aside: Box<dyn Fn() -> usize + Sync + 'a>,
-}
-
-impl<'a, J> Control<'a, J> {
+impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(in crate::server) fn new(
-        bound: &'a Bound,
-        shared: &'a Shared<J>,
-        requests: Requests<'a, J>,
+        bound: &'c Bound,
+        shared: &'c Shared<Job<'s, 'e, H, M>>,
+        common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,
         reloads: Reloads,
-    ) -> Control<'a, J> {
+    ) -> Control<'c, 's, 'e, H, M> {
         let config = &bound.config;
         Control {
             bound,
             shared,
-            requests,
+            common,
             live: ArcSwap::from_pointee(config.clone()),
             reloads,
             addresses_unread: Once::new(),
-            ready: AtomicBool::new(true),
-            handed_over: AtomicBool::new(false),
-            lame_duck: AtomicBool::new(false),
+            phase: AtomicCell::new(Phase::Serving),
             watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(Socket::inode))),
             drops_unread: Once::new(),
@@ -91,9 +84,7 @@ impl<'a, J> Control<'a, J> {
             following: Mutex::new(following),
         }
     }
-}
 
-impl<J> Control<'_, J> {
     /// Reads this host's current addresses.
     fn refresh_addresses(&self) {
         match self.bound.filter.refresh() {
@@ -113,10 +104,7 @@ impl<J> Control<'_, J> {
 
     /// Logs failed receives and sends since the last second, and wakes the workers that could not receive, to try
     /// again.
-    fn look_after_transport(&self)
-    where
-        J: Send,
-    {
+    fn look_after_transport(&self) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.bound.metrics.counts().counted);
         self.bound
             .transport
@@ -128,17 +116,18 @@ impl<J> Control<'_, J> {
     fn following(&self) -> MutexGuard<'_, Adaptation> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl<J: Send> Control<'_, J> {
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The pool that has been stuck for longest, if any.
     fn stuck(&self) -> Option<Stuck> {
         let policy = self.shared.policy();
         let (queues, deques): (Vec<_>, Vec<_>) =
             (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(policy.topology(), &self.following(), &queues, &deques);
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look(&self.bound.metrics, &pools, clock::now())
+        self.watch().look(&self.bound.metrics, &pools, clock::now())
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
@@ -153,9 +142,7 @@ impl<J: Send> Control<'_, J> {
         // Under the lock, so that the policy announced last is the policy in force.
         self.shared.switch(following.policy());
     }
-}
 
-impl<J: Send> Control<'_, J> {
     /// Reads the configuration again, and follows what may change while the server runs.
     pub(in crate::server) fn reload(&self) {
         self.bound.supervisor.reloading();
@@ -178,19 +165,15 @@ impl<J: Send> Control<'_, J> {
     }
 }
 
-impl<J: Send> Probe for Control<'_, J> {
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
     #[cfg(feature = "admin")]
     fn ready(&self) -> Result<(), String> {
-        // Connections that came before the successor had the listener ask about the address, which is served.
-        if self.is_handed_over() {
-            return Ok(());
-        }
-        // Ordering: relaxed, see `be_lame_duck`.
-        if self.lame_duck.load(Ordering::Relaxed) {
-            return Err("lame duck".to_owned());
-        }
-        if !self.ready.load(Ordering::Relaxed) {
-            return Err("draining".to_owned());
+        match self.phase.load() {
+            Phase::Serving => {}
+            // Connections that came before the successor had the listener ask about the address, which is served.
+            Phase::HandedOver => return Ok(()),
+            Phase::LameDuck => return Err("lame duck".to_owned()),
+            Phase::Draining => return Err("draining".to_owned()),
         }
         let stuck = self.stuck().map(|stuck| stuck.reason);
         let gone = self
@@ -225,8 +208,8 @@ impl<J: Send> Probe for Control<'_, J> {
         let queues = self.shared.queue_lengths().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
-        queue_depths.push(("flows".to_owned(), (self.requests.set_aside)()));
-        queue_depths.push(("waits".to_owned(), self.requests.wait_slots.waiting()));
+        queue_depths.push(("flows".to_owned(), self.common.flows.set_aside()));
+        queue_depths.push(("waits".to_owned(), self.common.wait_slots.waiting()));
         Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),
@@ -243,9 +226,9 @@ impl<J: Send> Probe for Control<'_, J> {
             queue_depths,
             decision: following.decision(),
             max_wait: self.bound.waiting.max_wait(),
-            oldest: self.requests.unfinished.oldest(clock::now()),
-            class_names: self.requests.class_names,
-            reason_names: self.requests.reason_names,
+            oldest: self.common.serving.unfinished.oldest(clock::now()),
+            class_names: ClassNames(H::CLASS_NAMES),
+            reason_names: H::REASON_NAMES,
             own: self.bound.own_metrics.values(),
             spawned: self.bound.spawning.0.ends(),
         }
@@ -261,7 +244,12 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn adapt(&self, recent: &Recent) {
-        (self.requests.wake_overdue)(clock::now());
+        let now = clock::now();
+        self.common.wait_slots.for_each(|job| {
+            if let Job::Continuation(slot) = job {
+                slot.wake_overdue(now);
+            }
+        });
         self.refresh_addresses();
         self.look_after_transport();
         self.stuck();
@@ -280,6 +268,25 @@ impl<J: Send> Probe for Control<'_, J> {
             );
         }
         self.shared.switch(following.policy());
+    }
+
+    fn watchdog_every(&self) -> Option<Nanos> {
+        self.bound.supervisor.watchdog_every()
+    }
+
+    /// During a stop it is fed always: the drain timeout bounds that.
+    fn feed_watchdog(&self) {
+        let (bound, is_asleep) = (self.live.load().unhealthy_after, |worker| self.shared.is_asleep(worker));
+        let healthy = self.healthy().is_ok();
+        let mut watch = self.watch();
+        let standing = watch.standing(&self.bound.metrics, is_asleep, bound, clock::now());
+        let feeds = self.phase.load() != Phase::Serving || (healthy && standing.is_none());
+        if feeds {
+            self.bound.supervisor.feed_watchdog();
+        } else if watch.feeds {
+            tracing::error!(worker = standing, "the watchdog is not fed: a worker makes no progress");
+        }
+        watch.feeds = feeds;
     }
 
     fn wake(&self, worker: usize) {

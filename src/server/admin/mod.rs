@@ -53,6 +53,10 @@ pub(super) trait Probe {
     fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
+    /// How often to feed the supervisor's watchdog; `None` if there is none.
+    fn watchdog_every(&self) -> Option<Nanos>;
+    /// Feeds the watchdog, if every worker makes progress.
+    fn feed_watchdog(&self);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
     fn wake(&self, worker: usize);
 }
@@ -196,12 +200,16 @@ async fn control(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut tick = tokio::time::interval(COLLECT_EVERY.into());
+    let mut watchdog = tokio::time::interval(probe.watchdog_every().unwrap_or(COLLECT_EVERY).into());
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut desk = Desk { collector, probe, snapshot: None };
         tokio::select! {
             biased;
             Err(_) = stop.wait_for(|_| false) => return,
+            // Before the questions: however many come, they do not starve it.
+            _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
             Some(question) = questions.recv() => {
                 question(&mut desk);
                 while let Ok(question) = questions.try_recv() {

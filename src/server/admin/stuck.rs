@@ -1,4 +1,9 @@
-//! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does.
+//! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does, and the supervisor's
+//! watchdog is fed as long as every worker does.
+//!
+//! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when it sleeps. So does one
+//! in a slice of a job that has not lasted for `--unhealthy-after`. A long job passes checkpoints, and each begins a slice.
+//! A sleeper for which requests wait is no progress either: `/healthz` says so after the same time.
 //!
 //! Where no worker helps another (`isolated`), each is a pool of its own.
 //!
@@ -67,6 +72,10 @@ pub(super) struct Watch {
     /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
     waiting_since: Vec<Option<Nanos>>,
     reported: bool,
+    /// When every worker had moved since the last time.
+    fed_at: Nanos,
+    /// Whether the watchdog was fed the last time.
+    pub(super) feeds: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,18 +92,24 @@ impl Watch {
             workers: vec![Seen { moves: 0, at: now }; workers],
             waiting_since: Vec::new(),
             reported: false,
+            fed_at: Nanos::ZERO,
+            feeds: true,
         }
     }
 
-    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a pool gets stuck,
-    /// and one when none is stuck any more.
-    pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+    fn note_moves(&mut self, metrics: &WorkerMetrics, now: Nanos) {
         for (worker, seen) in self.workers.iter_mut().enumerate() {
             let moves = metrics.moves(worker);
             if moves != seen.moves {
                 *seen = Seen { moves, at: now };
             }
         }
+    }
+
+    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a pool gets stuck,
+    /// and one when none is stuck any more.
+    pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+        self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
         for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
             *since = if pool.waiting > 0 { since.or(Some(now)) } else { None };
@@ -103,6 +118,29 @@ impl Watch {
         let longest = stuck.max_by_key(|stuck| stuck.still);
         self.report(longest.as_ref());
         longest
+    }
+
+    /// The first worker that has not moved since the last feed, and does not sleep. A worker in a slice that began
+    /// less than `bound` ago does not count; zero is no bound. Without one, the next feed counts from here.
+    pub(super) fn standing(
+        &mut self,
+        metrics: &WorkerMetrics,
+        is_asleep: impl Fn(usize) -> bool,
+        bound: Nanos,
+        now: Nanos,
+    ) -> Option<usize> {
+        self.note_moves(metrics, now);
+        let stands = |worker: &usize| {
+            let in_job = |since: Nanos| bound == Nanos::ZERO || now.minus(since) < bound;
+            self.workers[*worker].at <= self.fed_at
+                && !metrics.running_since(*worker).is_some_and(in_job)
+                && !is_asleep(*worker)
+        };
+        let standing = (0..self.workers.len()).find(stands);
+        if standing.is_none() {
+            self.fed_at = now;
+        }
+        standing
     }
 
     fn stuck(&self, metrics: &WorkerMetrics, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
@@ -238,5 +276,41 @@ mod tests {
         let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
         assert_eq!(watch.look(&metrics, &pool, MS(9_000)), None);
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
+    }
+
+    // Does a worker stand still that neither turns, nor sleeps, nor is in a slice that is not too long?
+    #[test]
+    fn what_stands_still_is_found() {
+        let metrics = WorkerMetrics::new(2);
+        let mut recorders = [0, 1].map(|worker| metrics.recorder(worker));
+        let mut watch = Watch::new(2, Nanos::ZERO, MS(0));
+        let mut standing =
+            |asleep: [bool; 2], bound, now| watch.standing(&metrics, |worker| asleep[worker], bound, now);
+        assert_eq!(standing([true, true], MS(50), MS(1)), None, "asleep for long");
+        assert_eq!(standing([true, false], MS(50), MS(2)), Some(1));
+        recorders[1].hand_over();
+        assert_eq!(standing([true, false], MS(50), MS(3)), None, "its loop has turned");
+        assert_eq!(standing([true, false], MS(50), MS(4)), Some(1), "not since then");
+        recorders[1].begin_slice(MS(5));
+        assert_eq!(standing([true, false], MS(50), MS(54)), None, "in a job");
+        assert_eq!(standing([true, false], MS(50), MS(55)), Some(1), "for too long");
+        assert_eq!(standing([true, false], Nanos::ZERO, MS(9_999)), None, "no time is too long");
+        recorders[1].end_slice(MS(60));
+        recorders[1].begin_slice(MS(60));
+        assert_eq!(standing([true, false], MS(50), MS(109)), None, "it has passed a checkpoint");
+    }
+
+    // Does a worker that stood still once keep the watchdog hungry until it moves, however often it is looked at?
+    #[test]
+    fn progress_counts_from_the_last_feed() {
+        let metrics = WorkerMetrics::new(2);
+        let mut recorders = [0, 1].map(|worker| metrics.recorder(worker));
+        let mut watch = Watch::new(2, Nanos::ZERO, MS(0));
+        recorders[0].hand_over();
+        for _ in 0..3 {
+            assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), Some(1));
+        }
+        recorders[1].hand_over();
+        assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), None, "both have moved since the last feed");
     }
 }

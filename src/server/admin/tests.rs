@@ -53,6 +53,12 @@ impl Probe for Server {
         "{}\n".into()
     }
 
+    fn watchdog_every(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn feed_watchdog(&self) {}
+
     fn wake(&self, _worker: usize) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
     }

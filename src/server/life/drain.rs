@@ -1,13 +1,15 @@
 //! The steps of a stop, from the first demand to sockets that have left: `runtime/sleep/README.md` argues them in section 4.
 
 use super::stop::{Demand, Demands};
+use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{BATCH, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::server::admin::control::Control;
+use crate::server::admin::control::{Control, Phase};
+use crate::server::path::packet::Packet;
+use crate::server::path::slot::{Job, Make};
 use crate::time::{Nanos, clock};
-use std::sync::atomic::Ordering;
 use std::thread;
 
 /// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
@@ -16,13 +18,13 @@ const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 /// The interval at which a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
-impl<J: Send> Control<'_, J> {
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
     /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what was received, until
     /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another
     /// process has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
     pub(super) fn stop(
         &self,
-        engine: &mut impl Engine<Job = J>,
+        engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>,
         demands: &mut Demands,
         all_ended: impl Fn() -> bool,
     ) -> bool {
@@ -32,33 +34,36 @@ impl<J: Send> Control<'_, J> {
         }
         self.bound.spawning.0.close();
         tracing::info!(in_flight = self.bound.metrics.in_flight(), "draining");
-        let (group, metrics) = (&self.bound.listening.group, &self.bound.metrics);
-        let mut drain = Drain::Receiving;
-        if self.leaves_sockets() {
+        let (mut group, leaves) = (Some(&self.bound.listening.group), self.leaves_sockets());
+        if leaves {
             self.shared.stop_receiving();
-            drain = Drain::of_received(metrics, self.shared);
-        } else if let Err(error) = group.shut_gate() {
+            group = None;
+        } else if let Some(Err(error)) = group.map(Group::shut_gate) {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
         let deadline = clock::now().plus(self.live.load().drain_timeout);
-        while !all_ended() {
-            drain = drain.next(group, metrics, self.shared, self.bound.spawning.0.under_way());
-            let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
-            if again || clock::now() >= deadline {
-                self.force(engine, all_ended);
-                return again;
+        let until = |is_over: &dyn Fn() -> bool| {
+            while !is_over() {
+                let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
+                if again || clock::now() >= deadline {
+                    return Err(again);
+                }
             }
-        }
-        false
+            Ok(())
+        };
+        let under_way = || self.bound.spawning.0.under_way();
+        let Err(again) = drain(group, &self.bound.metrics, self.shared, under_way, &all_ended, until) else {
+            return false;
+        };
+        self.force(engine, all_ended);
+        again
     }
 
     /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
     fn be_lame_duck(&self, demands: &mut Demands) {
         let lame_duck = self.live.load().lame_duck;
         let end = clock::now().plus(lame_duck);
-        // Ordering: relaxed, a probe that comes a moment later sees it.
-        self.lame_duck.store(lame_duck > Nanos::ZERO, Ordering::Relaxed);
-        self.ready.store(false, Ordering::Relaxed);
+        self.phase.store(if lame_duck > Nanos::ZERO { Phase::LameDuck } else { Phase::Draining });
         if lame_duck > Nanos::ZERO {
             tracing::info!(%lame_duck, "not ready any more, and still serving");
         }
@@ -67,10 +72,10 @@ impl<J: Send> Control<'_, J> {
                 break;
             }
         }
-        self.lame_duck.store(false, Ordering::Relaxed);
+        self.phase.store(Phase::Draining);
     }
 
-    fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
+    fn force(&self, engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>, all_ended: impl Fn() -> bool) {
         let in_flight = self.bound.metrics.in_flight();
         if in_flight > 0 || (!self.leaves_sockets() && self.bound.listening.group.has_waiting()) {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
@@ -86,9 +91,9 @@ impl<J: Send> Control<'_, J> {
     }
 
     /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the kernel's sight.
-    pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
+    pub(super) fn leave<E: Engine<Job = Job<'s, 'e, H, M>>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
-            let waits = self.shared.leftover().or_else(|| self.requests.wait_slots.take_any());
+            let waits = self.shared.leftover().or_else(|| self.common.wait_slots.take_any());
             waits.or_else(|| engine.ready().map(Ready::into_job))
         };
         // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
@@ -106,7 +111,7 @@ impl<J: Send> Control<'_, J> {
     }
 
     /// Ends every datagram that waits in the sockets, behind a shut gate.
-    fn shed_waiting(&self, engine: &mut impl Engine<Job = J>) {
+    fn shed_waiting(&self, engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>) {
         let mut jobs = Vec::with_capacity(BATCH);
         let mut owners = if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers };
         let mut owner = owners.next();
@@ -122,49 +127,29 @@ impl<J: Send> Control<'_, J> {
     }
 }
 
-/// The progress of a drain. Workers serve throughout; each step only observes them.
-pub(super) enum Drain {
-    /// Datagrams wait in the sockets.
-    Receiving,
-    /// Nothing more can be received. A worker may hold a batch that it has not counted yet; once every worker has
-    /// moved from the position stored here, everything is counted.
-    Counting(Vec<u64>),
-    /// Received requests are being served, and spawned work is done.
-    Finishing,
-    /// Nothing is left: the workers have been asked to end.
-    Ending,
-}
-
-impl Drain {
-    /// The progress once nothing more can be received: the sockets are empty for good, or the workers have been asked not
-    /// to receive any more.
-    pub(super) fn of_received<J: Send>(metrics: &WorkerMetrics, shared: &Shared<J>) -> Drain {
-        let moves = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
-        // A sleeping worker turns once when it is woken.
-        (0..metrics.workers()).for_each(|worker| shared.wake(worker));
-        Drain::Counting(moves)
-    }
-
-    /// The progress after one more look at sockets and metrics; `spawned` is the number of pieces of spawned work under way.
-    pub(super) fn next<J: Send>(
-        self,
-        group: &Group,
-        metrics: &WorkerMetrics,
-        shared: &Shared<J>,
-        spawned: usize,
-    ) -> Drain {
-        match self {
-            Drain::Receiving if !group.has_waiting() => Drain::of_received(metrics, shared),
-            Drain::Counting(moves) if (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]) => {
-                Drain::Finishing
-            }
-            Drain::Finishing if metrics.in_flight() == 0 && spawned == 0 => {
-                shared.stop();
-                Drain::Ending
-            }
-            unchanged => unchanged,
-        }
-    }
+/// The steps of a drain. Workers serve throughout; each step waits by `until` for what it observes. `group`: the sockets in
+/// which datagrams may wait; `spawned`: the number of pieces of spawned work under way.
+///
+/// # Errors
+/// The first of `until`.
+fn drain<J: Send, E>(
+    group: Option<&Group>,
+    metrics: &WorkerMetrics,
+    shared: &Shared<J>,
+    spawned: impl Fn() -> usize,
+    all_ended: &dyn Fn() -> bool,
+    mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
+) -> Result<(), E> {
+    until(&|| !group.is_some_and(Group::has_waiting))?;
+    // Nothing more can be received. A worker may hold a batch that it has not counted yet; once every worker has moved
+    // from here, everything is counted.
+    let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
+    // A sleeping worker turns once when it is woken.
+    (0..metrics.workers()).for_each(|worker| shared.wake(worker));
+    until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))?;
+    until(&|| metrics.in_flight() == 0 && spawned() == 0)?;
+    shared.stop();
+    until(all_ended)
 }
 
 #[cfg(test)]
@@ -174,7 +159,7 @@ mod tests {
     use crate::net::{Io, Receiver};
     use crate::runtime::Wait;
     use crate::sched::Tuning;
-    use crate::time::Nanos;
+    use std::cell::Cell;
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
@@ -190,20 +175,38 @@ mod tests {
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.addresses()[0]).expect("an open gate");
         group.shut_gate().expect("a filter");
-        let next = |drain: Drain| drain.next(&group, &metrics, &shared, 0);
-        let drain = next(Drain::Receiving);
-        assert!(matches!(drain, Drain::Receiving), "the socket is not empty");
-        let received = Receiver::new(Io::Batches).receive(socket, [&mut [0; 16][..]].into_iter());
-        assert_eq!(received.expect("the kernel has it"), 1);
-        let drain = next(next(drain));
-        assert!(matches!(drain, Drain::Counting(_)), "the worker has not turned since");
-        recorder.received(1);
-        recorder.hand_over();
-        let drain = next(next(drain));
-        assert!(matches!(drain, Drain::Finishing), "it is in flight");
-        recorder.ended(Fate::Answered);
-        let drain = drain.next(&group, &metrics, &shared, 1);
-        assert!(matches!(drain, Drain::Finishing), "spawned work is under way");
-        assert!(matches!(next(drain), Drain::Ending));
+        let (spawned, mut step) = (Cell::new(1), 0);
+        let drained = drain(
+            Some(&group),
+            &metrics,
+            &shared,
+            || spawned.get(),
+            &|| true,
+            |is_over| {
+                step += 1;
+                match step {
+                    1 => {
+                        assert!(!is_over(), "the socket is not empty");
+                        let received = Receiver::new(Io::Batches).receive(socket, [&mut [0; 16][..]].into_iter());
+                        assert_eq!(received.expect("the kernel has it"), 1);
+                    }
+                    2 => {
+                        assert!(!is_over(), "the worker has not turned since");
+                        recorder.received(1);
+                        recorder.hand_over();
+                    }
+                    3 => {
+                        assert!(!is_over(), "it is in flight");
+                        recorder.ended(Fate::Answered);
+                        assert!(!is_over(), "spawned work is under way");
+                        spawned.set(0);
+                        assert!(!shared.is_stopping(), "the workers may be needed");
+                    }
+                    _ => assert!(shared.is_stopping(), "nothing is left"),
+                }
+                if is_over() { Ok(()) } else { Err(step) }
+            },
+        );
+        assert_eq!((drained, step), (Ok(()), 4));
     }
 }

@@ -10,4 +10,3 @@ pub(super) mod signals;
 pub(super) mod stop;
 pub(super) mod supervisor;
 mod threads;
-mod watchdog;

@@ -2,21 +2,20 @@
 
 use super::panics;
 use super::reload::Reloads;
-use super::serving::{leave_service, serve, take_over};
 use super::stop::Demands;
 use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
-use crate::metrics::{ClassNames, Collector, Snapshot, summary};
+use crate::metrics::{Collector, Snapshot, summary};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Shared, Worker};
 use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use crate::sched::{Policy, turn};
-use crate::server::admin::Probe as _;
+use crate::server::admin::Probe;
 use crate::server::admin::adapt::Adaptation;
-use crate::server::admin::control::{Control, Requests};
+use crate::server::admin::control::Control;
 use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
@@ -56,11 +55,10 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.metrics);
     // The admin thread has the listener; this is what a successor is given.
-    let spare_listener = bound.listening.door.as_ref().zip(listener.as_ref());
-    let mut spare_listener = spare_listener.map(|(_, listener)| listener.try_clone()).transpose()?;
-    let seen = seen(&common);
+    let spare = bound.listening.door.as_ref().zip(listener.as_ref());
+    let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
     let reloads = reloads.unwrap_or_else(|| Reloads::none(&bound.config));
-    let control = Control::new(&bound, &shared, seen, following, reloads);
+    let control = Control::new(&bound, &shared, &common, following, reloads);
     let (begin, mut demands) = (OnceLock::new(), Demands::new(demands));
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
@@ -79,19 +77,19 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         // It must always find packets to receive into, so these are set aside.
         engine.stock_up();
         // Nothing is left that could fail. From here on this server serves, or its predecessor does.
-        let failure = match take_over(&control, predecessor, &begin)? {
+        let failure = match control.take_over(predecessor, &begin)? {
             None => {
                 // An endpoint that has ended has let go.
                 let release = || {
                     let _ = threads.admin_stopper.send(true);
                 };
-                serve(&control, &mut demands, spare_listener.as_ref(), serving, release)
+                control.serve(&mut demands, spare.as_ref(), serving, release)
             }
-            Some(reason) => Some(leave_service(&control, reason)),
+            Some(reason) => Some(control.leave_service(reason)),
         };
         // From here on no successor is accepted, and no connection waits for an endpoint that ends.
         threads.successors_end = None;
-        drop(spare_listener.take());
+        drop(spare.take());
         let exits = drain(&control, &mut engine, &mut demands, workers, signals_end.is_some());
         drop(engine);
         let collector = end_threads(threads, failure, exits)?;
@@ -154,31 +152,10 @@ fn workers<J: Send>(bound: &Bound, policy: Policy) -> io::Result<(Shared<J>, Vec
     Ok((shared, workers))
 }
 
-/// What the control threads know of requests.
-fn seen<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    common: &'c Common<'s, 'e, H, M>,
-) -> Requests<'c, Job<'s, 'e, H, M>> {
-    let wake_overdue = |now| {
-        common.wait_slots.for_each(|job| {
-            if let Job::Continuation(slot) = job {
-                slot.wake_overdue(now);
-            }
-        });
-    };
-    Requests {
-        class_names: ClassNames(H::CLASS_NAMES),
-        reason_names: H::REASON_NAMES,
-        unfinished: &common.serving.unfinished,
-        wait_slots: &common.wait_slots,
-        wake_overdue: Box::new(wake_overdue),
-        set_aside: Box::new(|| common.flows.set_aside()),
-    }
-}
-
 /// Lets the workers finish, and ends what they leave. True if the process must exit around those that do not end.
-fn drain<J: Send>(
-    control: &Control<'_, J>,
-    engine: &mut impl turn::Engine<Job = J>,
+fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    control: &Control<'_, 's, 'e, H, M>,
+    engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
     demands: &mut Demands,
     workers: Vec<ScopedJoinHandle<'_, Option<()>>>,
     has_signals: bool,
@@ -213,7 +190,7 @@ fn end_threads<'m>(
 }
 
 /// All that was counted, exact because nothing moves any more.
-fn last_snapshot<J: Send>(control: &Control<'_, J>, mut collector: Collector<'_>) -> Snapshot {
+fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
     collector.collect(|worker| control.wake(worker));
     let totals = collector.snapshot(control.gauges());
     panics::settle();

@@ -1,128 +1,97 @@
 //! A server serves: it takes over, follows what is demanded, and hands over. One process has the sockets at a time, and
 //! counts what the kernel drops at them.
 
-use super::handover::{Door, HandOverError, Offer, Predecessor};
+use super::handover::{Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
-use crate::server::admin::control::Control;
-use crate::server::{Bound, ServeError};
+use crate::handler::Handler;
+use crate::server::ServeError;
+use crate::server::admin::control::{Control, Phase};
+use crate::server::path::packet::Packet;
+use crate::server::path::slot::Make;
 use std::net::TcpListener;
-use std::sync::atomic::Ordering;
 use std::sync::{OnceLock, PoisonError};
 
-/// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the reason
-/// if it serves on after all.
-///
-/// # Errors
-/// When the predecessor serves on; no thread has begun then.
-pub(super) fn take_over<J: Send>(
-    control: &Control<'_, J>,
-    predecessor: Option<Predecessor>,
-    begin: &OnceLock<bool>,
-) -> Result<Option<String>, ServeError> {
-    let bound = control.bound;
-    let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
-    let dropped = dropped.map_err(|source| not_handed_over(bound, source))?;
-    if bound.listening.used {
-        control.begin_drops(&dropped.unwrap_or_default());
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
+    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the reason
+    /// if it serves on after all.
+    ///
+    /// # Errors
+    /// When the predecessor serves on; no thread has begun then.
+    pub(super) fn take_over(
+        &self,
+        predecessor: Option<Predecessor>,
+        begin: &OnceLock<bool>,
+    ) -> Result<Option<String>, ServeError> {
+        let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
+        let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
+        if self.bound.listening.used {
+            // Counts what the kernel drops from the predecessor's counters on, by socket; without them from now on.
+            self.drops.lock().unwrap_or_else(PoisonError::into_inner).begin_at(&dropped.unwrap_or_default());
+        }
+        let _ = begin.set(true);
+        if predecessor.is_some() {
+            // Before it goes: a service without its main process is over.
+            self.bound.supervisor.main_process();
+        }
+        Ok(predecessor.and_then(Predecessor::say_serving))
     }
-    let _ = begin.set(true);
-    if predecessor.is_some() {
-        // Before it goes: a service without its main process is over.
-        bound.supervisor.main_process();
+
+    /// Leaves the service to the predecessor, which serves on for `reason`.
+    pub(super) fn leave_service(&self, reason: String) -> ServeError {
+        self.set_handed_over(true);
+        self.not_handed_over(HandOverError::Stays(reason))
     }
-    Ok(predecessor.and_then(Predecessor::say_serving))
-}
 
-/// Serves until the server must end; returns the failure that ends it, if it is one. `listener` is the admin listener that a
-/// successor gets, and `release` lets go of this server's own.
-pub(super) fn serve<J: Send>(
-    control: &Control<'_, J>,
-    demands: &mut Demands,
-    listener: Option<&TcpListener>,
-    serving: impl FnOnce(),
-    release: impl FnOnce(),
-) -> Option<ServeError> {
-    let Bound { config, listening, supervisor, .. } = control.bound;
-    listening.door.iter().for_each(Door::make_own);
-    tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
-    supervisor.ready(config);
-    serving();
-    follow_demands(control, demands, offer(control.bound, listener).as_ref(), release)
-}
+    fn not_handed_over(&self, source: HandOverError) -> ServeError {
+        ServeError::HandOver { path: self.bound.config.handover.clone().unwrap_or_default(), source }
+    }
 
-/// Leaves the service to the predecessor, which serves on for `reason`.
-pub(super) fn leave_service<J: Send>(control: &Control<'_, J>, reason: String) -> ServeError {
-    control.set_handed_over(true);
-    not_handed_over(control.bound, HandOverError::Stays(reason))
-}
-
-/// What a successor gets.
-fn offer<'a>(bound: &'a Bound, admin_listener: Option<&'a TcpListener>) -> Option<Offer<'a>> {
-    let Bound { config, listening, ways, supervisor, .. } = bound;
-    let (door, admin_listener) = listening.door.as_ref().zip(admin_listener)?;
-    let address = admin_listener.local_addr().ok()?;
-    Some(Offer {
-        listen: [&config.listen[..], listening.group.addresses()],
-        admin: [config.admin.unwrap_or(address), address],
-        group: &listening.group,
-        admin_listener,
-        door,
-        receive: ways.receive,
-        kept: listening.kept,
-        watchdog: supervisor.watchdog(),
-    })
-}
-
-/// Does what is demanded until the server must end; returns the failure that ends it, if it is one.
-fn follow_demands<J: Send>(
-    control: &Control<'_, J>,
-    demands: &mut Demands,
-    offer: Option<&Offer<'_>>,
-    release: impl FnOnce(),
-) -> Option<ServeError> {
-    loop {
-        match (demands.next(), offer) {
-            (Demand::Follow(config), _) => control.follow(&config),
-            (Demand::Reload, _) => control.reload(),
-            (Demand::HandOver(asked), Some(offer)) => {
-                let (pause, resume) = (|| control.pause(), || control.resume());
-                match asked.hand_over(offer, pause, resume, || demands.has_stop()) {
-                    Ok(()) => {
-                        tracing::info!("the successor serves: this server finishes what it has received");
-                        release();
-                        return None;
+    /// Serves until the server must end; returns the failure that ends it, if it is one. A successor gets `spare`, the
+    /// door and the admin listener, and `release` lets go of this server's own.
+    pub(super) fn serve(
+        &self,
+        demands: &mut Demands,
+        spare: Option<&(&Door, TcpListener)>,
+        serving: impl FnOnce(),
+        release: impl FnOnce(),
+    ) -> Option<ServeError> {
+        let config = &self.bound.config;
+        self.bound.listening.door.iter().for_each(Door::make_own);
+        tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
+        self.bound.supervisor.ready(config);
+        serving();
+        loop {
+            match (demands.next(), spare) {
+                (Demand::Follow(config), _) => self.follow(&config),
+                (Demand::Reload, _) => self.reload(),
+                (Demand::HandOver(asked), Some((door, listener))) => {
+                    let (pause, resume) = (|| self.pause(), || self.resume());
+                    match asked.hand_over(self.bound, door, listener, pause, resume, || demands.has_stop()) {
+                        Ok(()) => {
+                            tracing::info!("the successor serves: this server finishes what it has received");
+                            release();
+                            return None;
+                        }
+                        Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
                     }
-                    Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
                 }
+                (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
+                (Demand::Fail(reason), _) => {
+                    tracing::error!(reason, "the admin endpoint has ended: a server that cannot be looked at stops");
+                    return Some(ServeError::Admin(reason));
+                }
+                (Demand::Stop, _) => return None,
             }
-            (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
-            (Demand::Fail(reason), _) => {
-                tracing::error!(reason, "the admin endpoint has ended: a server that cannot be looked at stops");
-                return Some(ServeError::Admin(reason));
-            }
-            (Demand::Stop, _) => return None,
         }
     }
-}
 
-fn not_handed_over(bound: &Bound, source: HandOverError) -> ServeError {
-    ServeError::HandOver { path: bound.config.handover.clone().unwrap_or_default(), source }
-}
-
-impl<J> Control<'_, J> {
     /// Whether what waits in the sockets at the end is another process's to serve.
     pub(in crate::server) fn leaves_sockets(&self) -> bool {
         self.bound.listening.kept || self.is_handed_over()
     }
 
     pub(in crate::server) fn is_handed_over(&self) -> bool {
-        // Ordering: relaxed, written under the lock of `drops` where it guards anything.
-        self.handed_over.load(Ordering::Relaxed)
-    }
-
-    /// Counts what the kernel drops from `counters` on, by socket; what is not among them from now on.
-    pub(in crate::server) fn begin_drops(&self, counters: &[Option<u32>]) {
-        self.drops.lock().unwrap_or_else(PoisonError::into_inner).begin_at(counters);
+        self.phase.load() == Phase::HandedOver
     }
 
     /// Gives what the kernel drops from now on to a successor to count, or takes it back. Returns the kernel's counters as
@@ -133,7 +102,7 @@ impl<J> Control<'_, J> {
             // Where they cannot be read they are unknown, here and there.
             let _ = drops.read();
         }
-        self.handed_over.store(handed_over, Ordering::Relaxed);
+        self.phase.store(if handed_over { Phase::HandedOver } else { Phase::Serving });
         drops.counters()
     }
 
@@ -152,9 +121,7 @@ impl<J> Control<'_, J> {
         }
         drops.totals().collect()
     }
-}
 
-impl<J: Send> Control<'_, J> {
     /// Receives no more. Returns the kernel's drop counters as of then, by socket.
     fn pause(&self) -> Vec<Option<u32>> {
         self.shared.stop_receiving();

@@ -143,22 +143,21 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
 pub(super) struct Threads<'scope, 'm> {
     /// Ends the thread that accepts successors when it is dropped.
     pub(super) successors_end: Option<PipeWriter>,
-    watchdog_end: Sender<()>,
     admin: ScopedJoinHandle<'scope, Option<Collector<'m>>>,
     pub(super) admin_stopper: Stopper,
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
     /// Starts the threads. `caught` are the signals that this server waits for, also before it begins.
-    pub(super) fn start<J: Send>(
+    pub(super) fn start<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         starter: &mut Starter<'scope, '_>,
-        control: &'scope Control<'_, J>,
+        control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
         (listener, questions): (Option<TcpListener>, Questions),
         mut collector: Collector<'m>,
         caught: Option<Signals>,
     ) -> io::Result<Threads<'scope, 'm>> {
-        let Bound { stop, supervisor, listening, .. } = control.bound;
+        let Bound { stop, listening, .. } = control.bound;
         let (admin_stopper, admin_stop) = watch::channel(false);
         let admin = starter.start(
             "forebay-admin",
@@ -177,10 +176,6 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
                 collector
             },
         )?;
-        let (watchdog_end, watchdog_ended) = channel();
-        if let Some(every) = supervisor.watchdog_every() {
-            starter.start("forebay-watchdog", || (), move |()| control.feed_watchdog(every, &watchdog_ended))?;
-        }
         if let Some(mut caught) = caught {
             starter.spawn("forebay-signals", move || signals::serve(&mut caught, stop))?;
         }
@@ -189,12 +184,12 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             let serve = move |()| handover::serve(door, &ended, |asked| stop.hand_over(asked));
             starter.start("forebay-handover", || (), serve)?;
         }
-        Ok(Threads { successors_end: Some(successors_end), watchdog_end, admin, admin_stopper })
+        Ok(Threads { successors_end: Some(successors_end), admin, admin_stopper })
     }
 
     /// Ends the threads. Returns what the admin thread had; `None` if it has panicked.
     pub(super) fn end(self) -> Option<Collector<'m>> {
-        drop((self.admin_stopper, self.watchdog_end));
+        drop(self.admin_stopper);
         self.admin.join().ok().flatten()
     }
 }

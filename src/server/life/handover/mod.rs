@@ -6,7 +6,7 @@ mod predecessor;
 mod successor;
 
 pub(in crate::server) use door::Door;
-pub(in crate::server) use predecessor::{Asked, Offer, serve};
+pub(in crate::server) use predecessor::{Asked, serve};
 pub(in crate::server) use successor::{Given, Predecessor, ask};
 
 use crate::time::Nanos;

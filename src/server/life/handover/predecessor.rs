@@ -4,14 +4,15 @@ use super::PATIENCE;
 use super::door::Door;
 use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
 use crate::config::listen_text;
-use crate::net::{Group, Io};
+use crate::net::Io;
+use crate::server::Bound;
+use crate::server::listening::Listening;
 use crate::time::{Nanos, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, PipeReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::thread;
-use std::time::Duration;
 
 /// A process that connects says at once what it wants.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
@@ -27,20 +28,6 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 pub(in crate::server) struct Asked {
     connection: Connection,
     hello: Hello,
-}
-
-/// What a server hands over.
-pub(in crate::server) struct Offer<'a> {
-    /// The addresses as configured, of which a port may be 0, and as bound.
-    pub(in crate::server) listen: [&'a [SocketAddr]; 2],
-    pub(in crate::server) admin: [SocketAddr; 2],
-    pub(in crate::server) group: &'a Group,
-    pub(in crate::server) admin_listener: &'a TcpListener,
-    pub(in crate::server) door: &'a Door,
-    pub(in crate::server) receive: Io,
-    pub(in crate::server) kept: bool,
-    /// The time of the supervisor's watchdog.
-    pub(in crate::server) watchdog: Option<Duration>,
 }
 
 /// Accepts successors at `door` until the writing end of `end` is closed.
@@ -78,7 +65,7 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Hands over. `Ok` when the successor serves: this server must finish what it has received, and go. `pause` makes it
+    /// Hands over the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor serves: this server must finish what it has received, and go. `pause` makes it
     /// receive no more, and returns the kernel's drop counters as of then, by socket. `resume` undoes that, also where it
     /// was not called.
     ///
@@ -86,17 +73,19 @@ impl Asked {
     /// Why not. The server serves as before, and the successor knows, or has died.
     pub(in crate::server) fn hand_over(
         &self,
-        offer: &Offer<'_>,
+        bound: &Bound,
+        door: &Door,
+        listener: &TcpListener,
         pause: impl FnOnce() -> Vec<Option<u32>>,
         resume: impl FnOnce(),
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
-        if let Some(reason) = self.refusal(offer) {
+        if let Some(reason) = self.refusal(bound, listener) {
             self.refuse(&reason);
             return Err(reason);
         }
         tracing::info!(version = self.hello.version, "a successor takes over");
-        self.offer_and_begin(offer, pause, is_stopping).inspect_err(|reason| {
+        self.offer_and_begin(bound, door, listener, pause, is_stopping).inspect_err(|reason| {
             // First, so that at every time one of the two receives.
             resume();
             let _ = self.connection.send(&Message::Staying { reason: reason.clone() });
@@ -111,16 +100,18 @@ impl Asked {
 
     fn offer_and_begin(
         &self,
-        offer: &Offer<'_>,
+        bound: &Bound,
+        door: &Door,
+        listener: &TcpListener,
         pause: impl FnOnce() -> Vec<Option<u32>>,
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
-        let Offer { group, admin_listener, door, kept, watchdog, .. } = *offer;
-        let watchdog_us = watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
+        let Listening { ref group, kept, .. } = bound.listening;
+        let watchdog_us = bound.supervisor.watchdog().and_then(|time| u64::try_from(time.as_micros()).ok());
         let sockets: Vec<_> = group.sockets().iter().map(AsFd::as_fd).collect();
         self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
-        let descriptors = [&sockets[..], &[admin_listener.as_fd(), door.as_fd()]].concat();
+        let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
         self.await_ready(is_stopping)?;
         let dropped = pause();
@@ -150,9 +141,11 @@ impl Asked {
     }
 
     /// Why this successor cannot take over; `None` if it can.
-    fn refusal(&self, offer: &Offer<'_>) -> Option<String> {
-        let workers = offer.group.sockets().len() / offer.group.addresses().len();
-        refusal(&self.hello, offer.listen, offer.admin, workers, offer.receive == Io::Gro)
+    fn refusal(&self, bound: &Bound, listener: &TcpListener) -> Option<String> {
+        let Bound { config, listening, ways, .. } = bound;
+        let Ok(admin) = listener.local_addr() else { return Some("its admin listener has no address".to_owned()) };
+        let (listen, admin) = ([&config.listen, listening.group.addresses()], [config.admin.unwrap_or(admin), admin]);
+        refusal(&self.hello, listen, admin, config.workers, ways.receive == Io::Gro)
     }
 }
 
