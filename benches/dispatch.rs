@@ -82,10 +82,9 @@ impl Handler for Small {
 
 /// Serves `count` requests on this thread under `policy`, and says how long that took.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
-    let mut numbers = 0..;
-    let packets = ObjectPool::new(PACKETS, || PacketBody::new(numbers.next().unwrap(), 2_048));
+    let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
     let serving = Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1), PACKETS);
-    dispatched(&serving, policy, &packets, request, batch, count, |packet: Packet<'_, _>| serving.drive(packet))
+    dispatched(&serving, policy, &packets, request, batch, count, serving.make())
 }
 
 fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
@@ -97,11 +96,10 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     count: usize,
     make: M,
 ) -> Duration {
-    let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
+    let runtime_id = new_runtime_id();
     let outside = Arc::new(Outside::new(PACKETS + 1));
-    let slots = ObjectPool::new(PACKETS + 1, || {
-        Slot::<M::Future>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap(), &outside))
-    });
+    let slots =
+        ObjectPool::new(PACKETS + 1, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, &outside)));
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();

@@ -1,7 +1,6 @@
 //! A worker's access to sockets: the kernel's, or memory in tests.
 
-use super::send::Sender;
-use super::{Datagram, Io, Message, Outcomes, Receiver, Socket};
+use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
 use crate::fate::Unsent;
 use std::io;
 

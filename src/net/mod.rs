@@ -26,6 +26,8 @@ pub use send::{Message, Outcomes};
 pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket, by_address};
 pub use ways::{NoWay, Ways};
 
+use send::Sender;
+
 /// A backend: how datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

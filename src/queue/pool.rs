@@ -11,14 +11,14 @@ pub struct ObjectPool<T> {
 }
 
 impl<T> ObjectPool<T> {
-    /// Makes `count` objects.
+    /// Makes `count` objects; `make` gets the number of each.
     ///
     /// # Panics
     /// If `count` is zero.
-    pub fn new(count: usize, mut make: impl FnMut() -> T) -> ObjectPool<T> {
+    pub fn new(count: usize, mut make: impl FnMut(usize) -> T) -> ObjectPool<T> {
         let free = ArrayQueue::new(count);
-        for _ in 0..count {
-            if free.push(Box::new(make())).is_err() {
+        for number in 0..count {
+            if free.push(Box::new(make(number))).is_err() {
                 unreachable!("the queue has one place for each object");
             }
         }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn objects_return_from_any_thread() {
-        let pool = ObjectPool::new(4, || 0_u32);
+        let pool = ObjectPool::new(4, |_| 0_u32);
         let acquired: Vec<_> = std::iter::from_fn(|| pool.acquire()).collect();
         assert_eq!((acquired.len(), pool.in_use()), (4, 4));
         assert!(pool.acquire().is_none());

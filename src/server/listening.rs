@@ -74,47 +74,20 @@ impl Listening {
         };
         Ok(Listening { group, admin, kept: used, used, door: None, predecessor: None })
     }
-
-    /// Logs each socket buffer for which the kernel granted less than was asked for.
-    pub(super) fn warn_of_small_buffers(&self) {
-        for small in small_buffers(self.group.recv_buffer_bytes(), self.group.send_buffer_bytes()) {
-            let SmallBuffer { name, granted_bytes, wanted_bytes, sysctl, consequence } = small;
-            tracing::warn!(
-                granted_bytes,
-                wanted_bytes,
-                "the kernel granted a smaller {name} buffer: {consequence}; raise it with \
-                 `sysctl {sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
-            );
-        }
-    }
 }
 
-/// A socket buffer for which the kernel granted less than was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct SmallBuffer {
-    pub(super) name: &'static str,
-    pub(super) granted_bytes: usize,
-    pub(super) wanted_bytes: usize,
-    pub(super) sysctl: &'static str,
-    pub(super) consequence: &'static str,
-}
-
-pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> impl Iterator<Item = SmallBuffer> {
-    let receive = SmallBuffer {
-        name: "receive",
-        granted_bytes: receive_bytes,
-        wanted_bytes: RECV_BUFFER_BYTES,
-        sysctl: "net.core.rmem_max",
-        consequence: "bursts will be dropped sooner",
+/// What to log of each socket buffer for which the kernel granted less than was asked for.
+pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<String> {
+    let receive = ("receive", receive_bytes, RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner");
+    let neighbours = "requests in the names of neighbours that do not exist can stop all replies";
+    let send = ("send", send_bytes, SEND_BUFFER_BYTES, "net.core.wmem_max", neighbours);
+    let text = |(name, granted, wanted, sysctl, consequence)| {
+        format!(
+            "the kernel granted a {name} buffer of {granted} bytes instead of {wanted}: {consequence}; raise it with \
+             `sysctl {sysctl}={wanted}` (deploy/sysctl/60-forebay.conf)"
+        )
     };
-    let send = SmallBuffer {
-        name: "send",
-        granted_bytes: send_bytes,
-        wanted_bytes: SEND_BUFFER_BYTES,
-        sysctl: "net.core.wmem_max",
-        consequence: "requests in the names of neighbours that do not exist can stop all replies",
-    };
-    [receive, send].into_iter().filter(|buffer| buffer.granted_bytes < buffer.wanted_bytes)
+    [receive, send].into_iter().filter(|(_, granted, wanted, ..)| granted < wanted).map(text).collect()
 }
 
 /// The admin listener that another process has bound.

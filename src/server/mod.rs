@@ -62,13 +62,13 @@ pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
-use crate::metrics::{Snapshot, SpawnEnd, WorkerMetrics};
+use crate::metrics::{OwnValue, Snapshot, SpawnEnd, WorkerMetrics};
 use crate::net::{AddressFilter, HostAddresses, Ways};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::time::clock;
 use admin::Questions;
-use admin::own_metrics::OwnMetrics;
+use admin::own_metrics::Read;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
 use inherited::Inherited;
@@ -78,7 +78,7 @@ use life::stop::Demand;
 use life::supervisor::Supervisor;
 use listening::Listening;
 use path::common::Transport;
-use path::packet::{Packet, PacketBody, Serving};
+use path::packet::{PacketBody, Serving};
 use path::reply::credit::Credit;
 use sizes::Sizes;
 use spawner::Spawning;
@@ -122,7 +122,10 @@ pub struct Report {
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 pub struct Server {
     bound: Bound,
-    start: Start,
+    demands: Receiver<Demand>,
+    signals: Option<signal_hook::iterator::Signals>,
+    reloads: Option<Reloads>,
+    questions: Questions,
     announced: bool,
     metrics: Metrics,
 }
@@ -139,7 +142,8 @@ struct Bound {
     exit_when_stuck: bool,
     log_panics: bool,
     supervisor: Supervisor,
-    own_metrics: OwnMetrics,
+    /// Metrics of the handler's own, in the order in which they were added.
+    own_metrics: Vec<(OwnValue, Read)>,
     spawning: spawner::Owner,
     sizes: Sizes,
     /// How long requests may wait. Written by the admin thread once a second.
@@ -148,14 +152,6 @@ struct Bound {
     /// The workers' record of failed receives and sends.
     transport: Transport,
     metrics: WorkerMetrics,
-}
-
-/// What a server uses up when it starts.
-struct Start {
-    demands: Receiver<Demand>,
-    signals: Option<signal_hook::iterator::Signals>,
-    reloads: Option<Reloads>,
-    questions: Questions,
 }
 
 impl Server {
@@ -204,7 +200,8 @@ impl Server {
         }
         let notices = notices::find(config.notices)?;
         let mut listening = Listening::open(config, ways.receive, inherited)?;
-        listening.warn_of_small_buffers();
+        let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes(), listening.group.send_buffer_bytes());
+        listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
         if let Some(bytes) = admin::waiting::receive_buffer(config.max_wait_scaled()) {
             listening.group.limit_recv_buffers(bytes)?;
         }
@@ -222,7 +219,7 @@ impl Server {
             exit_when_stuck: false,
             log_panics: true,
             supervisor: Supervisor::default(),
-            own_metrics: OwnMetrics::default(),
+            own_metrics: Vec::new(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
             sizes: Sizes::of(config.workers),
             waiting: Waiting::new(config),
@@ -230,8 +227,7 @@ impl Server {
             transport: Transport::new(config.workers, addresses),
             metrics: WorkerMetrics::new(config.workers),
         };
-        let start = Start { demands, signals: None, reloads: None, questions };
-        Ok(Server { bound, start, announced: false, metrics })
+        Ok(Server { bound, demands, signals: None, reloads: None, questions, announced: false, metrics })
     }
 
     /// The bound UDP address, where requests arrive; of several the first.
@@ -280,7 +276,7 @@ impl Server {
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        self.start.signals = Some(life::signals::catch()?);
+        self.signals = Some(life::signals::catch()?);
         Ok(self)
     }
 
@@ -337,21 +333,11 @@ impl Server {
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         names::check::<H>()?;
-        let count = self.bound.sizes.packets;
-        let mut numbers = 0..count;
-        let packets = ObjectPool::new(count, || {
-            PacketBody::new(numbers.next().expect("one for each packet"), self.bound.config.datagram_max)
-        });
+        let (count, bytes) = (self.bound.sizes.packets, self.bound.config.datagram_max);
+        let packets = ObjectPool::new(count, |number| PacketBody::new(number, bytes));
         let credit = Credit::new(self.bound.config.amplification);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
-        life::run::run(
-            self.bound,
-            self.start,
-            &requests,
-            &packets,
-            |packet: Packet<'_, _>| requests.drive(packet),
-            serving,
-        )
+        life::run::run(self, &requests, &packets, requests.make(), serving)
     }
 }
 

@@ -5,6 +5,15 @@ use crate::fate::{Malformed, REASONS, Refused};
 use crate::handler::Handler;
 use crate::metrics::ALL_CLASSES;
 
+/// What a name is.
+pub(super) const WORD: &str = "a letter, then letters, digits and _";
+
+/// Whether `name` is what [`WORD`] says.
+pub(super) fn is_word(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_word)
+}
+
 /// Checks the names of the classes and of the reasons to reject of a handler.
 ///
 /// # Errors
@@ -40,9 +49,8 @@ fn words(
 ) -> Result<(), ServeError> {
     for (place, name) in names.iter().copied().enumerate() {
         let refuse = |allowed| Err(ServeError::Name { of, name, allowed });
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if !name.starts_with(|first: char| first.is_ascii_alphabetic()) || !name.bytes().all(is_word) {
-            return refuse("a letter, then letters, digits and _");
+        if !is_word(name) {
+            return refuse(WORD);
         }
         if let Some(allowed) = of_server(name) {
             return refuse(allowed);

@@ -4,7 +4,7 @@ use super::adapt::Adaptation;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
-use crate::metrics::{ClassNames, Description, Gauges, Recent};
+use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io, Socket};
 use crate::runtime::Shared;
 use crate::sched::{Sizes, UNINTERRUPTED};
@@ -229,7 +229,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
-            own: self.bound.own_metrics.values(),
+            own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
             spawned: self.bound.spawning.0.ends(),
         }
     }

@@ -1,21 +1,13 @@
 //! Metrics of the handler's own, on `/metrics` beside the server's.
 
 use crate::metrics::{OwnKind, OwnValue};
-use crate::server::{ServeError, Server};
-
-/// Metrics of the handler's own, in the order in which they were added.
-#[derive(Default)]
-pub(in crate::server) struct OwnMetrics(Vec<Own>);
+use crate::server::{ServeError, Server, names};
 
 /// The most metrics of the handler's own: a page that is scraped every few seconds has a bound.
 const OWN_MAX: usize = 256;
 
-struct Own {
-    name: String,
-    help: String,
-    kind: OwnKind,
-    read: Box<dyn Fn() -> f64 + Send + Sync>,
-}
+/// How to read a metric.
+pub(in crate::server) type Read = Box<dyn Fn() -> f64 + Send + Sync>;
 
 impl Server {
     /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
@@ -30,7 +22,7 @@ impl Server {
         help: &str,
         read: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Result<Server, ServeError> {
-        self.metric(Own { name: name.to_owned(), help: help.to_owned(), kind: OwnKind::Counter, read: Box::new(read) })
+        self.metric(OwnKind::Counter, name, help, Box::new(read))
     }
 
     /// As [`Server::counter`], for a value that may fall, without a suffix.
@@ -43,41 +35,25 @@ impl Server {
         help: &str,
         read: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Result<Server, ServeError> {
-        self.metric(Own { name: name.to_owned(), help: help.to_owned(), kind: OwnKind::Gauge, read: Box::new(read) })
+        self.metric(OwnKind::Gauge, name, help, Box::new(read))
     }
 
-    fn metric(mut self, own: Own) -> Result<Server, ServeError> {
-        let refuse = |allowed| Err(ServeError::Metric { name: own.name.clone(), allowed });
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if !own.name.starts_with(|first: char| first.is_ascii_alphabetic()) || !own.name.bytes().all(is_word) {
-            return refuse("a letter, then letters, digits and _");
+    fn metric(mut self, kind: OwnKind, name: &str, help: &str, read: Read) -> Result<Server, ServeError> {
+        let (name, help, own) = (name.to_owned(), help.to_owned(), &mut self.bound.own_metrics);
+        let rules = [
+            (names::is_word(&name), names::WORD),
+            (!name.ends_with("_total"), "a name without _total, which a counter gets by itself"),
+            (
+                !["forebay_", "process_"].iter().any(|prefix| name.starts_with(prefix)),
+                "a prefix that is neither forebay_ nor process_",
+            ),
+            (own.iter().all(|(other, _)| other.name != name), "each name once"),
+            (own.len() < OWN_MAX, "256 metrics"),
+        ];
+        if let Some((_, allowed)) = rules.into_iter().find(|(holds, _)| !holds) {
+            return Err(ServeError::Metric { name, allowed });
         }
-        if own.name.ends_with("_total") {
-            return refuse("a name without _total, which a counter gets by itself");
-        }
-        if ["forebay_", "process_"].iter().any(|prefix| own.name.starts_with(prefix)) {
-            return refuse("a prefix that is neither forebay_ nor process_");
-        }
-        if self.bound.own_metrics.0.iter().any(|other| other.name == own.name) {
-            return refuse("each name once");
-        }
-        if self.bound.own_metrics.0.len() == OWN_MAX {
-            return refuse("256 metrics");
-        }
-        self.bound.own_metrics.0.push(own);
+        own.push((OwnValue { name, help, kind, value: 0.0 }, read));
         Ok(self)
-    }
-}
-
-impl OwnMetrics {
-    /// The present values.
-    pub(in crate::server) fn values(&self) -> Vec<OwnValue> {
-        let value = |own: &Own| OwnValue {
-            name: own.name.clone(),
-            help: own.help.clone(),
-            kind: own.kind,
-            value: (own.read)(),
-        };
-        self.0.iter().map(value).collect()
     }
 }

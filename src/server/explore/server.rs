@@ -52,13 +52,11 @@ pub(super) fn explore(
     flaw: Option<Flaw>,
 ) -> Result<Run, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
-    let mut numbers = 0..;
-    let packets =
-        ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
+    let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 });
     let serving = Serving::new(handler, &[address], credit, scenario.packets);
-    let result = explore_with(scenario, &packets, &serving, |packet: Packet<'_, _>| serving.drive(packet), fault, flaw);
+    let result = explore_with(scenario, &packets, &serving, serving.make(), fault, flaw);
     in_virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
@@ -73,12 +71,10 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     flaw: Option<Flaw>,
 ) -> Result<Run, String> {
     let workers = scenario.workers;
-    let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
+    let runtime_id = new_runtime_id();
     let count = scenario.packets + workers + 1;
     let outside = Arc::new(Outside::new(count));
-    let slots = ObjectPool::new(count, || {
-        Slot::<M::Future>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"), &outside))
-    });
+    let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, &outside)));
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);

@@ -42,7 +42,7 @@ impl Server {
         effective: Effective,
         load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
     ) -> Server {
-        self.start.reloads = Some(Reloads::new(effective, Box::new(load)));
+        self.reloads = Some(Reloads::new(effective, Box::new(load)));
         self
     }
 
@@ -51,7 +51,7 @@ impl Server {
     /// server that was bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then`
     /// returns.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
-        if let Some(reloads) = &mut self.start.reloads {
+        if let Some(reloads) = &mut self.reloads {
             reloads.then.push(Box::new(then));
         }
         self

@@ -20,7 +20,7 @@ use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::server::path::slot::{Job, Make, Slot, WaitSlots};
-use crate::server::{Bound, Ended, Report, ServeError, Start, admin};
+use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -34,20 +34,22 @@ const EXIT_FAILED: i32 = 1;
 
 /// Serves `requests`; `make` runs their handler on a packet.
 pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    mut bound: Bound,
-    start: Start,
+    server: Server,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError> {
+    let Server { mut bound, demands, signals, reloads, questions, .. } = server;
     if bound.log_panics {
         panics::log_contained();
     }
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
-    let Start { demands, signals, reloads, questions } = start;
-    let slots = slots(&bound);
+    let spawning = &bound.spawning.0;
+    let slots = ObjectPool::new(bound.sizes.slots, |number| {
+        Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
+    });
     let common = common(&bound, requests, packets, &slots, &make);
     let following = Adaptation::new(&bound.config);
     let (shared, workers) = workers(&bound, following.policy())?;
@@ -100,16 +102,6 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         Ok::<_, ServeError>(totals)
     })?;
     Ok(Report { ended: Ended::with(&totals), totals, packets_away: packets.in_use() })
-}
-
-/// Empty slots for half-done requests.
-fn slots<F>(bound: &Bound) -> ObjectPool<Slot<F>> {
-    let spawning = &bound.spawning.0;
-    let mut numbers = 0..;
-    ObjectPool::new(bound.sizes.slots, || {
-        let number = numbers.next().expect("numbers without end");
-        Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
-    })
 }
 
 /// What the engines of all workers share.

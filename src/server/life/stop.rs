@@ -19,7 +19,7 @@ pub(in crate::server) enum Demand {
     /// Read the configuration again, and follow what may change.
     Reload,
     /// Hand over to this successor.
-    HandOver(Box<Asked>),
+    HandOver(Asked),
     /// Stop because of a failure, for this reason.
     Fail(String),
 }
@@ -125,19 +125,8 @@ impl StopHandle {
         let _ = self.demands.send(Demand::Stop);
     }
 
-    /// Hands the server over to a successor.
-    pub(in crate::server) fn hand_over(&self, asked: Asked) {
-        let _ = self.demands.send(Demand::HandOver(Box::new(asked)));
-    }
-
-    /// Makes the server read its configuration again.
-    pub(in crate::server) fn reload(&self) {
-        let _ = self.demands.send(Demand::Reload);
-    }
-
-    /// Stops the server because of a failure.
-    pub(in crate::server) fn fail(&self, reason: String) {
-        let _ = self.demands.send(Demand::Fail(reason));
+    pub(in crate::server) fn demand(&self, demand: Demand) {
+        let _ = self.demands.send(demand);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
+use super::stop::Demand;
 use super::{handover, signals};
 use crate::config::{Burn, Config};
 use crate::handler::Handler;
@@ -165,13 +166,13 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             move |()| {
                 let _unasked = OnDrop(|| {
                     if thread::panicking() {
-                        stop.fail(PANICKED.to_owned());
+                        stop.demand(Demand::Fail(PANICKED.to_owned()));
                     }
                 });
                 if let Err(error) =
                     admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT)
                 {
-                    stop.fail(error.to_string());
+                    stop.demand(Demand::Fail(error.to_string()));
                 }
                 collector
             },
@@ -181,7 +182,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {
-            let serve = move |()| handover::serve(door, &ended, |asked| stop.hand_over(asked));
+            let serve = move |()| handover::serve(door, &ended, |asked| stop.demand(Demand::HandOver(asked)));
             starter.start("forebay-handover", || (), serve)?;
         }
         Ok(Threads { successors_end: Some(successors_end), admin, admin_stopper })

@@ -4,6 +4,7 @@
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
 use super::reply::credit::Credit;
+use super::slot::Make;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::Unfinished;
 use crate::queue::Pooled;
@@ -224,6 +225,11 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
             self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         held.packet.take().expect("only drop takes it otherwise")
+    }
+
+    /// Makes the future of [`Serving::drive`] for a packet.
+    pub(crate) fn make(&self) -> impl Make<Packet<'s, H::Ticket>> {
+        |packet| self.drive(packet)
     }
 
     /// The packet of this number, whose future was dropped half-way.

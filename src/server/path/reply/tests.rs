@@ -46,8 +46,7 @@ impl Link for HalfOpen {
 }
 
 fn pool() -> ObjectPool<PacketBody<()>> {
-    let mut numbers = 0..;
-    ObjectPool::new(SEND_BATCH_MAX, move || PacketBody::new(numbers.next().expect("a number"), 64))
+    ObjectPool::new(SEND_BATCH_MAX, |number| PacketBody::new(number, 64))
 }
 
 /// A packet whose reply, of a request to this address, has datagrams of these lengths.
