@@ -186,7 +186,6 @@ const BPF_RETURN_CONSTANT: u16 = 0x06;
 pub struct Socket {
     inner: UdpSocket,
     inode: u64,
-    wildcard: bool,
     address: usize,
 }
 
@@ -199,9 +198,8 @@ impl Socket {
 
     fn new(socket: socket2::Socket, address: usize) -> io::Result<Socket> {
         let inner = UdpSocket::from(socket);
-        let wildcard = inner.local_addr()?.ip().is_unspecified();
         let inode = nix::sys::stat::fstat(&inner)?.st_ino;
-        Ok(Socket { inner, inode, wildcard, address })
+        Ok(Socket { inner, inode, address })
     }
 
     /// The inode number of the socket in `/proc/net/udp`.
@@ -214,26 +212,8 @@ impl Socket {
         self.address
     }
 
-    /// True if the socket is bound to all addresses, so that each datagram must carry its destination.
-    pub fn is_wildcard(&self) -> bool {
-        self.wildcard
-    }
-
-    /// True for an IPv6 socket.
-    pub(super) fn is_ipv6(&self) -> bool {
-        self.inner.local_addr().is_ok_and(|address| address.is_ipv6())
-    }
-
-    /// Another handle of the same socket.
-    ///
-    /// # Errors
-    /// When the kernel has no more descriptors.
-    pub fn try_clone(&self) -> io::Result<UdpSocket> {
-        self.inner.try_clone()
-    }
-
     /// The socket as a standard library type.
-    pub(super) fn plain(&self) -> &UdpSocket {
+    pub fn plain(&self) -> &UdpSocket {
         &self.inner
     }
 

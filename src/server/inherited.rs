@@ -56,42 +56,34 @@ impl Inherited {
 /// The group of `sockets`, which must be those that `config` asks for: on each address as many as there are workers.
 pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<Group, ServeError> {
     let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
-    let mut by_address = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(error.to_string()))?;
-    let bound: Vec<SocketAddr> = by_address.iter().map(|(address, _)| *address).collect();
-    let mut ordered = Vec::new();
-    let mut missing = Vec::new();
-    for asked in listen {
-        let fits = |bound: &SocketAddr| bound == asked || (bound.ip() == asked.ip() && asked.port() == 0);
-        match by_address.iter().position(|(address, _)| fits(address)) {
-            Some(number) => ordered.push(by_address.remove(number)),
-            None => missing.push(*asked),
-        }
-    }
-    if !missing.is_empty() || !by_address.is_empty() {
+    let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(error.to_string()))?;
+    let fits =
+        |asked: &SocketAddr, bound: SocketAddr| bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0);
+    let place = |bound: SocketAddr| listen.iter().position(|asked| fits(asked, bound));
+    let is_missing = |asked: &&SocketAddr| !found.iter().any(|(bound, _)| fits(asked, *bound));
+    let missing: Vec<SocketAddr> = listen.iter().filter(is_missing).copied().collect();
+    let is_other = |(bound, _): &(SocketAddr, _)| place(*bound).is_none();
+    if !missing.is_empty() || found.len() != listen.len() || found.iter().any(is_other) {
+        let bound: Vec<SocketAddr> = found.iter().map(|(address, _)| *address).collect();
         let missing = if missing.is_empty() { String::new() } else { format!("; none at {}", listen_text(&missing)) };
         let (listen, bound) = (listen_text(listen), listen_text(&bound));
         return Err(refused(format!(
             "--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"
         )));
     }
-    if let [(_, sockets)] = &ordered[..]
-        && sockets.len() != workers
-    {
+    found.sort_by_key(|(bound, _)| place(*bound));
+    if found.iter().any(|(_, sockets)| sockets.len() != workers) {
+        let counts = found.iter().map(|(address, sockets)| format!("{} at {address}", sockets.len()));
+        let (counts, each) = match found.len() {
+            1 => (String::new(), format!(", or --workers {passed}")),
+            _ => (format!(": {}", Vec::from_iter(counts).join(", ")), ", for each address".to_owned()),
+        };
         return Err(refused(format!(
-            "--workers {workers}, and {passed} UDP sockets; allowed: {workers} lines of ListenDatagram= with \
-             ReusePort=yes in the socket unit, or --workers {passed}"
+            "--workers {workers}, and {passed} UDP sockets{counts}; allowed: {workers} lines of ListenDatagram= with \
+             ReusePort=yes in the socket unit{each}"
         )));
     }
-    if ordered.iter().any(|(_, sockets)| sockets.len() != workers) {
-        let counts: Vec<String> =
-            ordered.iter().map(|(address, sockets)| format!("{} at {address}", sockets.len())).collect();
-        return Err(refused(format!(
-            "--workers {workers}, and {passed} UDP sockets: {}; allowed: {workers} lines of ListenDatagram= with \
-             ReusePort=yes for each address in the socket unit",
-            counts.join(", ")
-        )));
-    }
-    let sockets: Vec<UdpSocket> = ordered.into_iter().flat_map(|(_, sockets)| sockets).collect();
+    let sockets: Vec<UdpSocket> = found.into_iter().flat_map(|(_, sockets)| sockets).collect();
     // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and gives all to the last one.
     let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
     if workers > 1 && sockets.iter().any(is_alone) {

@@ -28,7 +28,6 @@ mod admin;
 #[cfg(feature = "cli")]
 mod bench;
 mod builder;
-mod descriptors;
 mod emulated;
 mod error;
 #[cfg(all(test, feature = "cli"))]
@@ -39,11 +38,10 @@ mod golden;
 mod inherited;
 mod life;
 mod listening;
-mod names;
 mod notices;
 mod path;
-mod pin;
 mod sender;
+mod shown;
 mod sizes;
 mod spawner;
 pub(crate) mod yields;
@@ -68,7 +66,6 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::time::clock;
 use admin::Questions;
-use admin::own_metrics::Read;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
 use inherited::Inherited;
@@ -80,6 +77,7 @@ use listening::Listening;
 use path::common::Transport;
 use path::packet::{PacketBody, Serving};
 use path::reply::credit::Credit;
+use shown::Read;
 use sizes::Sizes;
 use spawner::Spawning;
 use std::net::SocketAddr;
@@ -180,7 +178,7 @@ impl Server {
     fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
         // The clock counts from its first reading, and what comes to the sockets must not come before that.
         clock::now();
-        descriptors::provide(config.workers, config.listen.len())?;
+        sizes::provide_descriptors(config.workers, config.listen.len())?;
         Memory::of(config).probe()?;
         // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
@@ -276,7 +274,7 @@ impl Server {
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        self.signals = Some(life::signals::catch()?);
+        self.signals = Some(life::stop::catch_signals()?);
         Ok(self)
     }
 
@@ -332,7 +330,7 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
-        names::check::<H>()?;
+        shown::check::<H>()?;
         let (count, bytes) = (self.bound.sizes.packets, self.bound.config.datagram_max);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, bytes));
         let credit = Credit::new(self.bound.config.amplification);

@@ -1,4 +1,4 @@
-//! The numbers of objects that a server makes at start: sums over all holders.
+//! What a server takes: objects that it makes at start, as sums over all holders, memory, and file descriptors.
 
 use super::ServeError;
 use super::path::flows::Flows;
@@ -13,7 +13,8 @@ use crate::sched::bounds::{
 };
 use crate::sched::{self};
 use crate::server::path::packet::{Packet, PacketBody};
-use std::fmt;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::{fmt, fs};
 
 /// Packets held ready to receive the next batch into.
 const SPARE: usize = BATCH;
@@ -138,6 +139,33 @@ impl fmt::Display for Memory {
             mib(class_bytes)
         )
     }
+}
+
+/// Descriptors per worker besides its sockets. These are its readiness queue, that queue's second handle, its wake-up,
+/// and the ring in which the kernel gives notices.
+const PER_WORKER: u64 = 4;
+
+/// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
+/// read in between.
+const TOGETHER: u64 = 64;
+
+/// Assumed number of descriptors already open in a process where that cannot be read.
+const USUAL: u64 = 8;
+
+/// Raises the limit to what the kernel allows this process.
+///
+/// # Errors
+/// [`ServeError::Descriptors`] when that is too little for `workers` workers on this many addresses.
+pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<(), ServeError> {
+    let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
+    let needed = open + workers as u64 * (PER_WORKER + addresses as u64) + TOGETHER;
+    // A limit that cannot be read or raised shows when sockets are opened.
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    let allowed = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() { soft } else { hard };
+    if allowed < needed {
+        return Err(ServeError::Descriptors { workers, needed, allowed });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

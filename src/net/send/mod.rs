@@ -250,7 +250,8 @@ impl Backend for OneByOne {
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         // Nothing can be sent to port 0: a permitted call reports that and does nothing else.
-        let nowhere: IpAddr = if socket.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let is_ipv6 = socket.plain().local_addr().is_ok_and(|address| address.is_ipv6());
+        let nowhere: IpAddr = if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let sent = socket.plain().send_to(&[], SocketAddr::new(nowhere, 0));
         match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
             Err(Some(errno @ (Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP))) => Err(errno),

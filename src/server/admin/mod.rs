@@ -10,20 +10,17 @@ pub(super) mod adapt;
 pub(super) mod control;
 #[cfg(feature = "admin")]
 mod http;
-mod in_process;
-pub(super) mod own_metrics;
 pub(super) mod run_queue;
 mod stuck;
 pub(super) mod waiting;
-
-pub use in_process::Metrics;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 use crate::time::Nanos;
 use std::future::pending;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
@@ -111,6 +108,37 @@ impl Questions {
         // a time.
         let (asker, asked) = mpsc::channel(2 * Limits::DEFAULT.connections + 1);
         (Questions { asker: asker.clone(), asked }, Metrics::new(asker))
+    }
+}
+
+/// The longest wait for an answer: ten times what a busy server takes.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+
+/// Asks a server what it has measured, from any thread, with or without an admin endpoint. Made by
+/// [`Server::metrics`](crate::server::Server::metrics).
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// One question at a time, so that there is always room for it.
+    asker: Arc<Mutex<mpsc::Sender<Question>>>,
+}
+
+impl Metrics {
+    fn new(asker: mpsc::Sender<Question>) -> Metrics {
+        Metrics { asker: Arc::new(Mutex::new(asker)) }
+    }
+
+    /// All counters and measurements as of now; [`Snapshot::to_json`] and [`Snapshot::to_prometheus`] (feature `admin`) make
+    /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
+    /// and when it has returned, with the totals in its report.
+    ///
+    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second. So a handler must not
+    /// call it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        let (said, answered) = sync_channel(1);
+        let question: Question = Box::new(move |desk| drop(said.try_send(desk.snapshot())));
+        // A question from before the start that nothing has answered may still stand there.
+        self.asker.lock().unwrap_or_else(PoisonError::into_inner).try_send(question).ok()?;
+        answered.recv_timeout(PATIENCE.into()).ok()
     }
 }
 

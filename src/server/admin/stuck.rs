@@ -1,4 +1,4 @@
-//! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does, and the supervisor's
+//! Whether workers make progress. `/readyz` and `/healthz` report a pool in which no worker does. The supervisor's
 //! watchdog is fed as long as every worker does.
 //!
 //! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when it sleeps. So does one

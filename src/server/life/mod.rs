@@ -6,7 +6,6 @@ mod panics;
 pub(super) mod reload;
 pub(super) mod run;
 mod serving;
-pub(super) mod signals;
 pub(super) mod stop;
 pub(super) mod supervisor;
 mod threads;

@@ -3,7 +3,10 @@
 use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::time::Nanos;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The interval at which a server that waits for stuck handlers checks whether they have ended.
@@ -147,5 +150,22 @@ impl PolicyHandle {
         }
         let _ = self.demands.send(Demand::Follow(Box::new(config.clone())));
         Ok(())
+    }
+}
+
+/// Catches SIGTERM and SIGINT, which stop the server, SIGHUP, which lets it read its configuration again, and others that
+/// would kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is kept.
+pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
+}
+
+/// Handles caught signals until their handle is closed.
+pub(in crate::server) fn serve_signals(signals: &mut Signals, stop: &StopHandle) {
+    for signal in signals.forever() {
+        match signal {
+            SIGTERM | SIGINT => stop.stop(),
+            SIGHUP => stop.demand(Demand::Reload),
+            _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
-use super::stop::Demand;
-use super::{handover, signals};
+use super::handover;
+use super::stop::{Demand, serve_signals};
 use crate::config::{Burn, Config};
 use crate::handler::Handler;
 use crate::metrics::Collector;
 use crate::net::KernelLink;
 use crate::runtime::{AbortOnPanic, Shared, Worker};
 use crate::sched::WorkerId;
+use crate::server::Bound;
 use crate::server::admin::control::Control;
 use crate::server::admin::{self, Limits, Questions, Stopper};
 use crate::server::emulated::{self, Core, CoreLink};
@@ -15,7 +16,8 @@ use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::Packet;
 use crate::server::path::slot::{Job, Make};
-use crate::server::{Bound, pin};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use signal_hook::iterator::Signals;
 use std::io::{self, PipeWriter};
 use std::net::TcpListener;
@@ -130,7 +132,7 @@ pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 fn prepare_worker(bound: &Bound, worker: WorkerId) {
     let config: &Config = &bound.config;
     if config.pin
-        && let Err(error) = pin::pin_to_cpu_of(worker)
+        && let Err(error) = pin_to_cpu_of(worker)
     {
         tracing::warn!(worker, %error, "the worker cannot be pinned");
     }
@@ -138,6 +140,18 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
         tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
     }
     bound.run_queue.enter(worker);
+}
+
+/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, in order.
+/// Where there are more workers, they start again at the first.
+fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
+    let this_thread = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this_thread)?;
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let Some(cpu) = cpus.get(worker % cpus.len().max(1)) else { return Ok(()) };
+    let mut one = CpuSet::new();
+    one.set(*cpu)?;
+    sched_setaffinity(this_thread, &one)
 }
 
 /// The threads beside the workers, each with what ends it.
@@ -178,7 +192,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             },
         )?;
         if let Some(mut caught) = caught {
-            starter.spawn("forebay-signals", move || signals::serve(&mut caught, stop))?;
+            starter.spawn("forebay-signals", move || serve_signals(&mut caught, stop))?;
         }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {

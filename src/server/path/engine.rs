@@ -211,13 +211,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         let fresh = matches!(job, Job::Fresh(_));
         let (waits, sent_at) = self.send_before(fresh);
         let ask_after = if waits { Nanos::ZERO } else { ask_after };
+        let start = sent_at.unwrap_or_else(self.clock);
         let begun = match job {
-            Job::Fresh(packet) => self.begin(packet, sent_at),
-            Job::Continuation(slot) => self.resume(slot, sent_at),
-            Job::Child(child) => return self.run_child(child, sent_at, ask_after),
+            Job::Fresh(packet) => self.begin(packet, start),
+            Job::Continuation(slot) => self.resume(slot, start),
+            Job::Child(child) => return self.run_child(child, start, ask_after),
         };
         match begun {
-            Some((slot, start)) => self.run_request(slot, start, ask_after, fresh.then_some(waits)),
+            Some(slot) => self.run_request(slot, start, ask_after, fresh.then_some(waits)),
             None => Ran::Ended { ran: Nanos::ZERO },
         }
     }

@@ -190,7 +190,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Ok(Err(Rejected::Refused(admitted, reason))) => {
                 packet.admit(admitted);
                 self.recorder.count(Counter::Refused(reason));
-                self.refuse(packet, Status::Refused);
+                self.tell(packet, Some(Status::Refused));
                 return None;
             }
             Ok(Err(Rejected::OverRate(admitted))) => {
@@ -247,10 +247,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         } else {
             self.recorder.ended(fate);
         }
-        match fate.status() {
-            Some(status) => self.refuse(packet, status),
-            None => self.recycle(packet),
-        }
+        self.tell(packet, fate.status());
         None
     }
 

@@ -17,14 +17,13 @@ use crate::time::Nanos;
 use std::sync::Arc;
 
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
-    /// The slot of a fresh request and when it starts; `None` if it is shed.
+    /// The slot of a fresh request that starts now; `None` if it is shed.
     #[inline]
     pub(super) fn begin(
         &mut self,
         mut packet: Packet<'s, H::Ticket>,
-        now: Option<Nanos>,
-    ) -> Option<(Pooled<'e, Slot<M::Future>>, Nanos)> {
-        let start = now.unwrap_or_else(self.clock);
+        start: Nanos,
+    ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let Envelope { ref stay, class, source, .. } = packet.envelope;
         let (common, workers) = (self.common, self.workers);
         let waiting = || common.continuations(workers);
@@ -35,7 +34,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         // A server has at most 1,024 workers.
         packet.envelope.worker = self.worker as u16;
-        Some((self.filled(packet), start))
+        Some(self.filled(packet))
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
@@ -43,9 +42,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     pub(super) fn resume(
         &mut self,
         mut slot: Pooled<'e, Slot<M::Future>>,
-        now: Option<Nanos>,
-    ) -> Option<(Pooled<'e, Slot<M::Future>>, Nanos)> {
-        let start = now.unwrap_or_else(self.clock);
+        start: Nanos,
+    ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let class = slot.envelope.class;
         if let Some(cause) = self.shedding.on_resume(&mut slot.envelope.stay, class, start, self.common.limits) {
             let packet = self.dropped(&mut slot);
@@ -53,7 +51,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             self.slot = Some(slot);
             return None;
         }
-        Some((slot, start))
+        Some(slot)
     }
 
     /// Sends the finished replies, unless they wait for the job that runs next. Returns whether they wait, and else the time
@@ -142,10 +140,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     pub(super) fn run_child(
         &mut self,
         child: Arc<dyn AnyChild>,
-        now: Option<Nanos>,
+        start: Nanos,
         ask_after: Nanos,
     ) -> Ran<Job<'s, 'e, H, M>> {
-        let start = now.unwrap_or_else(self.clock);
         self.recorder.begin_slice(start);
         let paused = child.run(start, start.plus(ask_after), self.clock);
         self.now = (self.clock)();
@@ -197,23 +194,34 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Ends a request that was not served, or not completely.
     pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
+        self.end_for(packet, fate, None);
+    }
+
+    /// Ends a request as [`Fate::Failed`].
+    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
+        self.end_for(packet, Fate::Failed, Some(Counter::Failed(reason)));
+    }
+
+    /// As [`Engine::end`], where `counter` is the reason of the fate, if it is known.
+    fn end_for(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate, counter: Option<Counter>) {
         self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
-        self.recorder.ended(fate);
-        match fate.status() {
+        match counter {
+            Some(reason) => self.recorder.count(reason),
+            None => self.recorder.ended(fate),
+        }
+        self.tell(packet, fate.status());
+    }
+
+    /// Lets the client hear of a fate that has a `status`, and else keeps the packet.
+    pub(super) fn tell(&mut self, packet: Packet<'s, H::Ticket>, status: Option<Status>) {
+        match status {
             Some(status) => self.refuse(packet, status),
             None => self.recycle(packet),
         }
     }
 
-    /// Ends a request as [`Fate::Failed`].
-    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
-        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
-        self.recorder.count(Counter::Failed(reason));
-        self.refuse(packet, Status::Failed);
-    }
-
     /// Answers a request that was not served, if its handler has a reply for that.
-    pub(super) fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
+    fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
         if self.common.silent && status.ending() == Ending::Shed {
             return self.recycle(packet);
         }
@@ -241,11 +249,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => self.end(packet, Fate::ShedWaited),
-            Cause::Expired(reason) => {
-                self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
-                self.recorder.count(Counter::ShedExpired(reason));
-                self.refuse(packet, Status::ShedExpired);
-            }
+            Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),
         }
     }
 

@@ -1,15 +1,15 @@
-//! Names that a handler gives: what may be shown on `/metrics` beside the server's own.
+//! What a handler shows on `/metrics` beside the server's own: names of classes and reasons, and metrics.
 
-use super::ServeError;
+use super::{ServeError, Server};
 use crate::fate::{Malformed, REASONS, Refused};
 use crate::handler::Handler;
-use crate::metrics::ALL_CLASSES;
+use crate::metrics::{ALL_CLASSES, OwnKind, OwnValue};
 
 /// What a name is.
-pub(super) const WORD: &str = "a letter, then letters, digits and _";
+const WORD: &str = "a letter, then letters, digits and _";
 
 /// Whether `name` is what [`WORD`] says.
-pub(super) fn is_word(name: &str) -> bool {
+fn is_word(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_word)
 }
@@ -60,6 +60,61 @@ fn words(
         }
     }
     Ok(())
+}
+
+/// The most metrics of the handler's own: a page that is scraped every few seconds has a bound.
+const OWN_MAX: usize = 256;
+
+/// How to read a metric.
+pub(super) type Read = Box<dyn Fn() -> f64 + Send + Sync>;
+
+impl Server {
+    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
+    /// each scrape, on the thread of the admin endpoint: it must not wait.
+    ///
+    /// # Errors [`ServeError::Metric`] unless the name is new, begins with a letter, and has letters, digits and `_`
+    /// alone. Names that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more
+    /// than 256.
+    pub fn counter(
+        self,
+        name: &str,
+        help: &str,
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Result<Server, ServeError> {
+        self.metric(OwnKind::Counter, name, help, Box::new(read))
+    }
+
+    /// As [`Server::counter`], for a value that may fall, without a suffix.
+    ///
+    /// # Errors
+    /// See [`Server::counter`].
+    pub fn gauge(
+        self,
+        name: &str,
+        help: &str,
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Result<Server, ServeError> {
+        self.metric(OwnKind::Gauge, name, help, Box::new(read))
+    }
+
+    fn metric(mut self, kind: OwnKind, name: &str, help: &str, read: Read) -> Result<Server, ServeError> {
+        let (name, help, own) = (name.to_owned(), help.to_owned(), &mut self.bound.own_metrics);
+        let rules = [
+            (is_word(&name), WORD),
+            (!name.ends_with("_total"), "a name without _total, which a counter gets by itself"),
+            (
+                !["forebay_", "process_"].iter().any(|prefix| name.starts_with(prefix)),
+                "a prefix that is neither forebay_ nor process_",
+            ),
+            (own.iter().all(|(other, _)| other.name != name), "each name once"),
+            (own.len() < OWN_MAX, "256 metrics"),
+        ];
+        if let Some((_, allowed)) = rules.into_iter().find(|(holds, _)| !holds) {
+            return Err(ServeError::Metric { name, allowed });
+        }
+        own.push((OwnValue { name, help, kind, value: 0.0 }, read));
+        Ok(self)
+    }
 }
 
 #[cfg(test)]
