@@ -40,13 +40,21 @@ impl Ways {
     /// # Errors
     /// When no backend receives, or none sends.
     pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, NoWay> {
-        let all = |attempt: fn(SocketAddr, Io) -> io::Result<()>| {
-            move |io| addresses.iter().try_for_each(|address| attempt(*address, io))
+        let all = |attempt: fn(&Socket, Io) -> io::Result<()>| {
+            move |io| {
+                addresses.iter().try_for_each(|address| {
+                    // A datagram must carry its destination there, and a reply its source: no portable call does that.
+                    if io == Io::Portable && address.ip().is_unspecified() {
+                        return Err(io::Error::other("not on a --listen of all addresses"));
+                    }
+                    attempt(&Socket::unbound(*address, io)?, io)
+                })
+            }
         };
-        let (receive, refused) = first(wanted, RECEIVE, all(try_receive))?;
+        let (receive, refused) = first(wanted, RECEIVE, all(receive::probe))?;
         // `batches` and `gro` send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
-        let (send, more) = first(wanted, "send", all(try_send))?;
+        let (send, more) = first(wanted, "send", all(send::probe))?;
         Ok(Ways { receive, send, refused: [refused, more].concat().join("; ") })
     }
 }
@@ -66,24 +74,6 @@ fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>)
         refused.push(format!("{} cannot {action} ({call}): {error}", io.name()));
     }
     Err(NoWay { action, refused: refused.join("; ") })
-}
-
-fn try_receive(address: SocketAddr, io: Io) -> io::Result<()> {
-    names_its_address(address, io)?;
-    receive::probe(&Socket::unbound(address, io)?, io)
-}
-
-fn try_send(address: SocketAddr, io: Io) -> io::Result<()> {
-    names_its_address(address, io)?;
-    send::probe(&Socket::unbound(address, io)?, io)
-}
-
-/// On a wildcard bind a datagram must carry its destination, and a reply its source: no portable call does that.
-fn names_its_address(address: SocketAddr, io: Io) -> io::Result<()> {
-    if io == Io::Portable && address.ip().is_unspecified() {
-        return Err(io::Error::other("not on a --listen of all addresses"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -126,7 +116,7 @@ mod tests {
 
     #[test]
     fn no_portable_call_is_made_where_an_address_would_be_lost() {
-        let error = try_receive((Ipv4Addr::UNSPECIFIED, 0).into(), Io::Portable).expect_err("it cannot be told");
-        assert!(error.to_string().contains("--listen"), "{error}");
+        let ways = Ways::find(&[(Ipv4Addr::UNSPECIFIED, 0).into()], Io::Portable).expect("others can tell it");
+        assert_eq!(ways.refused.matches("--listen").count(), 2, "{ways:?}");
     }
 }

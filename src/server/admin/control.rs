@@ -12,8 +12,8 @@ use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::reload::Reloads;
 use crate::server::path::common::{Common, Said};
-use crate::server::path::packet::Packet;
-use crate::server::path::slot::{Job, Make};
+use crate::server::path::packet::{Make, Packet};
+use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
@@ -83,34 +83,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             said: Mutex::default(),
             following: Mutex::new(following),
         }
-    }
-
-    /// Reads this host's current addresses.
-    fn refresh_addresses(&self) {
-        match self.bound.filter.refresh() {
-            Ok(false) => {}
-            Ok(true) => self.bound.listening.group.gone().for_each(|address| {
-                tracing::warn!(%address, "this host has lost an address that requests are sent to");
-            }),
-            Err(error) => self.addresses_unread.call_once(|| {
-                tracing::warn!(
-                    %error,
-                    "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this \
-                     host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
-                );
-            }),
-        }
-    }
-
-    /// Logs failed receives and sends since the last second, and wakes the workers that could not receive, to try
-    /// again.
-    fn look_after_transport(&self) {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.bound.metrics.counts().counted);
-        self.bound
-            .transport
-            .deaf(clock::now())
-            .filter(|worker| *worker < self.bound.config.workers)
-            .for_each(|worker| self.shared.wake(worker));
     }
 
     fn following(&self) -> MutexGuard<'_, Adaptation> {
@@ -250,8 +222,22 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 slot.wake_overdue(now);
             }
         });
-        self.refresh_addresses();
-        self.look_after_transport();
+        match self.bound.filter.refresh() {
+            Ok(false) => {}
+            Ok(true) => self.bound.listening.group.gone().for_each(|address| {
+                tracing::warn!(%address, "this host has lost an address that requests are sent to");
+            }),
+            Err(error) => self.addresses_unread.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this \
+                     host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
+                );
+            }),
+        }
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.bound.metrics.counts().counted);
+        // Workers that could not receive try again.
+        self.bound.transport.deaf(now).for_each(|worker| self.wake(worker));
         self.stuck();
         let mut following = self.following();
         self.bound.waiting.follow(recent, following.policy().first_slice());

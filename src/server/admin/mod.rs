@@ -23,7 +23,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
@@ -228,7 +228,8 @@ async fn control(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut tick = tokio::time::interval(COLLECT_EVERY.into());
-    let mut watchdog = tokio::time::interval(probe.watchdog_every().unwrap_or(COLLECT_EVERY).into());
+    let every = probe.watchdog_every().unwrap_or(COLLECT_EVERY).into();
+    let mut watchdog = tokio::time::interval_at(Instant::now() + every, every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

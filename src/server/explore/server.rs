@@ -16,9 +16,9 @@ use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded
 use crate::server::path::common::{Common, Limits, Transport};
 use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
-use crate::server::path::packet::{Packet, PacketBody, Serving};
+use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::reply::credit::Credit;
-use crate::server::path::slot::{Job, Make, Slot, WaitSlots};
+use crate::server::path::slot::{Job, Slot, WaitSlots};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;

@@ -7,8 +7,8 @@ use crate::net::{BATCH, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::server::admin::control::{Control, Phase};
-use crate::server::path::packet::Packet;
-use crate::server::path::slot::{Job, Make};
+use crate::server::path::packet::{Make, Packet};
+use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
 use std::thread;
 
@@ -113,15 +113,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
     /// Ends every datagram that waits in the sockets, behind a shut gate.
     fn shed_waiting(&self, engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>) {
         let mut jobs = Vec::with_capacity(BATCH);
-        let mut owners = if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers };
-        let mut owner = owners.next();
-        while let Some(of) = owner {
-            let received = engine.receive(of, &mut jobs);
-            // Batch by batch, so that the packets of one batch serve for the next.
-            jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
-            engine.flush();
-            if received.datagrams == 0 {
-                owner = owners.next();
+        for owner in if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers } {
+            while engine.receive(owner, &mut jobs).datagrams > 0 {
+                // Batch by batch, so that the packets of one batch serve for the next.
+                jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
+                engine.flush();
             }
         }
     }

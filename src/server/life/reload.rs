@@ -97,13 +97,12 @@ impl Reloads {
         use serde_json::{Value, json};
         let state = self.state();
         let texts = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
-        let last = state.last.as_ref().map(|(at, result)| match result {
-            Ok(Changes { changed, restart }) => {
-                json!({"at": at, "ok": true, "changed": texts(changed), "restart_needed": texts(restart), "problems": []})
-            }
-            Err(problems) => {
-                json!({"at": at, "ok": false, "changed": [], "restart_needed": [], "problems": problems})
-            }
+        let last = state.last.as_ref().map(|(at, result)| {
+            let Changes { changed, restart } = result.as_ref().cloned().unwrap_or_default();
+            let problems = result.as_ref().err().cloned().unwrap_or_default();
+            let (changed, restart) = (texts(&changed), texts(&restart));
+            let ok = result.is_ok();
+            json!({"at": at, "ok": ok, "changed": changed, "restart_needed": restart, "problems": problems})
         });
         let settings: serde_json::Map<String, Value> = rows(live, &state.effective)
             .into_iter()
@@ -127,7 +126,13 @@ impl State {
         let concluded = match result {
             Ok((effective, changes)) => {
                 self.effective = effective;
-                changes.log();
+                let text = |row: &Row| format!("{} = {}", row.key, row.value);
+                let text = |rows: &[Row]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
+                tracing::info!(changed = text(&changes.changed), "the configuration has been read again");
+                if !changes.restart.is_empty() {
+                    let settings = text(&changes.restart);
+                    tracing::warn!(settings, "these settings have other values now, and take a restart");
+                }
                 Ok(changes)
             }
             Err(problems) => {
@@ -138,17 +143,6 @@ impl State {
             }
         };
         self.last = Some((at.as_secs_f64(), concluded));
-    }
-}
-
-impl Changes {
-    fn log(&self) {
-        let text =
-            |rows: &[Row]| rows.iter().map(|row| format!("{} = {}", row.key, row.value)).collect::<Vec<_>>().join(", ");
-        tracing::info!(changed = text(&self.changed), "the configuration has been read again");
-        if !self.restart.is_empty() {
-            tracing::warn!(settings = text(&self.restart), "these settings have other values now, and take a restart");
-        }
     }
 }
 

@@ -6,8 +6,7 @@ use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::server::ServeError;
 use crate::server::admin::control::{Control, Phase};
-use crate::server::path::packet::Packet;
-use crate::server::path::slot::Make;
+use crate::server::path::packet::{Make, Packet};
 use std::net::TcpListener;
 use std::sync::{OnceLock, PoisonError};
 

@@ -2,8 +2,8 @@
 //! whether datagrams come and go.
 
 use super::flows::Flows;
-use super::packet::{Packet, PacketBody, Serving};
-use super::slot::{Job, Make, Slot, WaitSlots};
+use super::packet::{Make, Packet, PacketBody, Serving};
+use super::slot::{Job, Slot, WaitSlots};
 use crate::fate::{CLASSES, ReceiveError, Unsent};
 use crate::handler::Handler;
 use crate::metrics::Counted;

@@ -1,9 +1,9 @@
 //! The worker's side of a datagram's way: its state, and what the state machine of `sched/turn` asks of it.
 
 use super::common::Common;
-use super::packet::{Envelope, Excess, Packet, Serving};
+use super::packet::{Envelope, Excess, Make, Packet, Serving};
 use super::reply::{Gathering, Outbox};
-use super::slot::{Job, Make, Slot};
+use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
@@ -177,14 +177,6 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         }
     }
 
-    /// Before the worker rests.
-    pub(super) fn rest(&mut self) {
-        self.send();
-        self.shedding.on_rest(self.now);
-        self.spare.clear();
-        self.recorder.hand_over();
-    }
-
     /// Counts an attempt to find work at another worker.
     #[inline]
     pub(super) fn on_steal(&mut self, step: Step, outcome: Outcome) {
@@ -307,7 +299,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => self.recorder.begin_idle(since),
             Boundary::Busy { idle } => self.recorder.end_idle(idle),
-            Boundary::Rest => self.rest(),
+            Boundary::Rest => {
+                self.send();
+                self.shedding.on_rest(self.now);
+                self.spare.clear();
+                self.recorder.hand_over();
+            }
         }
     }
 

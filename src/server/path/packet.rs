@@ -4,12 +4,12 @@
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
 use super::reply::credit::Credit;
-use super::slot::Make;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::Unfinished;
 use crate::queue::Pooled;
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -187,6 +187,15 @@ impl Default for Envelope {
 
 /// Where one packet returns to from a future that was dropped half-way.
 type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
+
+/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future has no other name.
+pub(crate) trait Make<P>: Fn(P) -> <Self as Make<P>>::Future + Sync {
+    type Future: Future<Output = P> + Send;
+}
+
+impl<P, M: Fn(P) -> F + Sync, F: Future<Output = P> + Send> Make<P> for M {
+    type Future = F;
+}
 
 /// What the futures of a server's requests use beside their packets.
 pub(crate) struct Serving<'s, 'h, H: Handler> {

@@ -1,6 +1,6 @@
 //! Slots, in which the futures of handlers live, the jobs in queues, and the places of jobs that wait.
 
-use super::packet::{Envelope, Packet};
+use super::packet::{Envelope, Make, Packet};
 use crate::handler::Handler;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
@@ -13,15 +13,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-
-/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future has no other name.
-pub(crate) trait Make<P>: Fn(P) -> <Self as Make<P>>::Future + Sync {
-    type Future: Future<Output = P> + Send;
-}
-
-impl<P, M: Fn(P) -> F + Sync, F: Future<Output = P> + Send> Make<P> for M {
-    type Future = F;
-}
 
 /// A job in a queue.
 pub(crate) enum Job<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
