@@ -70,10 +70,10 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         });
         let signals_end = signals.as_ref().map(Signals::handle).map(|signals| OnDrop(move || signals.close()));
         let _guard = AbortOnPanic;
-        let mut starter = Starter::new(scope, &begin);
+        let starter = Starter::new(scope, &begin);
         let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
         let admin = (listener, questions);
-        let mut threads = Threads::start(&mut starter, &control, &runtime, admin, collector, signals)?;
+        let mut threads = Threads::start(&starter, &control, &runtime, admin, collector, signals)?;
         starter.await_all();
         let mut engine = engine(&bound, &common, bound.config.workers, false);
         // It must always find packets to receive into, so these are set aside.

@@ -45,30 +45,28 @@ pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     /// Whether the threads begin, once that is known.
     begin: &'scope OnceLock<bool>,
+    /// Each thread has a copy until it is prepared.
     prepared: Sender<()>,
     all_prepared: Receiver<()>,
-    started: usize,
 }
 
 impl<'scope, 'env> Starter<'scope, 'env> {
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>, begin: &'scope OnceLock<bool>) -> Starter<'scope, 'env> {
         let (prepared, all_prepared) = channel();
-        Starter { scope, begin, prepared, all_prepared, started: 0 }
+        Starter { scope, begin, prepared, all_prepared }
     }
 
     /// Starts a thread that calls `prepare`, waits, and calls `serve` if the threads begin.
     pub(super) fn start<P, T: Send + 'scope>(
-        &mut self,
+        &self,
         name: &str,
         prepare: impl FnOnce() -> P + Send + 'scope,
         serve: impl FnOnce(P) -> T + Send + 'scope,
     ) -> io::Result<ScopedJoinHandle<'scope, Option<T>>> {
         let (begin, prepared) = (self.begin, self.prepared.clone());
-        self.started += 1;
         self.spawn(name, move || {
             let ready = prepare();
-            // The other end is gone where another thread could not be started.
-            let _ = prepared.send(());
+            drop(prepared);
             begin.wait().then(|| serve(ready))
         })
     }
@@ -86,13 +84,14 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 
     /// Waits until all threads are prepared; a worker that panics before ends the process.
-    pub(super) fn await_all(&self) {
-        self.all_prepared.iter().take(self.started).for_each(drop);
+    pub(super) fn await_all(self) {
+        drop(self.prepared);
+        self.all_prepared.iter().for_each(drop);
     }
 
     /// Starts the thread of each of `workers`.
     pub(super) fn start_workers<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-        &mut self,
+        &self,
         bound: &'e Bound,
         common: &'scope Common<'s, 'e, H, M>,
         runtime: &'scope Runtime,
@@ -165,7 +164,7 @@ pub(super) struct Threads<'scope, 'm> {
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
     /// Starts the threads. `caught` are the signals that this server waits for, also before it begins.
     pub(super) fn start<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-        starter: &mut Starter<'scope, '_>,
+        starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
         (listener, questions): (Option<TcpListener>, Questions),

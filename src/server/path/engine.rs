@@ -118,7 +118,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         }
         self.leave(&mut packet);
         self.make_room(&packet);
-        self.outbox.answer(packet, sample, self.now);
+        self.outbox.put(packet, Some((sample, self.now)));
     }
 
     /// Makes room in the outbox for the reply in `packet`.

@@ -240,7 +240,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.leave(&mut packet);
         packet.extents = extents;
         self.make_room(&packet);
-        self.outbox.refusal(packet);
+        self.outbox.put(packet, None);
     }
 
     /// Ends a request that must not begin, for `cause`.

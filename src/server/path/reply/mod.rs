@@ -17,21 +17,16 @@ use std::iter::repeat_n;
 pub(crate) struct Outbox<'s, T> {
     /// Number of datagrams in all replies together.
     datagrams: usize,
-    answers: ArrayVec<Answer<'s, T>, SEND_BATCH_MAX>,
-    /// Packets with the replies to requests that were not served; their fates are counted already.
-    refusals: ArrayVec<Packet<'s, T>, SEND_BATCH_MAX>,
+    replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
 }
 
-/// The reply to a request that was served, in its packet. Counted once the kernel has taken it, with all its datagrams.
-struct Answer<'s, T> {
-    packet: Packet<'s, T>,
-    sample: Sample,
-    finished_at: Nanos,
-}
+/// A reply in its packet. Of a request that was served, also what is recorded once the kernel has taken all datagrams of the
+/// reply, and when the reply was finished. Any other request has its fate already.
+type Waiting<'s, T> = (Packet<'s, T>, Option<(Sample, Nanos)>);
 
 impl<'s, T: Copy + Default> Outbox<'s, T> {
     pub(crate) fn new() -> Outbox<'s, T> {
-        Outbox { datagrams: 0, answers: ArrayVec::new(), refusals: ArrayVec::new() }
+        Outbox { datagrams: 0, replies: ArrayVec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -40,7 +35,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
 
     /// When the answer was finished that has waited longest; `None` if no answer waits.
     pub(crate) fn oldest(&self) -> Option<Nanos> {
-        self.answers.first().map(|answer| answer.finished_at)
+        self.replies.iter().find_map(|(_, served)| served.as_ref().map(|(_, finished_at)| *finished_at))
     }
 
     /// Whether the datagrams of the reply in `packet` can still be sent together with all that wait.
@@ -51,20 +46,14 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     /// Number of replies that wait to be sent, to requests that were not served.
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn refusals(&self) -> usize {
-        self.refusals.len()
+        self.replies.iter().filter(|(_, served)| served.is_none()).count()
     }
 
-    /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must
-    /// have room.
-    pub(crate) fn answer(&mut self, packet: Packet<'s, T>, sample: Sample, finished_at: Nanos) {
+    /// Adds the reply in `packet`. If the request was `served`, its sample lacks only the time to send the reply, which was
+    /// finished at the time beside it. The outbox must have room.
+    pub(crate) fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
         self.datagrams += packet.extents.datagrams();
-        self.answers.push(Answer { packet, sample, finished_at });
-    }
-
-    /// Adds the reply in `packet` to a request that was not served. The outbox must have room.
-    pub(crate) fn refusal(&mut self, packet: Packet<'s, T>) {
-        self.datagrams += packet.extents.datagrams();
-        self.refusals.push(packet);
+        self.replies.push((packet, served));
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests served, and gives the
@@ -82,8 +71,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         let outcomes = {
             // Filled in place: moving an `ArrayVec` copies its whole capacity.
             let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
-            messages.extend(self.answers.iter().flat_map(|answer| messages_of(&answer.packet)));
-            messages.extend(self.refusals.iter().flat_map(messages_of));
+            messages.extend(self.replies.iter().flat_map(|(packet, _)| messages_of(packet)));
             match sockets {
                 [socket] => send(link, socket, &messages, &sending[0].sending),
                 _ => self.send_by_address(link, sockets, &messages, sending),
@@ -92,19 +80,22 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         let now = clock();
         outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
         let mut rest = outcomes.as_slice();
-        for answer in self.answers.drain(..) {
-            let (own, others) = rest.split_at(answer.packet.extents.datagrams());
+        for (packet, served) in self.replies.drain(..) {
+            let (own, others) = rest.split_at(packet.extents.datagrams());
             rest = others;
-            if own.iter().all(Result::is_ok) {
-                recorder.answered(&Sample { send: now.minus(answer.finished_at), ..answer.sample });
-            } else {
-                recorder.unanswered(answer.sample.class, answer.sample.service);
-                recorder.ended(Fate::Unsent);
+            match served {
+                Some((sample, finished_at)) if own.iter().all(Result::is_ok) => {
+                    recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
+                }
+                Some((sample, _)) => {
+                    recorder.unanswered(sample.class, sample.service);
+                    recorder.ended(Fate::Unsent);
+                }
+                // Its fate stays, whether the reply was sent or not.
+                None => {}
             }
-            recycle(answer.packet);
+            recycle(packet);
         }
-        // A refusal keeps its fate, whether it was sent or not.
-        self.refusals.drain(..).for_each(recycle);
         self.datagrams = 0;
         now
     }
@@ -118,10 +109,10 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         messages: &[Message<'_>],
         sending: &[CachePadded<Directions>],
     ) -> Outcomes {
-        let packets = self.answers.iter().map(|answer| &answer.packet).chain(&self.refusals);
-        let address_of =
-            |packet: &Packet<'s, T>| repeat_n(usize::from(packet.envelope.source.address), packet.extents.datagrams());
-        let addresses: ArrayVec<usize, SEND_BATCH_MAX> = packets.flat_map(address_of).collect();
+        let address_of = |(packet, _): &Waiting<'s, T>| {
+            repeat_n(usize::from(packet.envelope.source.address), packet.extents.datagrams())
+        };
+        let addresses: ArrayVec<usize, SEND_BATCH_MAX> = self.replies.iter().flat_map(address_of).collect();
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         for (address, socket) in sockets.iter().enumerate() {
             let of_address = || (0..messages.len()).filter(|number| addresses[*number] == address);
