@@ -42,7 +42,7 @@ impl Server {
         effective: Effective,
         load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
     ) -> Server {
-        self.reloads = Some(Reloads::new(effective, Box::new(load)));
+        self.reloads = Some(Reloads::new(effective, Some(Box::new(load))));
         self
     }
 
@@ -59,16 +59,15 @@ impl Server {
 }
 
 impl Reloads {
-    #[cfg(feature = "cli")]
-    pub(in crate::server) fn new(effective: Effective, load: Load) -> Reloads {
-        Reloads { load: Some(load), then: Vec::new(), state: State::new(effective) }
+    fn new(effective: Effective, load: Option<Load>) -> Reloads {
+        Reloads { load, then: Vec::new(), state: Mutex::new(State { effective, reloads: 0, last: None }) }
     }
 
     /// For a server whose `config` a program has made.
     pub(in crate::server) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Row { key, value, origin: Origin::Code };
         let rows = config.to_pairs().into_iter().map(row).collect();
-        Reloads { load: None, then: Vec::new(), state: State::new(Effective { config: config.clone(), rows }) }
+        Reloads::new(Effective { config: config.clone(), rows }, None)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,10 +115,6 @@ impl Reloads {
 }
 
 impl State {
-    fn new(effective: Effective) -> Mutex<State> {
-        Mutex::new(State { effective, reloads: 0, last: None })
-    }
-
     /// Remembers and logs what came of an attempt at the time `at`.
     fn conclude(&mut self, at: Nanos, result: Result<(Effective, Changes), Problems>) {
         self.reloads += 1;

@@ -20,8 +20,8 @@ pub(crate) struct Outbox<'s, T> {
     replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
 }
 
-/// A reply in its packet. Of a request that was served, also what is recorded once the kernel has taken all datagrams of the
-/// reply, and when the reply was finished. Any other request has its fate already.
+/// A reply in its packet. For a request that was served, also the sample to record once the kernel has taken all datagrams,
+/// and when the reply was finished. Any other request has its fate already.
 type Waiting<'s, T> = (Packet<'s, T>, Option<(Sample, Nanos)>);
 
 impl<'s, T: Copy + Default> Outbox<'s, T> {
