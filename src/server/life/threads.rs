@@ -191,7 +191,11 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             },
         )?;
         if let Some(mut caught) = caught {
-            starter.spawn("forebay-signals", move || serve_signals(&mut caught, stop))?;
+            let prepared = starter.prepared.clone();
+            starter.spawn("forebay-signals", move || {
+                drop(prepared);
+                serve_signals(&mut caught, stop);
+            })?;
         }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {
