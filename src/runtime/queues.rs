@@ -68,17 +68,17 @@ impl<J> Queues<J> {
     }
 
     /// How many jobs wait in all queues together; exact when nothing moves.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Whether all queues together are half full; exact when nothing moves.
-    pub(super) fn are_half_full(&self) -> bool {
+    pub(crate) fn are_half_full(&self) -> bool {
         self.count() >= self.capacity.div_ceil(2)
     }
 
     /// How many jobs wait for `pool`; exact when nothing moves.
-    pub(super) fn len(&self, pool: PoolId) -> usize {
+    pub(crate) fn len(&self, pool: PoolId) -> usize {
         self.queues[pool].len()
     }
 

@@ -126,7 +126,7 @@ pub(crate) fn simulated(
         }
         _ => settings.sizes(),
     };
-    replay.classified = settings.classified();
+    replay.fit.classified = settings.classified();
     replay.fit.objective = settings.arguments.optimise;
     if settings.burn == Burn::Sleep {
         // As a server takes it, which weighs what an emulated core is charged.

@@ -28,22 +28,10 @@ pub enum Balance {
 /// The largest exponent of flows' rates.
 pub const ZIPF_MAX: f64 = 4.0;
 
-/// The error for a text that names no balancer.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to {ZIPF_MAX}, like \
-     flow-hash:zipf=0.9), two-choices and jsq"
-)]
-pub struct UnknownBalance {
-    text: String,
-}
-
-show_as_text!(UnknownBalance);
-
 impl FromStr for Balance {
-    type Err = UnknownBalance;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Balance, UnknownBalance> {
+    fn from_str(text: &str) -> Result<Balance, String> {
         let zipf = || {
             let exponent: f64 = text.strip_prefix("flow-hash:zipf=")?.parse().ok()?;
             (0.0..=ZIPF_MAX).contains(&exponent).then_some(Balance::FlowHash { zipf: exponent })
@@ -53,7 +41,12 @@ impl FromStr for Balance {
             "flow-hash" => Ok(Balance::FlowHash { zipf: 0.0 }),
             "two-choices" => Ok(Balance::TwoChoices),
             "jsq" => Ok(Balance::JoinShortestQueue),
-            _ => zipf().ok_or_else(|| UnknownBalance { text: text.to_owned() }),
+            _ => zipf().ok_or_else(|| {
+                format!(
+                    "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to \
+                     {ZIPF_MAX}, like flow-hash:zipf=0.9), two-choices and jsq"
+                )
+            }),
         }
     }
 }

@@ -22,7 +22,7 @@ mod servers;
 mod tally;
 mod world;
 
-pub use balance::{Balance, UnknownBalance, ZIPF_MAX};
+pub use balance::{Balance, ZIPF_MAX};
 #[cfg(test)]
 pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::Fit;
@@ -37,8 +37,7 @@ pub(crate) use world::Fault;
 
 use crate::emulation::overheads::Overheads;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
-use crate::sched::estimate::ServiceTimes;
-use crate::sched::estimate::TimesOfClass;
+use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::overload::{FixedLimits, QueueBounds, expected_by_class};
 use crate::sched::{MaxWait, Policy, Wait};
 use crate::time::Nanos;
@@ -124,9 +123,7 @@ impl Setup {
             waits: FixedLimits::NONE,
         }
     }
-}
 
-impl Setup {
     /// The same server, where requests wait as under `max_wait` at a server that has measured `times`. A request that is
     /// expected to end after its deadline does not begin.
     ///

@@ -20,8 +20,6 @@ pub struct Replay<'o> {
     pub overheads: Overheads,
     /// CPU time between two checkpoints of a handler; above zero.
     pub checkpoint_step: Nanos,
-    /// Whether policies that can use a request's class know it; those that need it always do.
-    pub classified: bool,
 }
 
 impl<'o> Replay<'o> {
@@ -42,7 +40,6 @@ impl<'o> Replay<'o> {
             fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside),
             overheads,
             checkpoint_step: Nanos::from_micros(1),
-            classified: false,
         }
     }
 
@@ -51,11 +48,11 @@ impl<'o> Replay<'o> {
     /// # Panics
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName) -> (Made, Setup) {
-        let fitted = Fit { classified: self.classified, ..self.fit.clone() }.policy(name);
+        let fitted = self.fit.policy(name);
         let setup = Setup {
             rest: self.rest(),
             checkpoint_step: self.checkpoint_step,
-            classified: self.classified || name.entry().needs_class,
+            classified: self.fit.classified || name.entry().needs_class,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
         (fitted, setup)

@@ -187,16 +187,26 @@ impl Tally {
 
     /// The share of requests that were answered within `limit`: of `all`, and of each class that occurred, by name.
     pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
+        self.shares_within(|values| &values.latency_ns, limit.get())
+    }
+
+    /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
+    pub fn share_slower_than(&self, slowdown: f64) -> f64 {
+        let limit = (slowdown * SLOWDOWN_UNIT * (1.0 + 1e-3)).round() as u64;
+        self.shares_within(|values| &values.slowdown, limit).first().map_or(0.0, |(_, within)| 1.0 - within)
+    }
+
+    fn shares_within(&self, of: fn(&Values) -> &Histogram<u64>, limit: u64) -> Vec<(&'static str, f64)> {
         let count = |class: &Class| {
-            let answered = class.values.as_deref().map(|values| &values.latency_ns);
-            let in_time = answered.map_or(0, |latency| latency.count_between(0, limit.get()));
-            (in_time, answered.map_or(0, Histogram::len) + class.unanswered)
+            let answered = class.values.as_deref().map(of);
+            let within = answered.map_or(0, |values| values.count_between(0, limit));
+            (within, answered.map_or(0, Histogram::len) + class.unanswered)
         };
         let counts = self.classes.each_ref().map(count);
         let all = counts.iter().fold((0, 0), |all, of_class| (all.0 + of_class.0, all.1 + of_class.1));
         let named = std::iter::once((ALL_CLASSES, all)).chain(CLASS_NAMES.into_iter().zip(counts));
         let occurred = named.filter(|(_, (_, requests))| *requests > 0);
-        occurred.map(|(name, (in_time, requests))| (name, in_time as f64 / requests as f64)).collect()
+        occurred.map(|(name, (within, requests))| (name, within as f64 / requests as f64)).collect()
     }
 
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.
@@ -228,25 +238,8 @@ impl Tally {
         sum / count.max(1.0)
     }
 
-    /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
-    pub fn share_slower_than(&self, slowdown: f64) -> f64 {
-        let limit = (slowdown * SLOWDOWN_UNIT * (1.0 + 1e-3)).round() as u64;
-        let bins =
-            self.histograms(|values| &values.slowdown).into_iter().flat_map(|histogram| histogram.iter_recorded());
-        let (mut slower, mut all) = (self.unanswered(), self.unanswered());
-        for bin in bins {
-            all += bin.count_at_value();
-            slower += if bin.value_iterated_to() > limit { bin.count_at_value() } else { 0 };
-        }
-        slower as f64 / all.max(1) as f64
-    }
-
     fn sums(&self, class: Option<u8>, sum: impl Fn(&Values) -> f64) -> (f64, f64) {
-        let chosen = self
-            .classes
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| class.is_none_or(|class| usize::from(class) == *number));
+        let chosen = (0..).zip(&self.classes).filter(|(number, _)| class.is_none_or(|class| class == *number));
         let values = chosen.filter_map(|(_, class)| class.values.as_deref());
         values.fold((0.0, 0.0), |(total, count), values| (total + sum(values), count + values.latency_ns.len() as f64))
     }
@@ -289,11 +282,6 @@ impl Tally {
     /// The latencies in microseconds of one class or of all, in the order of their ends.
     pub fn latency_sample(&self, class: Option<u8>) -> Sample {
         self.streams.latency_us.sample(class)
-    }
-
-    /// How long the simulated queue remembers, as far as [`Tally::of_queue`] said.
-    pub fn memory(&self) -> Memory {
-        self.memory
     }
 }
 

@@ -27,11 +27,10 @@ impl Replayed {
         let offered = Trace::read(path).map_err(|error| format!("--replay {}: {error}", path.display()))?;
         Ok(Replayed { path: path.to_owned(), workload: offered.to_workload(), offered })
     }
+
     /// Requests per second, where costs are what the workload says.
     pub(crate) fn rate(&self) -> f64 {
-        let last = self.offered.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
-        let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.offered.time_scale as f64;
-        self.offered.requests.len() as f64 / seconds
+        self.offered.requests.len() as f64 / self.offered.seconds()
     }
 
     /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.

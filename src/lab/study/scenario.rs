@@ -324,7 +324,6 @@ impl<'a> Scenario<'a> {
         replay.fit.sizes = sizes.map(<[usize]>::to_vec);
         replay.overheads = self.overheads;
         replay.checkpoint_step = self.checkpoint_step;
-        replay.classified = self.classified;
         Some(replay)
     }
 

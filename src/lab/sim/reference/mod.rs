@@ -2,7 +2,6 @@
 //! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
 mod jsq;
-mod priority;
 mod processor_sharing;
 mod round_robin;
 mod srpt;
@@ -86,9 +85,11 @@ impl Reference {
             Reference::Srpt => stage.play(srpt::Srpt::new(workers), incoming),
             Reference::ProcessorSharing => stage.play(processor_sharing::ProcessorSharing::new(workers), incoming),
             Reference::RoundRobin { quantum, switch } => {
-                stage.play(round_robin::RoundRobin::new(workers, quantum, switch), incoming)
+                stage.play(round_robin::RoundRobin::new(workers, quantum, switch, false), incoming)
             }
-            Reference::Priority => stage.play(priority::Priority::new(workers), incoming),
+            Reference::Priority => {
+                stage.play(round_robin::RoundRobin::new(workers, Nanos::MAX, Nanos::ZERO, true), incoming)
+            }
             Reference::JoinShortestQueue => stage.play(jsq::JoinShortestQueue::new(workers), incoming),
         }
     }

@@ -1,6 +1,8 @@
-//! Round robin from one queue, and central preemption, which is round robin with a cost for each switch.
+//! Round robin: one queue, or one for each class. Central preemption is round robin with a cost for each switch. Priority
+//! of classes is round robin with turns without end.
 
 use super::{Discipline, Stage};
+use crate::fate::CLASSES;
 use crate::lab::sim::requests::RequestId;
 use crate::sched::WorkerId;
 use crate::time::Nanos;
@@ -9,7 +11,9 @@ use std::collections::VecDeque;
 pub(super) struct RoundRobin {
     quantum: Nanos,
     switch: Nanos,
-    queue: VecDeque<RequestId>,
+    by_class: bool,
+    /// The queue of each class, the first alone where classes do not matter.
+    queues: [VecDeque<RequestId>; CLASSES],
     serving: Vec<Option<Turn>>,
     free: Vec<WorkerId>,
 }
@@ -21,14 +25,20 @@ struct Turn {
 }
 
 impl RoundRobin {
-    pub(super) fn new(workers: usize, quantum: Nanos, switch: Nanos) -> RoundRobin {
+    pub(super) fn new(workers: usize, quantum: Nanos, switch: Nanos, by_class: bool) -> RoundRobin {
         RoundRobin {
             quantum,
             switch,
-            queue: VecDeque::new(),
+            by_class,
+            queues: Default::default(),
             serving: vec![None; workers],
             free: (0..workers).rev().collect(),
         }
+    }
+
+    fn put(&mut self, stage: &mut Stage, request: RequestId) {
+        let class = if self.by_class { stage.requests.of(request).class } else { 0 };
+        self.queues[usize::from(class)].push_back(request);
     }
 
     /// Gives `request` a turn on `worker` that begins `after` this time.
@@ -43,7 +53,7 @@ impl Discipline for RoundRobin {
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
         match self.free.pop() {
             Some(worker) => self.serve(stage, now, worker, request, Nanos::ZERO),
-            None => self.queue.push_back(request),
+            None => self.put(stage, request),
         }
     }
 
@@ -55,10 +65,10 @@ impl Discipline for RoundRobin {
         if ended {
             stage.finish(request, now);
         }
-        match (self.queue.pop_front(), ended) {
+        match (self.queues.iter_mut().find_map(VecDeque::pop_front), ended) {
             (Some(next), true) => self.serve(stage, now, worker, next, Nanos::ZERO),
             (Some(next), false) => {
-                self.queue.push_back(request);
+                self.put(stage, request);
                 self.serve(stage, now, worker, next, self.switch);
             }
             (None, false) => self.serve(stage, now, worker, request, Nanos::ZERO),

@@ -4,13 +4,13 @@
 mod contention;
 mod idle;
 mod notices;
-mod queues;
 
 pub(super) use notices::VainPauses;
 
 use super::Rest;
 use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
+use crate::runtime::queues::{NextShards, Queues};
 use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
@@ -18,7 +18,6 @@ use crate::time::Nanos;
 use contention::{Contention, Serial};
 use idle::Idle;
 use notices::Notice;
-use queues::Queues;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -36,11 +35,11 @@ pub(crate) struct VirtualWorld<J> {
     /// The deque of each worker. One for each, however many the policy asks for: without contention more would change
     /// nothing but which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
-    /// Jobs in all deques.
     pub(super) in_deques: usize,
     pub(super) queues: Queues<J>,
+    /// The shard at which each worker begins its next search of each queue.
+    next_shards: Box<[NextShards]>,
     pub(super) sockets: Box<[Socket]>,
-    /// Datagrams in all sockets.
     pub(super) in_sockets: usize,
     /// For each worker, whether it is asked to step aside.
     pub(super) flags: Box<[Cell<bool>]>,
@@ -102,6 +101,7 @@ impl<J> VirtualWorld<J> {
     pub(super) fn new(policy: &Policy, rest: Rest, wake_cost: Nanos, queued: usize) -> VirtualWorld<J> {
         let topology = policy.topology();
         let workers = topology.workers();
+        let queues = Queues::new(policy.queues(), workers, queued);
         let socket = |id| Socket { watched: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
         VirtualWorld {
             now: Nanos::ZERO,
@@ -113,7 +113,8 @@ impl<J> VirtualWorld<J> {
             busy_since: vec![None; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
             in_deques: 0,
-            queues: Queues::new(policy.queues(), workers, queued),
+            next_shards: (0..workers).map(|worker| queues.next_shards(worker)).collect(),
+            queues,
             sockets: (0..workers).map(socket).collect(),
             in_sockets: 0,
             flags: vec![Cell::new(false); workers].into(),
@@ -391,6 +392,9 @@ impl<J> VirtualWorld<J> {
         {
             return None;
         }
-        self.queues.pop(pool, self.me).inspect(|_| self.hold(Serial::Queue(pool), 1))
+        if self.queues.count() == 0 {
+            return None;
+        }
+        self.queues.pop(pool, &mut self.next_shards[self.me]).inspect(|_| self.hold(Serial::Queue(pool), 1))
     }
 }

@@ -97,9 +97,13 @@ impl Trace {
     /// The share of the workers' time that the requests take if each takes `beside` beside its cost.
     pub fn load_with(&self, beside: Nanos) -> f64 {
         let work: f64 = self.requests.iter().map(|request| request.cost.plus(beside).as_secs_f64()).sum();
+        work / self.seconds() / f64::from(self.workers)
+    }
+
+    /// The time until the last request should have been sent, divided by the time scale.
+    pub(crate) fn seconds(&self) -> f64 {
         let last = self.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
-        let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64;
-        work / seconds / f64::from(self.workers)
+        last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64
     }
 
     /// The costs of the trace as a workload to draw from. Classes without a request are left out, so others may have
