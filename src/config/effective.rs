@@ -2,9 +2,9 @@
 
 #[cfg(feature = "cli")]
 use super::Scope;
-use super::layers::{Given, Layers, no_such_setting};
-use super::problem::{Origin, Problem, Problems};
-use super::setting::{DefaultValue, Shape, environment_name, find};
+use super::layers::{Layers, no_such_setting};
+use super::problem::{Claim, Origin, Problem, Problems};
+use super::setting::{Shape, find};
 #[cfg(feature = "cli")]
 use super::sources;
 use super::{Config, SETTINGS, rules, table};
@@ -18,18 +18,7 @@ pub(crate) struct Effective {
     /// The configuration.
     pub(crate) config: Config,
     /// The settings that the program has, in the order of [`super::SETTINGS`].
-    pub(crate) rows: Vec<Row>,
-}
-
-/// A setting in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// The key of the setting.
-    pub(crate) key: &'static str,
-    /// The value, written as on the command line.
-    pub(crate) value: String,
-    /// The origin of the value.
-    pub(crate) origin: Origin,
+    pub(crate) rows: Vec<Claim>,
 }
 
 /// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
@@ -57,7 +46,7 @@ pub(crate) fn load(
     }
     scope.offer_defaults(&mut layers);
     let mut effective = resolve(layers)?;
-    effective.rows.retain(|row| scope.find(row.key).is_some());
+    effective.rows.retain(|row| scope.find(&row.key).is_some());
     Ok(effective)
 }
 
@@ -66,8 +55,8 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
     let mut layers = Layers::default();
     for (key, value) in pairs {
         match find(key) {
-            Some(setting) => {
-                layers.given.insert(setting.key, Given { text: value.to_owned(), origin: Origin::Code });
+            Some(_) => {
+                layers.given.insert(key.to_owned(), Claim::new(key, value, Origin::Code));
             }
             None => {
                 let message = no_such_setting(key, SETTINGS.iter());
@@ -85,7 +74,7 @@ pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
     match Problems::from_vec(std::mem::take(&mut layers.problems)) {
         Some(problems) => Err(problems),
         None => {
-            let row = |(key, value)| Row { key, value, origin: layers.origin(key) };
+            let row = |(key, value)| Claim::new(key, value, layers.origin(key));
             Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config })
         }
     }
@@ -94,7 +83,7 @@ pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
 impl fmt::Display for Effective {
     /// A TOML file that makes this configuration, with the origins as comments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.rows.iter().map(Row::toml).collect();
+        let lines: Vec<String> = self.rows.iter().map(toml).collect();
         let width = lines.iter().map(String::len).max().unwrap_or(0);
         for (index, (row, line)) in self.rows.iter().zip(&lines).enumerate() {
             let end = if index == 0 { "" } else { "\n" };
@@ -104,21 +93,9 @@ impl fmt::Display for Effective {
     }
 }
 
-impl Row {
-    fn toml(&self) -> String {
-        let quote = match find(self.key).map(|setting| setting.shape) {
-            Some(Shape::Count | Shape::Switch) => "",
-            Some(Shape::Text) | None => "\"",
-        };
-        format!("{} = {quote}{}{quote}", self.key, self.value)
-    }
-
-    fn origin_text(&self) -> String {
-        match (&self.origin, find(self.key).map(|setting| setting.default)) {
-            (Origin::Flag, _) => format!("flag --{}", self.key),
-            (Origin::Environment, _) => format!("environment {}", environment_name(self.key)),
-            (Origin::Default, Some(DefaultValue::Computed(how))) => format!("default: {how}"),
-            (origin, _) => origin.to_string(),
-        }
-    }
+/// The line of a setting in a TOML file.
+fn toml(row: &Claim) -> String {
+    let is_text = find(&row.key).is_none_or(|setting| setting.shape == Shape::Text);
+    let quote = if is_text { "\"" } else { "" };
+    format!("{} = {quote}{}{quote}", row.key, row.value)
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     /// The settings that some layer has.
-    pub(super) given: BTreeMap<&'static str, Given>,
+    pub(super) given: BTreeMap<String, Claim>,
     /// The file to read, and where its path was written.
     #[cfg(feature = "cli")]
     pub(super) config_file: Option<(PathBuf, Origin)>,
@@ -24,32 +24,23 @@ pub(super) struct Layers {
     implied: BTreeMap<&'static str, &'static str>,
 }
 
-/// A value as a layer has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
-    /// The value as written.
-    pub(super) text: String,
-    /// The place where it was written.
-    pub(super) origin: Origin,
-}
-
 impl Layers {
     /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
     #[cfg(feature = "cli")]
     pub(super) fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
-        self.given.entry(key).or_insert(Given { text, origin });
+        self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));
     }
 
     /// The value of `key` if some layer has it and it is valid; an invalid one becomes a problem.
     pub(super) fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
         let given = self.given.get(key)?;
-        let refusal = match parse(&given.text) {
+        let refusal = match parse(&given.value) {
             Ok(value) => return Some(value),
             Err(refusal) => refusal,
         };
         let allowed = find(key).map_or_else(String::new, |setting| setting.allowed.to_string());
         let message = format!("{refusal}; allowed: {allowed}");
-        self.problems.push(Problem::of(key, &given.text, given.origin.clone(), message));
+        self.problems.push(Problem { claims: vec![given.clone()], message });
         None
     }
 
@@ -66,17 +57,15 @@ impl Layers {
 
     /// Reports that the values of `keys` in `config` exclude each other, unless one of them is unknown: correcting it
     /// may resolve the conflict.
-    pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: &str) {
+    pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: String) {
         if keys.iter().any(|key| self.is_open(key)) {
             return;
         }
         let claim = |key: &str| {
             let shown = || find(key).map_or_else(String::new, |setting| (setting.show)(config));
-            let Given { text, origin } =
-                self.given.get(key).cloned().unwrap_or_else(|| Given { text: shown(), origin: Origin::Default });
-            Claim { key: key.to_owned(), value: text, origin }
+            self.given.get(key).cloned().unwrap_or_else(|| Claim::new(key, shown(), Origin::Default))
         };
-        self.problems.push(Problem { claims: keys.map(claim).to_vec(), message: message.to_owned() });
+        self.problems.push(Problem { claims: keys.map(claim).to_vec(), message });
     }
 
     /// Notes that another setting decides `key`, which no layer has.

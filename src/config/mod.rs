@@ -35,16 +35,13 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::Io;
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
+pub(crate) use effective::Effective;
 #[cfg(feature = "cli")]
 pub(crate) use effective::load;
-pub(crate) use effective::{Effective, Row};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
 pub(crate) use scope::Scope;
-#[cfg(any(test, feature = "cli"))]
-#[cfg_attr(doc, doc(hidden))]
-pub use setting::markdown_table;
 pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
 #[cfg(feature = "cli")]
 pub(crate) use sources::{flags, meta_flags, wants_check};
@@ -150,7 +147,6 @@ pub(crate) fn cpus() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::setting::markdown_table;
     use crate::time::parse_duration;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;
@@ -253,19 +249,6 @@ mod tests {
             }
         }
         assert!(ranges >= 5, "only {ranges} settings state a range");
-    }
-
-    // Is every setting a row of the README's table, and no cell broken by a bar?
-    #[test]
-    fn the_table_has_a_row_for_each_setting() {
-        let table = markdown_table();
-        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
-        assert_eq!(rows.len(), SETTINGS.len());
-        for (row, setting) in rows.iter().zip(&SETTINGS) {
-            assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");
-            assert_eq!(row.matches('|').count(), 7, "{row}");
-        }
-        assert!(table.contains("| `--time-scale` | `FOREBAY_TIME_SCALE` | `1` |"));
     }
 
     // Is it the affinity mask that counts, not the machine? A thread of our own narrows its mask to one CPU.

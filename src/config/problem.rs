@@ -1,6 +1,6 @@
 //! Problems of a configuration, and where each was written.
 
-use super::setting::environment_name;
+use super::setting::{DefaultValue, environment_name, find};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub enum Origin {
     Implied(&'static str),
 }
 
-/// One value that takes part in a [`Problem`].
+/// A value with its origin: a setting in force, or what takes part in a [`Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
@@ -87,8 +87,7 @@ impl fmt::Display for Problems {
 impl Problem {
     /// What is wrong with one value.
     pub(super) fn of(key: &str, value: impl Into<String>, origin: Origin, message: String) -> Problem {
-        let claim = Claim { key: key.to_owned(), value: value.into(), origin };
-        Problem { claims: vec![claim], message }
+        Problem { claims: vec![Claim::new(key, value, origin)], message }
     }
 }
 
@@ -102,15 +101,25 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Claim {
+    pub(crate) fn new(key: &str, value: impl Into<String>, origin: Origin) -> Claim {
+        Claim { key: key.to_owned(), value: value.into(), origin }
+    }
+
+    /// The origin, with the name that the setting has there.
+    pub(super) fn origin_text(&self) -> String {
+        match (&self.origin, find(&self.key).map(|setting| setting.default)) {
+            (Origin::Flag, _) => format!("flag --{}", self.key),
+            (Origin::Environment, _) => format!("environment {}", environment_name(&self.key)),
+            (Origin::Default, Some(DefaultValue::Computed(how))) => format!("default: {how}"),
+            (origin, _) => origin.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Claim { key, value, origin } = self;
-        write!(f, "{key} = {value:?} (")?;
-        match origin {
-            Origin::Flag => write!(f, "flag --{key})"),
-            Origin::Environment => write!(f, "environment {})", environment_name(key)),
-            origin => write!(f, "{origin})"),
-        }
+        write!(f, "{} = {:?} ({})", self.key, self.value, self.origin_text())
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a server that runs takes of a new configuration.
 
-use super::effective::{Effective, Row, resolve};
-use super::layers::{Given, Layers};
-use super::problem::{Origin, Problems};
+use super::effective::{Effective, resolve};
+use super::layers::Layers;
+use super::problem::{Claim, Origin, Problems};
 use super::setting::{Change, DefaultValue, find};
 
 /// What becomes of a running configuration by a new one.
@@ -11,9 +11,9 @@ pub(crate) struct Reloaded {
     /// The configuration to run with: the new one in all that may change while a server runs.
     pub(crate) effective: Effective,
     /// The settings that change, with their new values.
-    pub(crate) changed: Vec<Row>,
+    pub(crate) changed: Vec<Claim>,
     /// Settings that have other values in the new configuration, which take a restart.
-    pub(crate) restart: Vec<Row>,
+    pub(crate) restart: Vec<Claim>,
 }
 
 /// The configuration that a server takes which runs with `running` and reads `new`.
@@ -21,21 +21,21 @@ pub(crate) struct Reloaded {
 /// # Errors
 /// When what may change does not fit what may not: everything that is wrong with it.
 pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
-    let differs = |row: &&Row| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
-    let is_live = |row: &Row| find(row.key).is_some_and(|setting| setting.change == Change::Live);
+    let differs = |row: &&Claim| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
+    let is_live = |row: &Claim| find(&row.key).is_some_and(|setting| setting.change == Change::Live);
     let mut layers = Layers::default();
     for row in &new.rows {
         // A value that follows from others is made of them anew.
-        let given = match find(row.key).map(|setting| setting.default) {
+        let given = match find(&row.key).map(|setting| setting.default) {
             Some(DefaultValue::Computed(_)) => !matches!(row.origin, Origin::Default | Origin::Implied(_)),
             _ => true,
         };
         if is_live(row) && given {
-            layers.given.insert(row.key, Given { text: row.value.clone(), origin: row.origin.clone() });
+            layers.given.insert(row.key.clone(), row.clone());
         }
     }
     for row in running.rows.iter().filter(|row| !is_live(row)) {
-        layers.given.insert(row.key, Given { text: row.value.clone(), origin: Origin::Running });
+        layers.given.insert(row.key.clone(), Claim { origin: Origin::Running, ..row.clone() });
     }
     let mut effective = resolve(layers)?;
     effective.rows.retain(|row| new.rows.iter().any(|known| known.key == row.key));
@@ -60,8 +60,8 @@ mod tests {
         from_pairs(pairs.iter().copied()).expect("a configuration")
     }
 
-    fn keys(rows: &[Row]) -> Vec<&str> {
-        rows.iter().map(|row| row.key).collect()
+    fn keys(rows: &[Claim]) -> Vec<&str> {
+        rows.iter().map(|row| &*row.key).collect()
     }
 
     // Is what may change taken, and what may not kept and named?

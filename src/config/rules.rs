@@ -7,8 +7,12 @@ use crate::sched::Sizes;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
-    for rule in [pools, parking, charges, handler, addresses, sockets, hand_over, classes, reserved] {
-        rule(config, layers);
+    pools(config, layers);
+    parking(config, layers);
+    for (excluded, keys, why) in exclusions(config) {
+        if excluded {
+            layers.conflict(config, keys, why);
+        }
     }
 }
 
@@ -20,13 +24,13 @@ fn pools(config: &mut Config, layers: &mut Layers) {
             layers.imply("workers", "the sum of pools");
         } else if config.workers != sum {
             let why = format!("the pools have {sum} workers; allowed: workers {sum}, or none given");
-            layers.conflict(config, ["workers", "pools"], &why);
+            layers.conflict(config, ["workers", "pools"], why);
         }
         config.workers = sum;
     } else if config.policy.entry().sizes == Sizes::Pools && config.workers == 1 && !layers.is_open("pools") {
         let why = "one worker makes no two pools; allowed: 2 or more workers, or one pool on purpose (pools = \
                    \"front=1\"), or another policy";
-        layers.conflict(config, ["policy", "workers"], why);
+        layers.conflict(config, ["policy", "workers"], why.to_owned());
     }
 }
 
@@ -38,80 +42,64 @@ fn parking(config: &mut Config, layers: &mut Layers) {
     if layers.has("wait") {
         let why = "emulated cores share the real ones, and a worker that spins would take time from the others; \
                    allowed: wait park, or none given, or burn cpu";
-        layers.conflict(config, ["burn", "wait"], why);
+        layers.conflict(config, ["burn", "wait"], why.to_owned());
     } else {
         layers.imply("wait", "park because of burn sleep");
     }
     config.wait = Wait::Park;
 }
 
-/// A real core pays by itself for what it does.
-fn charges(config: &mut Config, layers: &mut Layers) {
-    if config.burn == Burn::Cpu && config.overheads != Overheads::NONE {
-        let why = "a real core pays for its steps by itself, only an emulated one is charged; allowed: overheads none, or \
-                   none given, or burn sleep";
-        layers.conflict(config, ["overheads", "burn"], why);
-    }
-}
-
-/// A handler on emulated cores does no real work.
-fn handler(config: &mut Config, layers: &mut Layers) {
-    let works = matches!(config.handler, HandlerName::Digest | HandlerName::PacketChain);
-    if config.burn == Burn::Sleep && works {
-        let name = config.handler.name();
-        let why =
-            format!("{name} does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork");
-        layers.conflict(config, ["burn", "handler"], &why);
-    }
-}
-
-/// A reply leaves from the address that its request came to.
-fn addresses(config: &mut Config, layers: &mut Layers) {
-    if config.io == Io::Portable && config.listen.iter().any(|address| address.ip().is_unspecified()) {
-        let why = "no portable call tells which address a datagram came to, and the reply must come from there; \
-                   allowed: listen on addresses of one host, or io batches or gro";
-        layers.conflict(config, ["io", "listen"], why);
-    }
-}
-
-/// Every worker has a socket on each address.
-fn sockets(config: &mut Config, layers: &mut Layers) {
-    let (workers, addresses) = (config.workers, config.listen.len());
-    if workers * addresses > SOCKETS_MAX {
-        let most = SOCKETS_MAX / addresses;
-        let why = format!(
-            "{workers} workers on {addresses} addresses need {} sockets; allowed: {SOCKETS_MAX} sockets, so {most} workers \
-             or fewer addresses",
-            workers * addresses
-        );
-        layers.conflict(config, ["workers", "listen"], &why);
-    }
-}
-
-/// A successor takes the endpoint over with the sockets.
-fn hand_over(config: &mut Config, layers: &mut Layers) {
-    if config.handover.is_some() && config.admin.is_none() {
-        let why = "a successor is to take the admin endpoint over; allowed: handover off, or an address for admin";
-        layers.conflict(config, ["handover", "admin"], why);
-    }
-}
-
-/// A policy that needs the class of a request may read it.
-fn classes(config: &mut Config, layers: &mut Layers) {
-    let policy = config.policy;
-    if policy.entry().needs_class && config.classify == Classify::None {
-        let why = format!("{policy} must know the class of a request; allowed: classify header, or another policy");
-        layers.conflict(config, ["policy", "classify"], &why);
-    }
-}
-
-/// No more workers are reserved than there are.
-fn reserved(config: &mut Config, layers: &mut Layers) {
-    let workers = config.workers;
-    if config.reserved.is_some_and(|reserved| reserved > workers) {
-        let why = format!("there are {workers} workers; allowed: auto, or 1 to {workers}");
-        layers.conflict(config, ["reserved", "workers"], &why);
-    }
+/// Whether two settings exclude each other, which ones, and why.
+fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
+    let &Config { ref listen, io, policy, workers, classify, reserved, handler, burn, .. } = config;
+    let (addresses, name) = (listen.len(), handler.name());
+    [
+        (
+            burn == Burn::Cpu && config.overheads != Overheads::NONE,
+            ["overheads", "burn"],
+            "a real core pays for its steps by itself, only an emulated one is charged; allowed: overheads none, or \
+             none given, or burn sleep"
+                .to_owned(),
+        ),
+        (
+            burn == Burn::Sleep && matches!(handler, HandlerName::Digest | HandlerName::PacketChain),
+            ["burn", "handler"],
+            format!("{name} does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork"),
+        ),
+        (
+            io == Io::Portable && listen.iter().any(|address| address.ip().is_unspecified()),
+            ["io", "listen"],
+            "no portable call tells which address a datagram came to, and the reply must come from there; \
+             allowed: listen on addresses of one host, or io batches or gro"
+                .to_owned(),
+        ),
+        // Every worker has a socket on each address.
+        (
+            workers * addresses > SOCKETS_MAX,
+            ["workers", "listen"],
+            format!(
+                "{workers} workers on {addresses} addresses need {} sockets; allowed: {SOCKETS_MAX} sockets, so {} \
+                 workers or fewer addresses",
+                workers * addresses,
+                SOCKETS_MAX / addresses
+            ),
+        ),
+        (
+            config.handover.is_some() && config.admin.is_none(),
+            ["handover", "admin"],
+            "a successor is to take the admin endpoint over; allowed: handover off, or an address for admin".to_owned(),
+        ),
+        (
+            policy.entry().needs_class && classify == Classify::None,
+            ["policy", "classify"],
+            format!("{policy} must know the class of a request; allowed: classify header, or another policy"),
+        ),
+        (
+            reserved.is_some_and(|reserved| reserved > workers),
+            ["reserved", "workers"],
+            format!("there are {workers} workers; allowed: auto, or 1 to {workers}"),
+        ),
+    ]
 }
 
 /// A fifth of the workers, rounded up, in front; the others behind, if any are left.

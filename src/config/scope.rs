@@ -64,8 +64,8 @@ mod tests {
         let mut layers = Layers::default();
         layers.offer("policy", "global".to_owned(), Origin::Flag);
         scope.offer_defaults(&mut layers);
-        assert_eq!((&*layers.given["slice"].text, &layers.given["slice"].origin), ("7us", &Origin::Program));
-        assert_eq!(layers.given["policy"].text, "global");
+        assert_eq!((&*layers.given["slice"].value, &layers.given["slice"].origin), ("7us", &Origin::Program));
+        assert_eq!(layers.given["policy"].value, "global");
         let problems: Vec<String> = layers.problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("burn = \"sleep\" (default of this program): no such setting"), "{problems:?}");

@@ -184,36 +184,6 @@ macro_rules! settings {
     };
 }
 
-/// The settings as a Markdown table, and a list of what the help says beyond it, for the README beside this file.
-#[cfg(any(test, feature = "cli"))]
-pub fn markdown_table() -> String {
-    use std::fmt::Write as _;
-    const INFALLIBLE: &str = "a String takes whatever is written";
-
-    let mut table =
-        String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
-    let mut list = String::new();
-    for setting in &SETTINGS {
-        let Setting { key, allowed, help, change, details, .. } = setting;
-        let environment = setting.environment_name();
-        let change = match change {
-            Change::Live => "live",
-            Change::Restart => "at start",
-        };
-        let default = match setting.default {
-            DefaultValue::Text(text) => format!("`{text}`"),
-            DefaultValue::Computed(how) => how.to_owned(),
-        };
-        writeln!(table, "| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help} |")
-            .expect(INFALLIBLE);
-        let details = details();
-        if !details.is_empty() {
-            writeln!(list, "- `--{key}`\n  - {}", details.join("\n  - ")).expect(INFALLIBLE);
-        }
-    }
-    format!("{table}\n{list}")
-}
-
 /// The row of `key`.
 pub(super) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)

@@ -283,7 +283,8 @@ mod tests {
         let good = "policy = 'pools'\nworkers = 1_0\ntime-scale = 0x10\npin = true\nslice = \"50us\"\n";
         let layers = read_text(good);
         assert_eq!(layers.problems, []);
-        let texts: Vec<(&str, &str)> = layers.given.iter().map(|(key, given)| (*key, given.text.as_str())).collect();
+        let texts: Vec<(&str, &str)> =
+            layers.given.iter().map(|(key, given)| (key.as_str(), given.value.as_str())).collect();
         let expected =
             [("pin", "true"), ("policy", "pools"), ("slice", "50us"), ("time-scale", "16"), ("workers", "10")];
         assert_eq!(texts, expected);

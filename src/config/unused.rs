@@ -1,6 +1,6 @@
 //! Settings that are given and change nothing.
 
-use super::effective::{Effective, Row};
+use super::effective::Effective;
 use super::problem::{Claim, Origin};
 use super::setting::{DefaultValue, find};
 use super::{Burn, HandlerName};
@@ -12,12 +12,8 @@ const OF_POLICIES: [&str; 6] = ["pools", "slice", "optimise", "reserved", "class
 impl Effective {
     /// Each setting that a layer has, with another value than the default, and that does nothing here; and why.
     pub(crate) fn unused(&self) -> Vec<String> {
-        let warning = |row: &Row| {
-            let why = self.why_unused(row.key).filter(|_| row.is_chosen())?;
-            let claim = Claim { key: row.key.to_owned(), value: row.value.clone(), origin: row.origin.clone() };
-            Some(format!("{claim}: {why}"))
-        };
-        self.rows.iter().filter_map(warning).collect()
+        let chosen = self.rows.iter().filter(|row| is_chosen(row));
+        chosen.filter_map(|row| Some(format!("{row}: {}", self.why_unused(&row.key)?))).collect()
     }
 
     fn why_unused(&self, key: &str) -> Option<String> {
@@ -36,13 +32,11 @@ impl Effective {
     }
 }
 
-impl Row {
-    /// Whether an operator chose this value. A value that a server without settings has is not chosen.
-    fn is_chosen(&self) -> bool {
-        let is_default = |default| matches!(default, DefaultValue::Text(text) if text == self.value);
-        let differs = find(self.key).is_some_and(|setting| !is_default(setting.default));
-        differs && !matches!(self.origin, Origin::Default | Origin::Program | Origin::Implied(_))
-    }
+/// Whether an operator chose the value of `row`. A value that a server without settings has is not chosen.
+fn is_chosen(row: &Claim) -> bool {
+    let is_default = |default| matches!(default, DefaultValue::Text(text) if text == row.value);
+    let differs = find(&row.key).is_some_and(|setting| !is_default(setting.default));
+    differs && !matches!(row.origin, Origin::Default | Origin::Program | Origin::Implied(_))
 }
 
 #[cfg(test)]

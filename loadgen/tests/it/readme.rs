@@ -5,6 +5,7 @@ use crate::pages::{
     BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
 };
+use forebay::config::{Change, DefaultValue, Setting};
 
 const TEST: &str = "cargo test --workspace";
 /// Where the table of settings stands.
@@ -102,8 +103,37 @@ fn every_markdown_file() -> Vec<String> {
 
 #[test]
 fn the_table_of_settings_is_that_of_the_program() {
-    let table = forebay::config::markdown_table();
+    let table = markdown_table();
+    for (row, setting) in table.lines().skip(2).zip(&forebay::config::SETTINGS) {
+        assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");
+        assert_eq!(row.matches('|').count(), 7, "{row}");
+    }
     assert!(read(SETTINGS).contains(&table), "the table of settings in {SETTINGS} shall be:\n{table}");
+}
+
+/// The settings as a Markdown table, and a list of what the help says beyond it.
+fn markdown_table() -> String {
+    let mut table =
+        String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
+    let mut list = String::new();
+    for setting in &forebay::config::SETTINGS {
+        let Setting { key, allowed, help, change, details, .. } = setting;
+        let environment = setting.environment_name();
+        let change = match change {
+            Change::Live => "live",
+            _ => "at start",
+        };
+        let default = match setting.default {
+            DefaultValue::Text(text) => format!("`{text}`"),
+            computed => computed.text().to_owned(),
+        };
+        table += &format!("| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help} |\n");
+        let details = details();
+        if !details.is_empty() {
+            list += &format!("- `--{key}`\n  - {}\n", details.join("\n  - "));
+        }
+    }
+    format!("{table}\n{list}")
 }
 
 #[test]

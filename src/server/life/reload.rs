@@ -1,7 +1,7 @@
 //! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
 //! it.
 
-use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
+use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
 use crate::server::Server;
 use crate::time::{Nanos, clock};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,9 +28,9 @@ struct State {
 /// What an attempt changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Changes {
-    changed: Vec<Row>,
+    changed: Vec<Claim>,
     /// What differs and takes a restart.
-    restart: Vec<Row>,
+    restart: Vec<Claim>,
 }
 
 impl Server {
@@ -65,7 +65,7 @@ impl Reloads {
 
     /// For a server whose `config` a program has made.
     pub(in crate::server) fn none(config: &Config) -> Reloads {
-        let row = |(key, value)| Row { key, value, origin: Origin::Code };
+        let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
         Reloads::new(Effective { config: config.clone(), rows }, None)
     }
@@ -95,7 +95,7 @@ impl Reloads {
     pub(in crate::server) fn to_json(&self, live: &Config) -> String {
         use serde_json::{Value, json};
         let state = self.state();
-        let texts = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
+        let texts = |rows: &[Claim]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
         let last = state.last.as_ref().map(|(at, result)| {
             let Changes { changed, restart } = result.as_ref().cloned().unwrap_or_default();
             let problems = result.as_ref().err().cloned().unwrap_or_default();
@@ -105,7 +105,7 @@ impl Reloads {
         });
         let settings: serde_json::Map<String, Value> = rows(live, &state.effective)
             .into_iter()
-            .map(|Row { key, value, origin }| (key.to_owned(), json!({"value": value, "origin": origin.to_string()})))
+            .map(|Claim { key, value, origin }| (key, json!({"value": value, "origin": origin.to_string()})))
             .collect();
         let body = json!({
             "schema": "forebay-config/1", "settings": settings, "reloads": state.reloads, "last_reload": last,
@@ -142,12 +142,12 @@ impl State {
 }
 
 /// Those settings of `live` that `known` has, each with its origin there, or from a program where it differs.
-fn rows(live: &Config, known: &Effective) -> Vec<Row> {
+fn rows(live: &Config, known: &Effective) -> Vec<Claim> {
     let row = |setting: &Setting| {
         let known = known.rows.iter().find(|row| row.key == setting.key)?;
         let value = (setting.show)(live);
         let origin = if value == known.value { known.origin.clone() } else { Origin::Code };
-        Some(Row { key: setting.key, value, origin })
+        Some(Claim::new(setting.key, value, origin))
     };
     SETTINGS.iter().filter_map(row).collect()
 }
