@@ -5,11 +5,10 @@
 //! interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
 
 use super::goal::Goal;
-use super::length::Length;
 use super::policy_spec::PolicySpec;
 use super::progress::Progress;
 use super::replayed::Replayed;
-use super::scenario::{Scenario, Simulation};
+use super::scenario::{Length, Scenario, Simulation};
 use crate::fate::CLASS_NAMES;
 use crate::lab::sim::{Fleet, Tally};
 use crate::lab::stats::{Memory, Sample};
@@ -197,9 +196,7 @@ impl Scenario<'_> {
         let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(Verdict::Undecided);
         Judged { simulation, verdict, requests: measured }
     }
-}
 
-impl Scenario<'_> {
     /// Simulates `spec`, in pools of `sizes` if it has any, with the requests of `replayed` in their order. Their times are
     /// stretched so that they amount to `load`. The verdict on `goal` is as certain as they are.
     pub(crate) fn judge_recorded(
@@ -211,11 +208,11 @@ impl Scenario<'_> {
         replayed: &Replayed,
         progress: &dyn Progress,
     ) -> Judged {
-        let PolicySpec::Server(policy) = spec else { unreachable!("a plan has no reference policies") };
         let bound = self.unstable_from(spec, load, sizes).unwrap_or(1.0);
         let requests = replayed.offered.measured();
         let incoming = replayed.stretched(self.rate(load), self.workers);
-        let simulation = self.run_with(spec, policy, (load, sizes), incoming, progress);
+        let length = Length { warmup: 0, most: 0, until_look: u64::MAX, look: &mut |_| None };
+        let simulation = self.run_on(spec, load, sizes, incoming, length, progress);
         let trial = self.trial(goal, load, bound, requests);
         let told =
             self.hopeless(load, bound).map(Verdict::Fails).or_else(|| trial.verdict(&simulation.tally, requests));

@@ -4,7 +4,6 @@ pub(crate) mod advice;
 pub(crate) mod capacity;
 pub(crate) mod goal;
 pub(crate) mod judge;
-mod length;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;
 pub(crate) mod progress;

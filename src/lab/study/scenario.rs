@@ -1,10 +1,8 @@
 //! One simulation: a policy with its sizes and budgets at a load.
 
-use super::length::{Length, again_while};
 use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
-
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::lab::stats::PRECISION;
@@ -63,6 +61,17 @@ impl Simulation {
     pub(crate) fn is_overload(&self) -> bool {
         self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
     }
+}
+
+/// How long a simulation goes on: while `look` wants more. It is asked after the first `until_look` requests, and says how
+/// many come before it is asked again.
+pub(super) struct Length<'l> {
+    /// Requests before any is measured.
+    pub(super) warmup: u64,
+    /// The most requests that are measured.
+    pub(super) most: u64,
+    pub(super) until_look: u64,
+    pub(super) look: &'l mut dyn FnMut(&Tally) -> Option<u64>,
 }
 
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
@@ -186,76 +195,53 @@ impl<'a> Scenario<'a> {
         spec: PolicySpec,
         load: f64,
         sizes: Option<&[usize]>,
-        mut length: Length<'_>,
+        length: Length<'_>,
         progress: &dyn Progress,
     ) -> Simulation {
-        let (made, came) = match (spec, self.replay(sizes)) {
-            (PolicySpec::Reference(reference), Some(replay)) => {
-                (None, (reference.simulate(self.workers, watched(replay.arrivals(), progress)), None))
+        let offer = self.offer(load, length.warmup, length.most);
+        let incoming: Box<dyn Iterator<Item = (ArrivingRequest, u16)>> = match (self.replayed, self.fleet) {
+            (Some(run), _) => {
+                let flows = run.offered.requests.iter().map(|request| request.flow);
+                Box::new(Replay::new(&run.offered).arrivals().zip(flows))
             }
-            (PolicySpec::Reference(reference), None) => {
-                let simulate = |warmup, most| {
-                    let drawn = self.offer(load, warmup, most).shaped(self.shape, self.workers);
-                    reference.simulate(self.workers, watched(drawn, progress))
-                };
-                (None, (again_while(&mut length, simulate), None))
-            }
-            (PolicySpec::Server(policy), Some(replay)) => {
-                let flows = self.replayed.into_iter().flat_map(|run| &run.offered.requests).map(|request| request.flow);
-                let incoming = watched(replay.arrivals(), progress).zip(flows);
-                let (made, setup) = replay.server(policy);
-                (Some(made), self.served(&setup, &self.offer(load, 0, 0), incoming, length))
-            }
-            (PolicySpec::Server(policy), None) => {
-                let (made, setup) = self.server(policy, load, sizes);
-                let offer = self.offer(load, length.warmup, length.most);
-                let came = match self.fleet {
-                    None => {
-                        let drawn = offer.shaped(self.shape, self.workers).map(|request| (request, 0));
-                        self.served(&setup, &offer, watched(drawn, progress), length)
-                    }
-                    Some(fleet) => {
-                        let drawn = fleet.arrivals(&offer, self.shape);
-                        self.served(&setup, &offer, watched(drawn, progress), length)
-                    }
-                };
-                (Some(made), came)
-            }
+            (None, Some(fleet)) => Box::new(fleet.arrivals(&offer, self.shape)),
+            (None, None) => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
         };
-        self.finished(spec, load, made, came)
+        self.run_on(spec, load, sizes, incoming, length, progress)
     }
 
-    /// Simulates `spec`, a policy of the server, with all of `incoming`, each with its source port, which is as much as
-    /// `load`.
-    pub(super) fn run_with(
+    /// Simulates `spec`, in pools of `sizes` if it has any, with `incoming` for `length`, each with its source port. They are
+    /// as much as `load`.
+    pub(super) fn run_on(
         &self,
         spec: PolicySpec,
-        policy: PolicyName,
-        (load, sizes): (f64, Option<&[usize]>),
-        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
-        progress: &dyn Progress,
-    ) -> Simulation {
-        let length = Length { warmup: 0, most: u64::MAX, until_look: u64::MAX, look: &mut |_| None };
-        let (made, setup) = self.server(policy, load, sizes);
-        let came = self.served(&setup, &self.offer(load, 0, 0), watched(incoming, progress), length);
-        self.finished(spec, load, Some(made), came)
-    }
-
-    /// What comes of requests, each with its source port, by one server, or by the fleet with the load of its busiest server.
-    fn served(
-        &self,
-        setup: &Setup,
-        offer: &OpenLoop<'_>,
+        load: f64,
+        sizes: Option<&[usize]>,
         incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
         Length { until_look, look, .. }: Length<'_>,
-    ) -> (Tally, Option<f64>) {
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let incoming = watched(incoming, progress);
+        let alone = |(request, _): (ArrivingRequest, u16)| request;
+        let policy = match spec {
+            PolicySpec::Server(policy) => policy,
+            PolicySpec::Reference(reference) => {
+                let tally = reference.simulate_while(self.workers, incoming.map(alone), until_look, look);
+                return self.finished(spec, load, None, tally, None);
+            }
+        };
+        let (made, setup) = match self.replay(sizes) {
+            Some(replay) => replay.server(policy),
+            None => self.server(policy, load, sizes),
+        };
         let Some(fleet) = self.fleet else {
-            return (simulate_while(setup, incoming.map(|(request, _)| request), until_look, look), None);
+            let tally = simulate_while(&setup, incoming.map(alone), until_look, look);
+            return self.finished(spec, load, Some(made), tally, None);
         };
         let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
-        let came = fleet.simulate_while(setup, offer, incoming, until_look, look);
+        let came = fleet.simulate_while(&setup, &self.offer(load, 0, 0), incoming, until_look, look);
         let busiest = came.busiest();
-        (came.tally, Some(busiest))
+        self.finished(spec, load, Some(made), came.tally, Some(busiest))
     }
 
     fn finished(
@@ -263,7 +249,8 @@ impl<'a> Scenario<'a> {
         spec: PolicySpec,
         load: f64,
         made: Option<Made>,
-        (tally, busiest): (Tally, Option<f64>),
+        tally: Tally,
+        busiest: Option<f64>,
     ) -> Simulation {
         let (chosen, unstable_from) = made.map(|made| (made.chosen, made.unstable_from)).unwrap_or_default();
         let unstable_from = self.bound(unstable_from);

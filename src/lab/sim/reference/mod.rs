@@ -79,19 +79,32 @@ impl Reference {
     /// # Panics
     /// If there is no worker.
     pub fn simulate(self, workers: usize, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+        self.simulate_while(workers, incoming, u64::MAX, |_| None)
+    }
+
+    /// As [`Reference::simulate`], while `look` wants more, as in [`simulate_while`](super::simulate_while).
+    ///
+    /// # Panics
+    /// If there is no worker.
+    pub fn simulate_while(
+        self,
+        workers: usize,
+        incoming: impl Iterator<Item = ArrivingRequest>,
+        until_look: u64,
+        look: impl FnMut(&Tally) -> Option<u64>,
+    ) -> Tally {
         assert!(workers > 0, "somebody works");
         let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally: Tally::new() };
-        match self {
-            Reference::Srpt => stage.play(srpt::Srpt::new(workers), incoming),
-            Reference::ProcessorSharing => stage.play(processor_sharing::ProcessorSharing::new(workers), incoming),
+        let mut discipline: Box<dyn Discipline> = match self {
+            Reference::Srpt => Box::new(srpt::Srpt::new(workers)),
+            Reference::ProcessorSharing => Box::new(processor_sharing::ProcessorSharing::new(workers)),
             Reference::RoundRobin { quantum, switch } => {
-                stage.play(round_robin::RoundRobin::new(workers, quantum, switch, false), incoming)
+                Box::new(round_robin::RoundRobin::new(workers, quantum, switch, false))
             }
-            Reference::Priority => {
-                stage.play(round_robin::RoundRobin::new(workers, Nanos::MAX, Nanos::ZERO, true), incoming)
-            }
-            Reference::JoinShortestQueue => stage.play(jsq::JoinShortestQueue::new(workers), incoming),
-        }
+            Reference::Priority => Box::new(round_robin::RoundRobin::new(workers, Nanos::MAX, Nanos::ZERO, true)),
+            Reference::JoinShortestQueue => Box::new(jsq::JoinShortestQueue::new(workers)),
+        };
+        stage.play(&mut *discipline, incoming, until_look, look)
     }
 }
 
@@ -111,7 +124,13 @@ struct Stage {
 }
 
 impl Stage {
-    fn play(mut self, mut discipline: impl Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+    fn play(
+        mut self,
+        discipline: &mut dyn Discipline,
+        mut incoming: impl Iterator<Item = ArrivingRequest>,
+        mut until_look: u64,
+        mut look: impl FnMut(&Tally) -> Option<u64>,
+    ) -> Tally {
         let mut next = incoming.next();
         loop {
             let (time, worker) = self.event_list.first();
@@ -119,7 +138,9 @@ impl Stage {
                 Some(coming) if coming.at < time => {
                     let request = self.requests.add(Request::new(&coming));
                     discipline.arrive(&mut self, coming.at, request);
-                    next = incoming.next();
+                    until_look = until_look.saturating_sub(1);
+                    let more = until_look > 0 || look(&self.tally).inspect(|more| until_look = *more).is_some();
+                    next = if more { incoming.next() } else { None };
                 }
                 _ if time < Nanos::MAX => discipline.due(&mut self, time, worker),
                 _ => return self.tally,
