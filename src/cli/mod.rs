@@ -58,7 +58,7 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
         let printed = error.print();
-        if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) }
+        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed) }
     })
 }
 
@@ -182,10 +182,6 @@ Exit codes:
   2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, too little memory, or no
      permitted system call to receive or send
   3  stopped with requests unfinished: the drain timeout passed, or a second signal came";
-
-fn code(exit_code: i32) -> ExitCode {
-    u8::try_from(exit_code).map_or(ExitCode::from(FAILED), ExitCode::from)
-}
 
 #[cfg(test)]
 mod tests;

@@ -30,17 +30,14 @@ pub(crate) struct CalibrateArguments {
     quick: bool,
 }
 
-/// How much is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effort {
-    Whole,
-    Quick,
-}
+/// How much is measured: one of so many samples of a whole measurement.
+#[derive(Clone, Copy, Debug)]
+struct Effort(usize);
 
 impl Effort {
     /// The number of samples where a whole measurement takes `whole`.
     fn samples(self, whole: usize) -> usize {
-        if self == Effort::Quick { whole / 10 } else { whole }
+        whole / self.0
     }
 }
 
@@ -69,7 +66,7 @@ impl Row {
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
 pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failure> {
     let out = Output::open("--out", &arguments.out)?;
-    let effort = if arguments.quick { Effort::Quick } else { Effort::Whole };
+    let effort = Effort(if arguments.quick { 10 } else { 1 });
     let rows = measured(effort).map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
     let file = file(&rows);
     out.write(|to| to.write_all(file.as_bytes())).map_err(Failure::Unwritten)?;

@@ -33,7 +33,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let demand = demand(arguments)?;
     let (question, goal_source) = question(arguments, &demand)?;
     let json = open("--json", &arguments.json)?;
-    let progress = Bar::of_search(arguments.quiet);
+    let progress = Bar::new(None, arguments.quiet);
     let search = question.search(&arguments.policy, &progress);
     let findings = match search.chosen {
         Some(chosen) => {

@@ -24,7 +24,13 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
     /// Number of servers behind a balancer
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), long_help = SERVERS_HELP)]
+    ///
+    /// A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself.
+    /// The balancer random takes any server, and jsq the one with the fewest requests. With two-choices it takes the better
+    /// of two at random. With flow-hash each of --flows has a server. With :zipf=S the rates of flows fall with their rank
+    /// to the power of S. A balancer knows the present number of requests and takes no time. With --lost 1 the last server
+    /// is gone, and as much comes as before. Its flows go to the others.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
     /// How the balancer chooses a server
     ///
@@ -47,7 +53,14 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
     /// Instead of --load: find the highest load that holds this goal
-    #[arg(long, value_name = "GOAL", conflicts_with = "load", long_help = MAX_LOAD_HELP)]
+    ///
+    /// A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated
+    /// until the 95 % interval of the percentile lies on one side of the limit. After --requests it counts as not sustained.
+    /// Before a goal holds, a run takes 20 times the time in which a backlog relaxes (by theory). It also takes the time of
+    /// 1,000 services of the longest class. A goal fails where the sizes of groups cannot keep up. It fails where the
+    /// latency of a class grows as long as the run lasts. It fails where a class with 0.005 % of the requests or more
+    /// starves. Then its p99 is above the limit, and above ten times what its requests take alone.
+    #[arg(long, value_name = "GOAL", conflicts_with = "load")]
     pub(super) max_load: Option<Goal>,
     /// Seed of arrivals, costs and flows
     ///
@@ -104,7 +117,18 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
     /// What each step of the server costs [default: stock]
-    #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
+    ///
+    /// With --replay of emulated cores the default is what these were charged, and a wake-up of 50 us divided by the time
+    /// scale.
+    ///
+    /// Set none costs nothing. Set lab has 0.1 us for a steal, a hop and a yield, and no network, as the literature assumes.
+    /// Set stock was measured with stock sockets on a small virtual machine. A request's way in and out takes 2.7 us there.
+    /// Set measured is what forebay calibrate wrote to forebay-overheads.toml here, and file:PATH what it wrote there.
+    /// Single steps differ as in lab,send=2.3us. A step is steal, hop, yield, wake, receive, send, poll, look, notice or
+    /// checkpoint.
+    ///
+    /// A load is a share of capacity with these costs: each request takes its cost, a receive and a send.
+    #[arg(long, value_name = "SET")]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
@@ -150,34 +174,6 @@ been sent. Times are divided by the run's time scale. Workers, load, seed, warm-
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
-
-const SERVERS_HELP: &str = "\
-Number of servers behind a balancer
-
-A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself. random: any server. flow-hash: each of --flows has a server; \
-with :zipf=S the rates of flows fall with their rank to the power of S. two-choices: the server with fewer requests of two \
-at random. jsq: the server with the fewest. The last two know the present number of requests and take no time. --lost 1: \
-the last server is gone, its flows go to the others, and as much comes as before.";
-
-const MAX_LOAD_HELP: &str = "\
-Instead of --load: find the highest load that holds this goal
-
-A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated until the 95 % interval of the percentile lies on one side of the limit; after --requests it counts as \
-not sustained. A goal holds after 20 times the time in which a backlog relaxes (by theory) and the time of 1,000 services of \
-the longest class at the earliest. It fails where the sizes of groups cannot keep up, where the latency of a class grows as \
-long as the run lasts, and where a class with 0.005 % of the requests or more starves: its p99 is above the limit, and \
-above ten times what its requests take alone.";
-
-const OVERHEADS_HELP: &str = "\
-What each step of the server costs [default: stock; with --replay of emulated cores what these were charged, and a \
-wake-up of 50 us divided by the time scale]
-
-none: nothing. lab: 0.1 us for a steal, a hop and a yield, and nothing for the network: what the literature assumes. \
-stock: as measured with stock sockets on a small virtual machine, 2.7 us for a request's way in and out. Single steps \
-differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll, look, notice \
-and checkpoint. measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
-
-A load is a share of capacity with these costs: each request takes its cost, a receive and a send.";
 
 /// Requests of a simulation unless given, and the most of a load that a search looks at.
 const REQUESTS: u64 = 1_000_000;

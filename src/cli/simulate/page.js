@@ -63,24 +63,9 @@ function table() {
   }));
 }
 
-function bars() {
-  const sustained = results.filter(r => r.max_load !== undefined && !state.hidden.has(r.policy));
-  if (!sustained.length) return [];
-  const width = 940, row = 26, left = 90;
-  const svg = make("svg", { viewBox: `0 0 ${width} ${sustained.length * row + 6}`, role: "img", "aria-label": "highest load" });
-  sustained.forEach((r, n) => {
-    const y = n * row + 16, end = left + (width - left - 60) * r.max_load;
-    svg.append(make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, r.policy),
-      make("line", { x1: left, x2: left + width - left - 60, y1: y, y2: y, class: "grid", "stroke-width": 12 }),
-      make("line", { x1: left, x2: end, y1: y, y2: y, stroke: style(r.policy).stroke, "stroke-width": 12 }),
-      make("text", { x: end + 8, y: y + 4 }, r.max_load > 0 ? r.max_load.toFixed(2) : "< 0.01"));
-  });
-  return [make("figure", { style: "grid-column: 1 / -1" }, make("figcaption", {}, "highest load, share of capacity"), svg)];
-}
-
 function draw() {
   controls();
-  document.getElementById("charts").replaceChildren(...bars(), ...(curves.length ? percentiles.map(byLoad) : []));
+  document.getElementById("charts").replaceChildren(...(curves.length ? percentiles.map(byLoad) : []));
   table();
 }
 document.getElementById("notes").textContent = "Slowdown is latency over cost. A circle on the upper edge is a percentile of " +

@@ -133,17 +133,18 @@ impl<'a> Sweep<'a> {
     pub(super) fn carry_out(&self) -> Results {
         let arguments = self.arguments;
         let each = self.scenario.requests + self.scenario.warmup();
-        let sizes = match &arguments.pools {
-            Some(Pools::Sizes(sizes)) => Some(sizes.as_slice()),
+        let sizes = |spec: PolicySpec| match &arguments.pools {
+            Some(Pools::Sizes(sizes)) if spec.has_sizes() => Some(sizes.as_slice()),
             _ => None,
         };
-        let best = arguments.pools == Some(Pools::Best);
+        let runs =
+            self.arguments.policy.iter().flat_map(|spec| self.scenarios.iter().map(|scenario| (*spec, scenario)));
         if let Some(goal) = arguments.max_load {
-            let runs: Vec<_> = self.policies().collect();
-            let progress = Bar::new(runs.len() as u64 * SIMULATIONS * each, arguments.quiet);
-            let searches = parallel::map(&runs, |(spec, scenario)| match best {
-                true => max_load_of_best(scenario, *spec, &goal, &progress),
-                false => max_load(scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), 0, &progress),
+            let runs: Vec<_> = runs.collect();
+            let progress = Bar::new(Some(runs.len() as u64 * SIMULATIONS * each), arguments.quiet);
+            let searches = parallel::map(&runs, |(spec, scenario)| match arguments.pools {
+                Some(Pools::Best) => max_load_of_best(scenario, *spec, &goal, &progress),
+                _ => max_load(scenario, *spec, &goal, sizes(*spec), 0, &progress),
             });
             progress.finish();
             return Results::Sustained(goal, searches);
@@ -153,21 +154,13 @@ impl<'a> Sweep<'a> {
         let of_run =
             self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs: Vec<_> = self
-            .policies()
-            .flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)))
-            .collect();
-        let progress = Bar::new(runs.len() as u64 * each, arguments.quiet);
-        let simulations = parallel::map(&runs, |(spec, scenario, load)| {
-            scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress)
-        });
+        let runs: Vec<_> =
+            runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load))).collect();
+        let progress = Bar::new(Some(runs.len() as u64 * each), arguments.quiet);
+        let simulations =
+            parallel::map(&runs, |(spec, scenario, load)| scenario.run(*spec, *load, sizes(*spec), &progress));
         progress.finish();
         Results::Outcomes(simulations)
-    }
-
-    /// Every policy in every scenario.
-    fn policies(&self) -> impl Iterator<Item = (PolicySpec, &Scenario<'a>)> {
-        self.arguments.policy.iter().flat_map(|spec| self.scenarios.iter().map(|scenario| (*spec, scenario)))
     }
 }
 
