@@ -48,14 +48,7 @@ pub(super) fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(LogLevel)
 
 /// The events of `level` and above.
 fn from(level: LogLevel) -> Targets {
-    Targets::new().with_default(match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    })
+    Targets::new().with_default(level.name().parse::<LevelFilter>().expect("tracing has the same levels"))
 }
 
 /// The events that `directives` choose, as in `warn,forebay::server=debug`, if any is valid; and the invalid directives.

@@ -54,8 +54,7 @@ impl Loopback {
 
     /// Receives one datagram of each peer, `at_once` in one call.
     fn receive(&mut self, count: usize, at_once: usize) -> io::Result<Samples> {
-        let mut samples = Vec::new();
-        for _ in 0..count {
+        Samples::try_take(count, BATCH, || {
             for (peer, _) in &self.peers {
                 peer.send(&[0; BYTES])?;
             }
@@ -69,15 +68,13 @@ impl Loopback {
                 }
                 received += came;
             }
-            samples.push(clock::of_thread().minus(start).get() as f64 / BATCH as f64);
-        }
-        Ok(Samples::of(samples))
+            Ok(clock::of_thread().minus(start))
+        })
     }
 
     /// Sends one datagram to each peer, `at_once` in one call.
     fn send(&mut self, count: usize, at_once: usize) -> io::Result<Samples> {
-        let mut samples = Vec::new();
-        for _ in 0..count {
+        Samples::try_take(count, BATCH, || {
             let message =
                 |(_, peer): &(UdpSocket, SocketAddr)| Message { bytes: &[0; BYTES], peer: *peer, local: None };
             let messages: Vec<Message<'_>> = self.peers.iter().map(message).collect();
@@ -88,25 +85,23 @@ impl Loopback {
                     return Err(io::Error::other("loopback does not take a datagram"));
                 }
             }
-            samples.push(clock::of_thread().minus(start).get() as f64 / BATCH as f64);
+            let took = clock::of_thread().minus(start);
             for (peer, _) in &self.peers {
                 while peer.recv(&mut [0; BYTES]).is_ok() {}
             }
-        }
-        Ok(Samples::of(samples))
+            Ok(took)
+        })
     }
 
     fn poll(&mut self, count: usize) -> io::Result<Samples> {
         const POLLS: usize = 32;
-        let mut samples = Vec::new();
-        for _ in 0..count {
+        Samples::try_take(count, POLLS, || {
             let start = clock::of_thread();
             for _ in 0..POLLS {
                 let buffers = self.buffers.iter_mut().map(Vec::as_mut_slice);
                 self.link.receive(&self.group.sockets()[0], buffers)?;
             }
-            samples.push(clock::of_thread().minus(start).get() as f64 / POLLS as f64);
-        }
-        Ok(Samples::of(samples))
+            Ok(clock::of_thread().minus(start))
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What was measured of one step: many samples, of which the median counts.
 
 use crate::time::Nanos;
+use std::io;
 
 /// The samples of one step, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -13,6 +14,22 @@ impl Samples {
     /// If there is none.
     pub(super) fn take(count: usize, each: u64, mut take: impl FnMut() -> Nanos) -> Samples {
         Samples::of((0..count).map(|_| take().get() as f64 / each as f64))
+    }
+
+    /// As [`Samples::take`], of what may fail.
+    ///
+    /// # Errors
+    /// The first error of `take`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(super) fn try_take(
+        count: usize,
+        each: usize,
+        mut take: impl FnMut() -> io::Result<Nanos>,
+    ) -> io::Result<Samples> {
+        let samples: io::Result<Vec<f64>> = (0..count).map(|_| Ok(take()?.get() as f64 / each as f64)).collect();
+        Ok(Samples::of(samples?))
     }
 
     /// These samples.

@@ -4,7 +4,7 @@
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
 use crate::lab::sim::Fleet;
-use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::{Judged, Verdict};
@@ -15,10 +15,7 @@ use serde_json::{Map, Value, json};
 pub(super) fn render(report: &Report<'_>) -> String {
     let question = &report.question;
     let (goal, scenario) = (&question.goal, &question.scenario);
-    let (advice, impossible) = match &report.findings {
-        Findings::Holds(advice) => (Some(advice), None),
-        Findings::Impossible(sustained) => (None, Some(sustained)),
-    };
+    let (advice, impossible) = (report.findings.as_ref().ok(), report.findings.as_ref().err());
     let sensitivity = |advice: &Advice| -> Vec<Value> {
         let changes = advice.changes.iter();
         changes.map(|change| with(predicted(goal, &change.judged), [("change", change.what.as_str().into())])).collect()

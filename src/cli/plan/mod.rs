@@ -11,7 +11,7 @@ use super::results::{Failure, open, printed, write};
 use super::simulate::fleet;
 use super::simulate::progress::Bar;
 use crate::lab::sim::Fleet;
-use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::capacity::max_load;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
@@ -41,13 +41,13 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
             progress.looks_at(format!("what {} does when things change", look.settings.spec));
             let what_ifs = question.what_ifs(demand.replayed.as_ref());
             let changes = parallel::map(&what_ifs, |what_if| question.change(&look.settings, what_if, &progress));
-            Findings::Holds(Box::new(Advice::new(&question, &search, look, changes)))
+            Ok(Advice::new(&question, &search, look, changes))
         }
         None => {
             let on_most = question.scenario_on(*question.workers.end());
             let scenario = Scenario { requests: SUSTAINED.min(on_most.requests), ..on_most };
             let load = |spec: &PolicySpec| max_load(&scenario, *spec, &question.goal, None, 0, &progress);
-            Findings::Impossible(parallel::map(&arguments.policy, load))
+            Err(parallel::map(&arguments.policy, load))
         }
     };
     progress.finish();
@@ -124,7 +124,7 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
     // Of long requests no more than one simulation may take, and of the longest not even that.
     let requests = most_requests(workload.mean(), scenario.checkpoint_step).max(REQUESTS_MIN).min(arguments.requests);
-    let scenario = Scenario { fleet, slice: Some(scenario.budget()), requests, ..scenario };
+    let scenario = Scenario { fleet, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
     let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
     // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.

@@ -1,7 +1,7 @@
 //! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
 
 use crate::lab::sim::Fleet;
-use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::{shown_latency, shown_slowdown};
 use crate::lab::study::judge::{Cause, Judged, Verdict};
@@ -22,8 +22,8 @@ pub(super) fn render(report: &Report<'_>) -> String {
     text += "load: at the planned rate. slowdown: latency over cost.\n";
     text += "?: the run was too short to tell; of the others the 95 % interval is on one side of the goal.\n\n";
     text += &match &report.findings {
-        Findings::Holds(advice) => recommended(question, advice),
-        Findings::Impossible(sustained) => impossible(question, sustained),
+        Ok(advice) => recommended(question, advice),
+        Err(sustained) => impossible(question, sustained),
     };
     text
 }

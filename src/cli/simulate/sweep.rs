@@ -82,30 +82,19 @@ impl<'a> Sweep<'a> {
     /// A message about flags that contradict each other.
     pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Sweep<'a>, String> {
         let workers = workers(arguments, replayed)?;
-        let new = match replayed {
-            Some(replayed) => {
-                let overheads = arguments.overheads.unwrap_or(Replay::new(&replayed.offered).overheads);
-                Scenario {
-                    replayed: Some(replayed),
-                    ..Scenario::new(
-                        &replayed.workload,
-                        workers,
-                        overheads,
-                        replayed.offered.seed,
-                        replayed.offered.measured(),
-                    )
-                }
+        let (workload, overheads, seed, requests) = match replayed {
+            Some(Replayed { workload, offered, .. }) => {
+                let overheads = arguments.overheads.unwrap_or(Replay::new(offered).overheads);
+                (workload, overheads, offered.seed, offered.measured())
             }
-            None => Scenario::new(
-                &arguments.workload,
-                workers,
-                arguments.overheads_or_stock(),
-                arguments.seed,
-                arguments.requests_or_default(),
-            ),
+            None => {
+                let overheads = arguments.overheads_or_stock();
+                (&arguments.workload, overheads, arguments.seed, arguments.requests_or_default())
+            }
         };
         let servers = arguments.servers.map_or(1, usize::from);
         let scenario = Scenario {
+            replayed,
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
@@ -115,7 +104,7 @@ impl<'a> Sweep<'a> {
             classified: arguments.classified,
             objective: arguments.optimise,
             shape: arguments.arrivals,
-            ..new
+            ..Scenario::new(workload, workers, overheads, seed, requests)
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
         let fleets = fleets(arguments, workers)?;

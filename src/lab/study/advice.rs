@@ -16,14 +16,8 @@ pub(crate) struct Report<'a> {
     /// The source of the goal, if it was not given.
     pub(crate) goal_source: Option<String>,
     pub(crate) search: Search,
-    pub(crate) findings: Findings,
-}
-
-pub(crate) enum Findings {
-    /// Some policy holds the goal.
-    Holds(Box<Advice>),
-    /// No policy holds the goal: the highest load of each.
-    Impossible(Vec<Sustained>),
+    /// The recommendation, or where no policy holds the goal, the highest load of each.
+    pub(crate) findings: Result<Advice, Vec<Sustained>>,
 }
 
 /// The recommendation of a plan.
@@ -38,9 +32,8 @@ pub(crate) struct Advice {
 impl Advice {
     /// The advice to take what `search` has chosen.
     pub(crate) fn new(question: &Question<'_>, search: &Search, look: Look, changes: Vec<Change>) -> Advice {
-        let slice = question.scenario.slice_or_fitted();
         let reasons = reasons(question, &look, search);
-        Advice { settings: configuration(&look.settings, slice), look, reasons, changes }
+        Advice { settings: configuration(&look.settings, question.scenario.fit(1.0).slice), look, reasons, changes }
     }
 }
 
@@ -94,7 +87,8 @@ fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String>
         });
     }
     if chosen.entry().is_some_and(|entry| entry.has_budget()) {
-        let (slice, decision) = (question.scenario.slice_or_fitted(), question.scenario.decision());
+        let fit = question.scenario.fit(1.0);
+        let (slice, decision) = (fit.slice, fit.decision());
         let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
         reasons.push(format!("slice {slice}{size}: {}.", decision.reason));
     }

@@ -15,19 +15,15 @@ pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
     /// The class of the goal: `all`, or the name of a class.
     class: &'static str,
-    limit: Limit,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Limit {
-    Slowdown(f64),
-    Latency(Nanos),
+    is_latency: bool,
+    /// The limit as a slowdown, or in microseconds.
+    pub(super) limit: f64,
 }
 
 impl Goal {
     /// A goal for p99.9 of the slowdown of all requests.
     pub(crate) fn of_slowdown(limit: f64) -> Goal {
-        Goal { percentile: Percentile::P99_9, class: ALL_CLASSES, limit: Limit::Slowdown(limit) }
+        Goal { percentile: Percentile::P99_9, class: ALL_CLASSES, is_latency: false, limit }
     }
 
     /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
@@ -37,20 +33,19 @@ impl Goal {
 
     /// The figure of requests that never wait, the share `share` of which counts: each takes one of `times`, and `beside`.
     pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
-        match self.limit {
-            _ if times.count() == 0 => 0.0,
-            Limit::Latency(_) => times.quantile(share).plus(beside).as_micros_f64(),
+        if times.count() == 0 {
+            0.0
+        } else if self.is_latency {
+            times.quantile(share).plus(beside).as_micros_f64()
+        } else {
             // The shortest requests have the highest slowdowns.
-            Limit::Slowdown(_) => 1.0 + beside.as_secs_f64() / times.quantile(1.0 - share).as_secs_f64(),
+            1.0 + beside.as_secs_f64() / times.quantile(1.0 - share).as_secs_f64()
         }
     }
 
     /// The block of the goal's class; `None` if no request is of the class.
     fn block(&self, tally: &Tally) -> Option<Block> {
-        let blocks = match self.limit {
-            Limit::Slowdown(_) => tally.slowdown(),
-            Limit::Latency(_) => tally.latency_us(),
-        };
+        let blocks = if self.is_latency { tally.latency_us() } else { tally.slowdown() };
         blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block)
     }
 
@@ -61,49 +56,32 @@ impl Goal {
 
     /// The values of the goal's kind, of one class or of all.
     pub(super) fn sample(&self, tally: &Tally, class: Option<u8>) -> Sample {
-        match self.limit {
-            Limit::Slowdown(_) => tally.slowdown_sample(class),
-            Limit::Latency(_) => tally.latency_sample(class),
-        }
-    }
-
-    /// The limit as a slowdown, or in microseconds.
-    pub(super) fn limit(&self) -> f64 {
-        match self.limit {
-            Limit::Slowdown(limit) => limit,
-            Limit::Latency(limit) => limit.as_micros_f64(),
-        }
+        if self.is_latency { tally.latency_sample(class) } else { tally.slowdown_sample(class) }
     }
 
     /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
     pub(crate) fn name(&self) -> String {
         let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
-        let kind = match self.limit {
-            Limit::Slowdown(_) => "slowdown",
-            Limit::Latency(_) => "latency",
-        };
+        let kind = if self.is_latency { "latency" } else { "slowdown" };
         format!("{}-{kind}{class}", self.percentile)
     }
 
     /// A figure of the goal as text, with its unit.
     pub(crate) fn shown(&self, figure: f64) -> String {
-        match self.limit {
-            Limit::Slowdown(_) => shown_slowdown(figure),
-            Limit::Latency(_) => shown_latency(figure),
-        }
+        if self.is_latency { shown_latency(figure) } else { shown_slowdown(figure) }
     }
 
     /// True if `tally` reaches the goal.
     pub(crate) fn holds(&self, tally: &Tally) -> bool {
-        self.figure(tally) <= self.limit()
+        self.figure(tally) <= self.limit
     }
 }
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.limit {
-            Limit::Slowdown(limit) => write!(f, "{}<={limit}", self.name()),
-            Limit::Latency(limit) => write!(f, "{}<={limit}", self.name()),
+        match self.is_latency {
+            true => write!(f, "{}<={}", self.name(), Nanos::new((self.limit * 1e3).round() as u64)),
+            false => write!(f, "{}<={}", self.name(), self.limit),
         }
     }
 }
@@ -143,11 +121,11 @@ impl FromStr for Goal {
             };
             let limit = limit.trim();
             let limit = match figure {
-                "slowdown" => Limit::Slowdown(limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?),
-                "latency" => Limit::Latency(parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?),
+                "slowdown" => limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?,
+                "latency" => parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
                 _ => return None,
             };
-            Some(Goal { percentile, class, limit })
+            Some(Goal { percentile, class, is_latency: figure == "latency", limit })
         };
         read().ok_or_else(|| {
             format!(

@@ -236,7 +236,7 @@ impl Trial<'_> {
         let quantile = self.goal.percentile.quantile();
         let early = (measured as f64) < FAR_UNTIL * self.memory.requests_needed();
         let factor = if early { FAR } else { 1.0 };
-        if sample.seen(quantile, memory(sample)).low > self.goal.limit() * factor {
+        if sample.seen(quantile, memory(sample)).low > self.goal.limit * factor {
             return Some(Verdict::Fails(Cause::Goal));
         }
         let is_long = measured >= self.least;
@@ -249,7 +249,7 @@ impl Trial<'_> {
                 true => sample.quantile(guarded),
                 false => sample.seen(guarded, memory(sample)).low / factor,
             };
-            if lowest(&class) > *limit && lowest(&self.goal.sample(tally, Some(*number))) > self.goal.limit() {
+            if lowest(&class) > *limit && lowest(&self.goal.sample(tally, Some(*number))) > self.goal.limit {
                 return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
             }
             if is_long && [0.5, 0.9].into_iter().any(|share| class.grows(share)) {
@@ -258,7 +258,7 @@ impl Trial<'_> {
                 return told.then_some(Verdict::Fails(Cause::Grows(name)));
             }
         }
-        (is_long && sample.interval(quantile, memory(sample)).high <= self.goal.limit()).then_some(Verdict::Holds)
+        (is_long && sample.interval(quantile, memory(sample)).high <= self.goal.limit).then_some(Verdict::Holds)
     }
 }
 

@@ -85,7 +85,7 @@ impl<'a> Question<'a> {
     /// a goal. A request takes its cost, and the time to receive and answer it.
     pub(crate) fn impossible(&self) -> Option<f64> {
         let figure = self.alone(&self.goal, self.scenario.overheads.per_request(), DOUBT);
-        (figure > self.goal.limit()).then_some(figure)
+        (figure > self.goal.limit).then_some(figure)
     }
 
     /// The figure of `goal` on an idle server, which a request has to wake.

@@ -7,7 +7,6 @@ use crate::emulation::overheads::Overheads;
 use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
-use crate::sched::auto::Decision;
 use crate::sched::{Made, MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 
@@ -156,11 +155,6 @@ impl<'a> Scenario<'a> {
     /// The load of the servers that are left where `load` comes to all.
     pub(crate) fn load_of_left(&self, load: f64) -> f64 {
         self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
-    }
-
-    /// The slice, given or fitted.
-    pub(crate) fn slice_or_fitted(&self) -> Nanos {
-        self.fit(1.0).slice
     }
 
     /// The number of warm-up requests, before the measured ones.
@@ -314,17 +308,8 @@ impl<'a> Scenario<'a> {
         Some(replay)
     }
 
-    /// The slice that `auto` would choose.
-    pub(crate) fn budget(&self) -> Nanos {
-        self.fit(1.0).budget()
-    }
-
-    /// The decision of `auto`, with its reason.
-    pub(crate) fn decision(&self) -> Decision {
-        self.fit(1.0).decision()
-    }
-
-    pub(super) fn fit(&self, load: f64) -> Fit {
+    /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would measure.
+    pub(crate) fn fit(&self, load: f64) -> Fit {
         let drawn = || Fit::new(self.workload, self.workers, self.load_of_left(load));
         let mut fit = self.replayed.map_or_else(drawn, |run| Replay::new(&run.offered).fit);
         self.choose(&mut fit);

@@ -22,7 +22,7 @@ fn ask<T>(
     let workload: Workload = workload.parse().expect("a form");
     let workload = workload.with_time_beside(Overheads::LAB.per_request());
     let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 300_000);
-    let scenario = Scenario { slice: Some(scenario.budget()), ..scenario };
+    let scenario = Scenario { slice: Some(scenario.fit(1.0).budget()), ..scenario };
     let goal = goal.parse().expect("a goal");
     answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
 }
