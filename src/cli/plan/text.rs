@@ -7,6 +7,7 @@ use crate::lab::study::goal::{shown_latency, shown_slowdown};
 use crate::lab::study::judge::{Cause, Judged, Verdict};
 use crate::lab::study::question::Question;
 use crate::metrics::Percentile;
+use indicatif::HumanCount;
 use std::fmt::Write as _;
 
 /// The whole text.
@@ -151,12 +152,7 @@ fn impossible(question: &Question<'_>, sustained: &[Sustained]) -> String {
 
 /// Requests per second, three digits or more of them.
 fn per_second(rate: f64) -> String {
-    if rate < 100.0 {
-        return format!("{rate:.2}");
-    }
-    let digits = format!("{rate:.0}");
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
-    groups.join(",")
+    if rate < 100.0 { format!("{rate:.2}") } else { HumanCount(rate.round() as u64).to_string() }
 }
 
 #[cfg(test)]

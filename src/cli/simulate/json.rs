@@ -2,6 +2,7 @@
 
 use super::sweep::Results;
 use crate::lab::sim::FATES;
+use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::Judged;
 use crate::lab::study::scenario::{Scenario, Simulation};
@@ -17,25 +18,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
 pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
     let items: Vec<Value> = match results {
         Results::Outcomes(simulations) => simulations.iter().map(|simulation| item(scenario, simulation)).collect(),
-        Results::Sustained(goal, searches) => {
-            let one = |search: &crate::lab::study::capacity::Sustained| {
-                let mut item = search
-                    .at
-                    .as_ref()
-                    .map_or_else(|| named(scenario, &search.spec.to_string()), |at| item(scenario, &at.simulation));
-                if let (None, Some(not)) = (&search.at, &search.not_at)
-                    && not.simulation.fleet.is_some()
-                {
-                    item["fleet"] = fleet(&not.simulation);
-                }
-                item["max_load"] = search.max_load.into();
-                item["requests"] = search.at.as_ref().map(|at| at.requests).into();
-                item["beyond"] = search.not_at.as_ref().map(|not| beyond(goal, search.beyond, not)).into();
-                item["goal"] = goal.to_string().into();
-                item
-            };
-            searches.iter().map(one).collect()
-        }
+        Results::Sustained(goal, searches) => searches.iter().map(|search| found(scenario, goal, search)).collect(),
     };
     let mut document = json!({
         "schema": "forebay-simulate/1",
@@ -64,8 +47,21 @@ fn beyond(goal: &Goal, load: f64, not: &Judged) -> Value {
     })
 }
 
-fn named(scenario: &Scenario<'_>, policy: &str) -> Value {
-    json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()})
+/// The highest load of a policy, with the simulation there, if there is one.
+fn found(scenario: &Scenario<'_>, goal: &Goal, search: &Sustained) -> Value {
+    let policy = search.spec.to_string();
+    let none = || json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()});
+    let mut found = search.at.as_ref().map_or_else(none, |at| item(scenario, &at.simulation));
+    if let (None, Some(not)) = (&search.at, &search.not_at)
+        && not.simulation.fleet.is_some()
+    {
+        found["fleet"] = fleet(&not.simulation);
+    }
+    found["max_load"] = search.max_load.into();
+    found["requests"] = search.at.as_ref().map(|at| at.requests).into();
+    found["beyond"] = search.not_at.as_ref().map(|not| beyond(goal, search.beyond, not)).into();
+    found["goal"] = goal.to_string().into();
+    found
 }
 
 /// The fleet of a simulation, with the load that came to its busiest server; null without one.
@@ -81,23 +77,27 @@ fn fleet(simulation: &Simulation) -> Value {
 }
 
 fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
-    let fates = simulation.tally.fates();
-    let mut item = named(scenario, &simulation.spec.to_string());
-    item["load"] = simulation.load.into();
-    item["chosen"] = simulation.chosen.as_str().into();
-    item["overload"] = simulation.is_overload().into();
+    let (tally, fates) = (&simulation.tally, simulation.tally.fates());
+    let in_time = |deadline| tally.in_time(deadline).into_iter().collect::<Value>();
+    let mut item = json!({
+        "policy": simulation.spec.to_string(),
+        "workers": scenario.workers,
+        "workload": scenario.workload.name(),
+        "load": simulation.load,
+        "chosen": simulation.chosen,
+        "overload": simulation.is_overload(),
+        "unstable_from": simulation.unstable_from,
+        "fates": FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>(),
+        "utilisation": tally.utilisation(),
+        "contention": tally.contention(),
+        "in_time": scenario.deadline.map(in_time),
+        "slowdown": by_class(tally.slowdown()),
+        "latency_us": by_class(tally.latency_us()),
+    });
+    item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     if simulation.fleet.is_some() {
         item["fleet"] = fleet(simulation);
     }
-    item["unstable_from"] = simulation.unstable_from.into();
-    item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
-    item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
-    item["utilisation"] = simulation.tally.utilisation().into();
-    item["contention"] = simulation.tally.contention().into();
-    let in_time = |deadline| simulation.tally.in_time(deadline).into_iter().collect::<Value>();
-    item["in_time"] = scenario.deadline.map_or(Value::Null, in_time);
-    item["slowdown"] = by_class(simulation.tally.slowdown());
-    item["latency_us"] = by_class(simulation.tally.latency_us());
     item
 }
 

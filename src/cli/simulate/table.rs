@@ -4,7 +4,7 @@ use super::sweep::Results;
 use crate::lab::sim::{FATES, Fleet};
 use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;
-use crate::lab::study::goal::Goal;
+use crate::lab::study::goal::{Goal, shown_slowdown};
 use crate::lab::study::judge::Judged;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::lab::workload::Shape;
@@ -146,11 +146,5 @@ fn behind(fleet: Fleet) -> String {
 /// Three digits or so, in at most eight columns.
 fn figure(block: &Block, percentile: Percentile) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
-    match block.percentile(percentile) {
-        None => format!("inf{mark}"),
-        Some(value) if value >= 99_999.5 => format!("{value:.1e}{mark}"),
-        Some(value) if value >= 99.95 => format!("{value:.0}{mark}"),
-        Some(value) if value >= 9.995 => format!("{value:.1}{mark}"),
-        Some(value) => format!("{value:.2}{mark}"),
-    }
+    shown_slowdown(block.percentile(percentile).unwrap_or(f64::INFINITY)) + mark
 }

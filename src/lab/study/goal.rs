@@ -90,6 +90,7 @@ impl fmt::Display for Goal {
 pub(crate) fn shown_slowdown(slowdown: f64) -> String {
     match slowdown {
         slowdown if slowdown.is_infinite() => "inf".to_owned(),
+        slowdown if slowdown >= 99_999.5 => format!("{slowdown:.1e}"),
         slowdown if slowdown >= 99.95 => format!("{slowdown:.0}"),
         slowdown if slowdown >= 9.995 => format!("{slowdown:.1}"),
         slowdown => format!("{slowdown:.2}"),
