@@ -14,7 +14,7 @@ use crate::config::{self, Scope};
 use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgMatches, Args as _, Command, Error, FromArgMatches};
+use clap::{ArgMatches, Command, Error, FromArgMatches};
 use plan::{PlanArguments, plan};
 use results::Failure;
 use service::serve;
@@ -132,30 +132,27 @@ fn command() -> Command {
             with_server_flags(Command::new("serve"), "forebay serve", &Scope::ALL)
                 .about("Serve requests until SIGTERM or SIGINT, then finish what was received."),
         )
-        // The summary comes last: clap would put the documentation of the flags in its place.
-        .subcommand(
-            SimulateArguments::augment_args(Command::new("simulate"))
-                .about("Simulate policies in virtual time: how long requests of a workload take under each.")
-                .after_help(
-                    "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
-                ),
-        )
-        .subcommand(
-            PlanArguments::augment_args(Command::new("plan"))
-                .about("Find the policy and the fewest workers that hold a latency goal, in virtual time.")
-                .after_help(
-                    "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
-                ),
-        )
-        .subcommand(
-            CalibrateArguments::augment_args(Command::new("calibrate"))
-                .about(
-                    "Measure what each step of a server costs on this host, for --overheads measured; takes seconds.",
-                )
-                .after_help(
-                    "Example:\n  forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml",
-                ),
-        )
+        .subcommand(computing::<SimulateArguments>(
+            "simulate",
+            "Simulate policies in virtual time: how long requests of a workload take under each.",
+            "forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
+        ))
+        .subcommand(computing::<PlanArguments>(
+            "plan",
+            "Find the policy and the fewest workers that hold a latency goal, in virtual time.",
+            "forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
+        ))
+        .subcommand(computing::<CalibrateArguments>(
+            "calibrate",
+            "Measure what each step of a server costs on this host, for --overheads measured; takes seconds.",
+            "forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml",
+        ))
+}
+
+/// A command with the flags of `A`.
+fn computing<A: clap::Args>(name: &'static str, about: &'static str, example: &str) -> Command {
+    // The summary comes last: clap would put the documentation of the flags in its place.
+    A::augment_args(Command::new(name)).about(about).after_help(format!("Example:\n  {example}"))
 }
 
 /// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.

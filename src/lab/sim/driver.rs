@@ -56,11 +56,12 @@ struct Worker<J> {
 }
 
 impl<E: VirtualEngine> Driver<E> {
-    /// A server at rest under `policy`; `queued` bounds the jobs in its queues, `wake` is the cost of a wake-up.
-    pub(crate) fn new(policy: Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<E> {
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues. Its workers wake, look, and wait for one
+    /// another as `overheads` say.
+    pub(crate) fn new(policy: Policy, engine: E, rest: Rest, overheads: &Overheads, queued: usize) -> Driver<E> {
         let policy = Arc::new(policy);
         let topology = policy.topology();
-        let mut world = VirtualWorld::new(&policy, rest, wake, queued);
+        let mut world = VirtualWorld::new(&policy, rest, overheads, queued);
         for worker in 0..topology.workers() {
             world.me = worker;
             world.rest(Nanos::ZERO);
@@ -73,12 +74,6 @@ impl<E: VirtualEngine> Driver<E> {
     /// The same driver where a search that finds nothing takes no time, and may be left out where nothing can be.
     pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
         Driver { skips_vain, ..self }
-    }
-
-    /// The same driver where workers wait for one another, and look, as `overheads` say.
-    pub(crate) fn priced(mut self, overheads: &Overheads) -> Driver<E> {
-        self.world.price(overheads, self.policy.queues());
-        self
     }
 
     /// What the workers' time has gone into.

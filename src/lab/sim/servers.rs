@@ -24,8 +24,8 @@ impl<'a> Servers<'a> {
         let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
         let server = |_| {
             let model = CostModel::new(setup, tally);
-            let driver = Driver::new(setup.policy.clone(), model, setup.rest, setup.overheads.wake, queued);
-            driver.priced(&setup.overheads).skips_vain_searches(setup.overheads.search_is_free())
+            let driver = Driver::new(setup.policy.clone(), model, setup.rest, &setup.overheads, queued);
+            driver.skips_vain_searches(setup.overheads.search_is_free())
         };
         let event_list = EventList::new(count.max(1));
         let mut all = Servers { servers: (0..count).map(server).collect(), event_list, tally };

@@ -5,6 +5,7 @@ use super::memory::{MemoryLink, Network};
 use super::order::{Order, Place};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
+use crate::emulation::overheads::Overheads;
 use crate::handler::Handler;
 use crate::lab::sim::{Driver, Fault, VirtualEngine};
 use crate::metrics::WorkerMetrics;
@@ -111,8 +112,9 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         flaw,
         kept: Vec::new(),
     };
-    let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
-        .heartbeat(HEARTBEAT);
+    let overheads = Overheads { wake: scenario.wake, ..Overheads::NONE };
+    let mut driver =
+        Driver::new(scenario.policy.clone(), engines, scenario.rest, &overheads, scenario.queued).heartbeat(HEARTBEAT);
     driver.world.fault = fault;
     let mut books = Books { metrics: &metrics, packets, order: &serving.handler.order, trace: Trace::default() };
     let (mut offered, mut waited) = (0, Vec::new());

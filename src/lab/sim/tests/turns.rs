@@ -1,6 +1,7 @@
 //! Does a worker step aside, steal and wake others as its turn says? Method: one worker in a world that a test fills by
 //! hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool that does not exist: a checkpoint.
 
+use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Rest;
 use crate::lab::sim::world::{Fault, VirtualWorld};
 use crate::sched::estimate::Groups;
@@ -60,7 +61,7 @@ struct Scene {
 impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
     fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
-        let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
+        let mut world = VirtualWorld::new(&policy, Rest::Looks, &Overheads::NONE, 64);
         (0..deque).for_each(|job| world.put(Place::Own, US(job)).expect("room"));
         (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
         for worker in asleep {

@@ -34,19 +34,15 @@ pub(crate) struct Contention {
     contend: Nanos,
     queues: usize,
     /// The queues, the sockets and the watch set; empty where no operation holds anything.
-    resources: Box<[Resource]>,
+    resources: Box<[Line]>,
     /// What others have cost the worker in this step.
     delay: Nanos,
     /// What others have cost all workers in earlier steps.
     total: Nanos,
 }
 
-/// A place that serves one worker after the other.
-#[derive(Clone, Debug, Default)]
-struct Resource {
-    /// Operations that are not over, in their order; those of one step of one worker count as one.
-    line: VecDeque<Hold>,
-}
+/// Operations at one place that are not over, in their order; those of one step of one worker count as one.
+type Line = VecDeque<Hold>;
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -57,21 +53,13 @@ struct Hold {
 }
 
 impl Contention {
-    /// No operation holds anything.
-    pub(crate) fn none() -> Contention {
-        let [serial, contend, delay, total] = [Nanos::ZERO; 4];
-        Contention { serial, contend, queues: 0, resources: Box::default(), delay, total }
-    }
-
     /// The contention that `overheads` describe, for this many queues and workers.
     pub(crate) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
         let Overheads { serial, contend, .. } = *overheads;
-        if serial == Nanos::ZERO {
-            // Operations that take no time never meet.
-            return Contention::none();
-        }
-        let resources = vec![Resource::default(); queues + workers + 1].into();
-        Contention { serial, contend, queues, resources, ..Contention::none() }
+        // Operations that take no time never meet.
+        let resources = if serial == Nanos::ZERO { 0 } else { queues + workers + 1 };
+        let resources = vec![Line::default(); resources].into();
+        Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
     }
 
     /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
@@ -84,15 +72,19 @@ impl Contention {
 
     fn hold_resource(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: u64) {
         let last = self.resources.len() - 1;
-        let resource = &mut self.resources[match place {
+        let line = &mut self.resources[match place {
             Serial::Queue(pool) => pool,
             Serial::Socket(owner) => self.queues + owner,
             Serial::WatchSet => last,
         }];
         let ready_at = now.plus(self.delay);
-        let Turn { begins_at, wait, others } = resource.turn_of(worker, now, ready_at);
+        let Turn { begins_at, wait, others } = turn_of(line, worker, now, ready_at);
         let more = self.contend.times(others).times(operations);
-        resource.extend(worker, now, begins_at.plus(self.serial.times(operations)).plus(more));
+        let until = begins_at.plus(self.serial.times(operations)).plus(more);
+        match line.back_mut() {
+            Some(last) if last.worker == worker => last.until = until,
+            _ => line.push_back(Hold { worker, step_at: now, until }),
+        }
         self.delay = self.delay.plus(wait).plus(more);
     }
 
@@ -119,35 +111,26 @@ struct Turn {
     others: u64,
 }
 
-impl Resource {
-    /// The turn of `worker` for an operation of a step that began at `now`, which is ready at `ready_at`.
-    fn turn_of(&mut self, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Turn {
-        while self.line.front().is_some_and(|hold| hold.until <= now) {
-            self.line.pop_front();
-        }
-        // A worker that comes to another step is through with the operations of its last one.
-        if self.line.back().is_some_and(|hold| hold.worker == worker && hold.step_at < now) {
-            self.line.pop_back();
-        }
-        let (Some(first), Some(last)) = (self.line.front(), self.line.back()) else {
-            return Turn { begins_at: ready_at, wait: Nanos::ZERO, others: 0 };
-        };
-        let begins_at = last.until.max(ready_at);
-        // Operations of one step follow one another, in the constant of that step.
-        let follows = last.worker == worker;
-        let wait = if follows { Nanos::ZERO } else { begins_at.minus(ready_at) };
-        // Of an earlier step there can only be the first, because a worker waits for those before it.
-        let is_first = self.line.len() > 1 && first.worker == worker;
-        let others = self.line.len() as u64 - u64::from(follows) - u64::from(is_first);
-        Turn { begins_at, wait, others }
+/// The turn of `worker` at a place for an operation of a step that began at `now`, which is ready at `ready_at`.
+fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Turn {
+    while line.front().is_some_and(|hold| hold.until <= now) {
+        line.pop_front();
     }
-
-    fn extend(&mut self, worker: WorkerId, step_at: Nanos, until: Nanos) {
-        match self.line.back_mut() {
-            Some(last) if last.worker == worker => last.until = until,
-            _ => self.line.push_back(Hold { worker, step_at, until }),
-        }
+    // A worker that comes to another step is through with the operations of its last one.
+    if line.back().is_some_and(|hold| hold.worker == worker && hold.step_at < now) {
+        line.pop_back();
     }
+    let (Some(first), Some(last)) = (line.front(), line.back()) else {
+        return Turn { begins_at: ready_at, wait: Nanos::ZERO, others: 0 };
+    };
+    let begins_at = last.until.max(ready_at);
+    // Operations of one step follow one another, in the constant of that step.
+    let follows = last.worker == worker;
+    let wait = if follows { Nanos::ZERO } else { begins_at.minus(ready_at) };
+    // Of an earlier step there can only be the first, because a worker waits for those before it.
+    let is_first = line.len() > 1 && first.worker == worker;
+    let others = line.len() as u64 - u64::from(follows) - u64::from(is_first);
+    Turn { begins_at, wait, others }
 }
 
 #[cfg(test)]
@@ -219,9 +202,8 @@ mod tests {
     fn one_after_the_other(policy: &str, act: impl Fn(&mut VirtualWorld<u8>, &Policy)) -> [u64; 2] {
         let workload = "fixed:1us".parse().expect("a form");
         let policy = Fit::new(&workload, 3, 0.5).policy(policy.parse().expect("a policy")).policy();
-        let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 9);
         let overheads = Overheads { serial: Nanos::new(10), ..Overheads::NONE };
-        world.contention = Contention::new(&overheads, policy.queues(), 3);
+        let mut world = VirtualWorld::new(&policy, Rest::Looks, &overheads, 9);
         [0, 1].map(|worker| {
             world.me = worker;
             act(&mut world, &policy);

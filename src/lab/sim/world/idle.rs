@@ -67,18 +67,8 @@ impl Idle {
         if !self.any_asleep(pool) {
             return 0;
         }
-        let sleeps = |id: &WorkerId| self.pool_of(*id) == pool && self.seats[*id].spins_until <= now;
+        let sleeps = |id: &WorkerId| self.roster.pool_of(*id) == pool && self.seats[*id].spins_until <= now;
         self.roster.asleep().filter(sleeps).count()
-    }
-
-    /// Whether `worker` may receive from others' sockets.
-    pub(crate) fn is_candidate(&self, worker: WorkerId) -> bool {
-        self.roster.is_candidate(worker)
-    }
-
-    /// The pool of `worker`.
-    pub(crate) fn pool_of(&self, worker: WorkerId) -> PoolId {
-        self.roster.pool_of(worker)
     }
 
     /// Whether any worker is in that pool.
@@ -123,7 +113,7 @@ impl<J> VirtualWorld<J> {
         self.event_list.clear(id);
         if idle.roster.is_watcher(id) {
             idle.backs_off = false;
-            self.watch(true);
+            self.watch_sockets(true);
         }
     }
 
@@ -146,21 +136,11 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
-    pub(crate) fn readable(&mut self, owner: WorkerId) {
-        let seat = &self.idle.seats[owner];
-        if seat.asleep && seat.owns {
-            self.wake(owner);
-        } else if self.sockets[owner].watched {
-            self.watch(false);
-        }
-    }
-
     /// This worker takes the place that `policy` gives it; returns whether it receives from its own socket.
     pub(crate) fn seat(&mut self, policy: &Policy) -> bool {
         let id = self.me;
         self.idle.roster.follow(id, policy);
-        if !self.idle.is_candidate(id) {
+        if !self.idle.roster.is_candidate(id) {
             self.hand_on();
         }
         let owns = policy.receives_own(policy.topology().pool_of(id));
@@ -179,13 +159,13 @@ impl<J> VirtualWorld<J> {
         if self.idle.roster.is_watcher(self.me) {
             self.idle.roster.hand_on();
             self.idle.backs_off = false;
-            self.watch(false);
+            self.watch_sockets(false);
         }
     }
 
     /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found nothing that it may
     /// take.
-    fn watch(&mut self, spurious: bool) {
+    pub(crate) fn watch_sockets(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
         };

@@ -98,7 +98,7 @@ pub(super) struct Socket {
 
 impl<J> VirtualWorld<J> {
     /// A server at rest under `policy`; `queued` bounds the jobs in its queues.
-    pub(super) fn new(policy: &Policy, rest: Rest, wake_cost: Nanos, queued: usize) -> VirtualWorld<J> {
+    pub(super) fn new(policy: &Policy, rest: Rest, overheads: &Overheads, queued: usize) -> VirtualWorld<J> {
         let topology = policy.topology();
         let workers = topology.workers();
         let queues = Queues::new(policy.queues(), workers, queued);
@@ -107,7 +107,7 @@ impl<J> VirtualWorld<J> {
             now: Nanos::ZERO,
             me: 0,
             rest,
-            wake_cost,
+            wake_cost: overheads.wake,
             thief_threshold: policy.thief_threshold(),
             heartbeat: Nanos::MAX,
             busy_since: vec![None; workers].into(),
@@ -123,7 +123,7 @@ impl<J> VirtualWorld<J> {
             acted: (Nanos::ZERO, 0),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
-            paces: vec![Pace::new(Nanos::ZERO); workers].into(),
+            paces: vec![Pace::new(overheads.look); workers].into(),
             looked_at: Nanos::ZERO,
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
@@ -132,16 +132,10 @@ impl<J> VirtualWorld<J> {
             abandoned: false,
             idle: Idle::new(policy, rest.wait()),
             event_list: EventList::new(workers),
-            contention: Contention::none(),
+            contention: Contention::new(overheads, policy.queues(), workers),
             #[cfg(test)]
             fault: None,
         }
-    }
-
-    /// Makes workers wait for one another, and look, as `overheads` say.
-    pub(super) fn price(&mut self, overheads: &Overheads, queues: usize) {
-        self.contention = Contention::new(overheads, queues, self.sockets.len());
-        self.paces.fill(Pace::new(overheads.look));
     }
 
     /// Jobs and datagrams that wait anywhere.
@@ -186,7 +180,12 @@ impl<J> VirtualWorld<J> {
         if self.sockets[owner].watched {
             self.notify();
         }
-        self.readable(owner);
+        let seat = &self.idle.seats[owner];
+        if seat.asleep && seat.owns {
+            self.wake(owner);
+        } else if self.sockets[owner].watched {
+            self.watch_sockets(false);
+        }
     }
 
     /// Whether it is known without a search that there is nothing that this worker may take.
@@ -195,7 +194,7 @@ impl<J> VirtualWorld<J> {
             && self.queues.count() == 0
             && self.sockets[self.me].datagrams == 0
             && (self.in_sockets == 0
-                || !self.idle.is_candidate(self.me)
+                || !self.idle.roster.is_candidate(self.me)
                 // Without a threshold it may take from any socket, watched or not.
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
     }
@@ -304,7 +303,7 @@ impl<J> Acts for VirtualWorld<J> {
         }
         self.hand_on();
         if more {
-            self.wake_for(policy, self.idle.pool_of(self.me));
+            self.wake_for(policy, self.idle.roster.pool_of(self.me));
         }
         self.busy_since[self.me] = since;
         self.flags[self.me].set(false);
