@@ -71,13 +71,11 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
 pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
     let mut config = table::parse(&mut layers);
     rules::apply(&mut config, &mut layers);
-    match Problems::from_vec(std::mem::take(&mut layers.problems)) {
-        Some(problems) => Err(problems),
-        None => {
-            let row = |(key, value)| Claim::new(key, value, layers.origin(key));
-            Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config })
-        }
+    if !layers.problems.is_empty() {
+        return Err(Problems(layers.problems));
     }
+    let row = |(key, value)| Claim::new(key, value, layers.origin(key));
+    Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config })
 }
 
 impl fmt::Display for Effective {

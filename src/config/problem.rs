@@ -55,16 +55,11 @@ pub struct Problem {
 
 /// All problems of a configuration; never empty.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems(pub(super) Vec<Problem>);
 
 show_as_text!(Problems);
 
 impl Problems {
-    /// `problems` as an error, if there are any.
-    pub(super) fn from_vec(problems: Vec<Problem>) -> Option<Problems> {
-        (!problems.is_empty()).then_some(Problems(problems))
-    }
-
     /// Each problem, in the order in which they were found.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter()

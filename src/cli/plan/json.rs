@@ -39,7 +39,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "recommendation": advice.map(|advice| recommendation(question, advice)),
         "one_worker_less": report.search.less.as_ref().map(|less| of_look(goal, less)),
         "reasons": advice.map(|advice| &advice.reasons),
-        "sensitivity": advice.map(|advice| sensitivity(advice)),
+        "sensitivity": advice.map(sensitivity),
         "sustained": impossible.map(|all| all.iter().map(|one| sustained(question, one)).collect::<Vec<_>>()),
     });
     if let Some(Fleet { servers, lost, balance }) = scenario.fleet {

@@ -98,21 +98,18 @@ impl Fit {
         by_class: [(u64, Nanos); CLASSES],
         beside: Nanos,
     ) -> Fit {
-        let (offered, yield_cost) = (load * workers as f64, Nanos::new(100));
-        let (sizes, thief_threshold, classified) = (None, None, false);
         let of_class = times.map(ServiceTimes::new);
-        let times = ServiceTimes::together(&of_class);
         Fit {
             workers,
-            offered,
+            offered: load * workers as f64,
             slice,
-            sizes,
-            thief_threshold,
-            yield_cost,
+            sizes: None,
+            thief_threshold: None,
+            yield_cost: Nanos::new(100),
             look_cost: Nanos::ZERO,
             objective: Objective::default(),
-            classified,
-            times,
+            classified: false,
+            times: ServiceTimes::together(&of_class),
             of_class,
             by_class,
             beside,

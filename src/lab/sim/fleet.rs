@@ -35,13 +35,6 @@ impl FleetTally {
     }
 }
 
-/// What came to one server after the warm-up.
-#[derive(Clone, Copy, Debug, Default)]
-struct Came {
-    requests: u64,
-    cost: Nanos,
-}
-
 impl Fleet {
     /// Servers that are left.
     pub fn left(self) -> usize {
@@ -83,7 +76,9 @@ impl Fleet {
         let mut balancer = Balancer::new(self.balance, self.left(), offer.flows, offer.seed);
         // Each server's kernel hashes flows in its own way.
         let sockets = spread_each(self.left(), offer.flows, workers, offer.seed);
-        let mut came = vec![Came::default(); self.left()];
+        let beside = setup.overheads.per_request();
+        // The work that came to each server after the warm-up.
+        let mut came = vec![Nanos::ZERO; self.left()];
         let (mut since, mut until) = (None, Nanos::ZERO);
         let place = |servers: &Servers<'_>, request: &mut ArrivingRequest, flow: u16| {
             let server = balancer.choose(flow, |server| servers.in_flight(server));
@@ -91,15 +86,13 @@ impl Fleet {
             if request.counts {
                 since.get_or_insert(request.at);
                 until = request.at;
-                came[server].requests += 1;
-                came[server].cost = came[server].cost.plus(request.cost);
+                came[server] = came[server].plus(request.cost).plus(beside);
             }
             server
         };
         servers.run_while(arrivals, place, until_look, || look(&tally.borrow()));
         let capacity = until.minus(since.unwrap_or(until)).as_secs_f64() * workers as f64;
-        let beside = setup.overheads.per_request();
-        let load = |came: &Came| came.cost.plus(beside.times(came.requests)).as_secs_f64() / capacity;
+        let load = |came: &Nanos| came.as_secs_f64() / capacity;
         FleetTally { tally: tally.into_inner(), loads: came.iter().map(load).collect() }
     }
 }

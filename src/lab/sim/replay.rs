@@ -49,12 +49,19 @@ impl<'o> Replay<'o> {
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName) -> (Made, Setup) {
         let fitted = self.fit.policy(name);
-        let setup = Setup {
-            rest: self.rest(),
+        let mut setup = Setup {
             checkpoint_step: self.checkpoint_step,
             classified: self.fit.classified || name.entry().needs_class,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
+        if let Rest::Sleeps { wait, nap_min } = &mut setup.rest {
+            let Trace { time_scale, emulated, overheads, .. } = self.offered;
+            *nap_min = Nanos::new(nap_min.get() / time_scale);
+            // An emulated core that is not charged for wake-ups sleeps at once.
+            if *emulated && overheads.wake == Nanos::ZERO {
+                *wait = Wait::Park;
+            }
+        }
         (fitted, setup)
     }
 
@@ -71,17 +78,6 @@ impl<'o> Replay<'o> {
             deadline: deadline.map_or(Nanos::MAX, unscaled),
             counts: request.intended >= warmup,
         })
-    }
-
-    /// What an idle worker does. On emulated cores that are not charged for wake-ups it sleeps at once.
-    fn rest(&self) -> Rest {
-        let Trace { time_scale, emulated, .. } = *self.offered;
-        if self.overheads.wake == Nanos::ZERO {
-            return Rest::Looks;
-        }
-        let parks = emulated && self.offered.overheads.wake == Nanos::ZERO;
-        let wait = if parks { Wait::Park } else { Wait::Adaptive };
-        Rest::Sleeps { wait, nap_min: Nanos::new(Nanos::from_millis(1).get() / time_scale) }
     }
 }
 

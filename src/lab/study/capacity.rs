@@ -37,13 +37,13 @@ pub(crate) fn max_load(
     floor: u32,
     progress: &dyn Progress,
 ) -> Sustained {
+    let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
     let (mut holds, mut open) = (floor, HUNDREDTHS);
     let (mut at, mut not_at) = (None, None);
     // The first simulation decides whether the search is worthwhile.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
     while open - holds > 1 && hundredths < open {
-        let load = f64::from(hundredths) / f64::from(HUNDREDTHS);
-        let judged = scenario.judge(spec, load, sizes, goal, scenario.requests, progress);
+        let judged = scenario.judge(spec, share(hundredths), sizes, goal, scenario.requests, progress);
         if judged.verdict == Verdict::Holds {
             (holds, at) = (hundredths, Some(judged));
         } else {
@@ -51,7 +51,6 @@ pub(crate) fn max_load(
         }
         hundredths = holds.midpoint(open);
     }
-    let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
     let max_load = if at.is_some() { share(holds) } else { 0.0 };
     Sustained { spec, max_load, at, beyond: share(open), not_at }
 }

@@ -121,8 +121,8 @@ impl State {
         let concluded = match result {
             Ok((effective, changes)) => {
                 self.effective = effective;
-                let text = |row: &Row| format!("{} = {}", row.key, row.value);
-                let text = |rows: &[Row]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
+                let text = |row: &Claim| format!("{} = {}", row.key, row.value);
+                let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
                 tracing::info!(changed = text(&changes.changed), "the configuration has been read again");
                 if !changes.restart.is_empty() {
                     let settings = text(&changes.restart);

@@ -136,16 +136,14 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// This worker takes the place that `policy` gives it; returns whether it receives from its own socket.
-    pub(crate) fn seat(&mut self, policy: &Policy) -> bool {
-        let id = self.me;
-        self.idle.roster.follow(id, policy);
-        if !self.idle.roster.is_candidate(id) {
-            self.hand_on();
+    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
+    pub(crate) fn readable(&mut self, owner: WorkerId) {
+        let seat = &self.idle.seats[owner];
+        if seat.asleep && seat.owns {
+            self.wake(owner);
+        } else if self.sockets[owner].watched {
+            self.watch_sockets(false);
         }
-        let owns = policy.receives_own(policy.topology().pool_of(id));
-        self.idle.seats[id].owns = owns;
-        owns
     }
 
     /// Wakes every sleeper.
@@ -165,7 +163,7 @@ impl<J> VirtualWorld<J> {
 
     /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found nothing that it may
     /// take.
-    pub(crate) fn watch_sockets(&mut self, spurious: bool) {
+    fn watch_sockets(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
         };

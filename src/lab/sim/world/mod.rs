@@ -165,9 +165,15 @@ impl<J> VirtualWorld<J> {
 
     /// Makes this worker, which is awake, follow `policy` from now on.
     pub(super) fn follow(&mut self, policy: &Policy) {
-        if !self.seat(policy) {
+        let id = self.me;
+        self.idle.roster.follow(id, policy);
+        if !self.idle.roster.is_candidate(id) {
+            self.hand_on();
+        }
+        self.idle.seats[id].owns = policy.receives_own(policy.topology().pool_of(id));
+        if !self.idle.seats[id].owns {
             // No worker sleeps on its socket any more: the watcher must see it.
-            self.sockets[self.me].watched = true;
+            self.sockets[id].watched = true;
         }
         // Another worker may have woken this one for what it no longer serves.
         self.wake_all();
@@ -180,12 +186,7 @@ impl<J> VirtualWorld<J> {
         if self.sockets[owner].watched {
             self.notify();
         }
-        let seat = &self.idle.seats[owner];
-        if seat.asleep && seat.owns {
-            self.wake(owner);
-        } else if self.sockets[owner].watched {
-            self.watch_sockets(false);
-        }
+        self.readable(owner);
     }
 
     /// Whether it is known without a search that there is nothing that this worker may take.

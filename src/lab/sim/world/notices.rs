@@ -88,10 +88,6 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    fn any_arrivals(&self) -> bool {
-        self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner))
-    }
-
     /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
     pub(crate) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
@@ -120,7 +116,15 @@ impl<J> VirtualWorld<J> {
             let passed = self.now.minus(self.looked_at);
             return pace.interval(longest).minus(passed).max(next_checkpoint);
         }
-        self.arm();
+        // The kernel gives notice of the next arrival, or of one that waits already.
+        if self.notices[self.me] == Notice::Off {
+            if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
+                self.notices[self.me] = Notice::Raised;
+            } else {
+                self.notices[self.me] = Notice::Armed;
+                self.armed.push_back(self.me);
+            }
+        }
         next_checkpoint
     }
 
@@ -149,18 +153,6 @@ impl<J> VirtualWorld<J> {
         }
         *looked_at = now;
         Some(self.seen(LOOK_MAX))
-    }
-
-    /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
-    pub(crate) fn arm(&mut self) {
-        if self.notices[self.me] == Notice::Off {
-            if self.any_arrivals() {
-                self.notices[self.me] = Notice::Raised;
-            } else {
-                self.notices[self.me] = Notice::Armed;
-                self.armed.push_back(self.me);
-            }
-        }
     }
 
     /// Lets the kernel give notice to other workers only.
