@@ -30,9 +30,8 @@ pub struct Collector<'b> {
     gathered: Histograms,
     /// The counters as of the last `collect`.
     last: Reading,
-    since_start: Window,
-    seconds: Window,
-    tens: Window,
+    /// Since the start, the last seconds, the last tens of seconds.
+    windows: [Window; 3],
     /// The number of the second since which requests are of the mix of now.
     mix: u64,
     /// Start of the server on the real-time clock, distinct for each server on one address.
@@ -58,9 +57,11 @@ impl<'b> Collector<'b> {
             metrics,
             asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Histograms::default(),
-            since_start: Window::since_start(),
-            seconds: Window::new(10, Nanos::from_secs(1)),
-            tens: Window::new(6, Nanos::from_secs(10)),
+            windows: [
+                Window::since_start(),
+                Window::new(10, Nanos::from_secs(1)),
+                Window::new(6, Nanos::from_secs(10)),
+            ],
             last: Reading::new(metrics, Some(0)),
             mix: 0,
             start_time: clock::realtime(),
@@ -82,8 +83,8 @@ impl<'b> Collector<'b> {
         }
         self.wait();
         let (now, gathered) = (Reading::new(self.metrics, self.kernel_dropped), self.gathered.take());
-        for window in [&mut self.since_start, &mut self.seconds, &mut self.tens] {
-            window.add(&self.last, now.at(), &gathered);
+        for window in &mut self.windows {
+            window.add(&self.last, now.at, &gathered);
         }
         self.last = now;
     }
@@ -97,24 +98,23 @@ impl<'b> Collector<'b> {
     /// The counters as of now, and the distributions as of the last [`Collector::collect`]. Distributions may lack the
     /// latest entries of workers that were late. So an answered request can be in the fates before it is in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
-        let windows = [&self.since_start, &self.seconds, &self.tens];
-        let demand = Demand::of(&self.tens, &self.last, gauges.class_names);
-        Snapshot::new(gauges, self.start_time, self.metrics.counts(), windows, demand)
+        let demand = Demand::of(&self.windows[2], &self.last, gauges.class_names);
+        Snapshot::new(gauges, self.start_time, self.metrics.counts(), &self.windows, demand)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
     /// second, after that.
     pub fn recent(&mut self) -> Recent {
         let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
-        let running: Vec<Nanos> = since.map(|since| self.last.at().minus(since)).collect();
-        Recent::of(&self.seconds, &self.last, &running, self.metrics.workers(), &mut self.mix)
+        let running: Vec<Nanos> = since.map(|since| self.last.at.minus(since)).collect();
+        Recent::of(&self.windows[1], &self.last, &running, self.metrics.workers(), &mut self.mix)
     }
 
     /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
         let classes = std::array::from_fn::<_, CLASSES, _>(|class| Series::stage(class, Stage::Service));
-        Nanos::new(Distribution::of(self.since_start.last(self.last.at()), &classes).sum())
+        Nanos::new(Distribution::of(self.windows[0].last(self.last.at), &classes).sum())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn measured(collector: &Collector<'_>, series: Series) -> Distribution {
-        Distribution::of(collector.since_start.last(collector.last.at()), &[series])
+        Distribution::of(collector.windows[0].last(collector.last.at), &[series])
     }
 
     fn in_total(collector: &Collector<'_>, class: usize) -> u64 {

@@ -150,7 +150,7 @@ impl Snapshot {
         gauges: Gauges,
         start_time: Nanos,
         counts: Counts,
-        [since_start, last_10s, last_60s]: [&Window; 3],
+        [since_start, last_10s, last_60s]: &[Window; 3],
         demand: Demand,
     ) -> Snapshot {
         let now = clock::now();

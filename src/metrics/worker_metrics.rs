@@ -9,7 +9,7 @@
 //! value, so nothing can be lost or counted twice. A swap slot holds at most two full sets. One answers the one outstanding
 //! question. The other is the last set, which the worker leaves when it stops.
 
-use super::counters::{Counter, Counts, Unanswered, UnansweredCounts, WorkerCounters};
+use super::counters::{Counter, Counts, WorkerCounters};
 use super::sample::Sample;
 use super::window::Histograms;
 use crate::fate::Fate;
@@ -72,8 +72,8 @@ impl WorkerMetrics {
         // shared.
         let taken = worker.swap_slot.taken.swap(true, Ordering::Relaxed);
         assert!(!taken, "a worker has one recorder");
-        let Worker { counters, swap_slot, unanswered } = worker;
-        Recorder { counters, swap_slot, unanswered, histograms: Box::default() }
+        let Worker { counters, swap_slot } = worker;
+        Recorder { counters, swap_slot, histograms: Box::default() }
     }
 
     /// Sums of all counters as of now.
@@ -82,11 +82,6 @@ impl WorkerMetrics {
         // The stopping thread is not a worker.
         counts.busy.truncate(self.workers());
         counts
-    }
-
-    /// The CPU time that unanswered requests took, as of now.
-    pub(super) fn unanswered(&self) -> UnansweredCounts {
-        UnansweredCounts::read(self.workers.iter().map(|worker| &worker.unanswered))
     }
 
     /// Start of the current slice of `worker`; `None` between slices.
@@ -116,7 +111,6 @@ impl WorkerMetrics {
 struct Worker {
     counters: CachePadded<WorkerCounters>,
     swap_slot: CachePadded<SwapSlot>,
-    unanswered: Unanswered,
 }
 
 impl Worker {
@@ -128,7 +122,7 @@ impl Worker {
             empty: ArrayQueue::new(1),
             full: ArrayQueue::new(2),
         };
-        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), unanswered: Unanswered::new() }
+        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into() }
     }
 }
 
@@ -175,7 +169,6 @@ impl SwapSlot {
 pub struct Recorder<'b> {
     counters: &'b WorkerCounters,
     swap_slot: &'b SwapSlot,
-    unanswered: &'b Unanswered,
     histograms: Box<Histograms>,
 }
 
@@ -223,9 +216,10 @@ impl Recorder<'_> {
         self.counters.ended[fate as usize].add(1);
     }
 
-    /// Notes a request of `class` that ends without an answer, and the CPU time that it took, if any.
+    /// Records a request of `class` that ends without an answer, and the CPU time that it took, if any.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
-        self.unanswered.count(class, spent);
+        self.histograms.record_unanswered(class, spent);
+        self.counters.recorded.add(1);
         self.counters.unanswered_ns.add(spent.get());
     }
 

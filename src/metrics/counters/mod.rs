@@ -8,10 +8,8 @@
 
 mod stretches;
 mod tally;
-mod unanswered;
 mod unfinished;
 
-pub(super) use unanswered::{BUCKETS, PER_OCTAVE, Unanswered, UnansweredCounts, bucket_of};
 pub(crate) use unfinished::Unfinished;
 
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};

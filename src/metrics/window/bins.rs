@@ -5,41 +5,41 @@ use crate::metrics::sample::Stage;
 
 /// One of the distributions that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Series {
-    row: usize,
-    column: usize,
-}
+pub(crate) struct Series(usize);
 
 /// A row for each class, and one for the emulated cores.
 pub(super) const ROWS: usize = CLASSES + 1;
-/// A column for each stage, and one for the slowdown.
-pub(super) const COLUMNS: usize = Stage::ALL.len() + 1;
+/// The columns after those of the stages.
+pub(super) const SLOWDOWN: usize = Stage::ALL.len();
+pub(super) const UNANSWERED: usize = SLOWDOWN + 1;
+pub(super) const COLUMNS: usize = UNANSWERED + 1;
 
 impl Series {
     /// Overshoot of emulated cores' sleeps, in nanoseconds.
-    pub(crate) const OVERSHOOT: Series = Series { row: CLASSES, column: 0 };
+    pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
 
     /// Times of requests of `class` in `stage`, in nanoseconds.
     pub(crate) const fn stage(class: usize, stage: Stage) -> Series {
-        Series { row: class, column: stage as usize }
+        Series::at(class, stage as usize)
     }
 
     /// Slowdowns of requests of `class`, in thousandths.
     pub(crate) const fn slowdown(class: usize) -> Series {
-        Series { row: class, column: Stage::ALL.len() }
+        Series::at(class, SLOWDOWN)
+    }
+
+    /// CPU times of requests of `class` that were not answered, in nanoseconds.
+    pub(crate) const fn unanswered(class: usize) -> Series {
+        Series::at(class, UNANSWERED)
     }
 
     pub(super) const fn at(row: usize, column: usize) -> Series {
-        Series { row, column }
-    }
-
-    const fn number(self) -> u64 {
-        (self.row * COLUMNS + self.column) as u64
+        Series(row * COLUMNS + column)
     }
 
     /// The key of the bin of this series whose highest value is `highest`.
     pub(super) const fn key(self, highest: u64) -> u64 {
-        self.number() << VALUE_BITS | highest
+        (self.0 as u64) << VALUE_BITS | highest
     }
 }
 
@@ -58,21 +58,13 @@ pub(crate) struct Bins {
 impl Bins {
     /// Adds all values of `other`. Where the memory does not suffice, it grows to half as much again as is needed.
     pub(super) fn add(&mut self, other: &Bins) {
-        let (mut known, mut new) = (self.counts.iter_mut().peekable(), Vec::new());
-        for (key, count) in &other.counts {
-            while known.next_if(|bin| bin.0 < *key).is_some() {}
-            match known.next_if(|bin| bin.0 == *key) {
-                Some(bin) => bin.1 += count,
-                None => new.push((*key, *count)),
-            }
+        let mut all = [&self.counts[..], &other.counts].concat();
+        merge(&mut all);
+        self.counts.clear();
+        if all.len() > self.counts.capacity() {
+            self.counts.reserve_exact(all.len() + all.len() / 2);
         }
-        let needed = self.counts.len() + new.len();
-        if needed > self.counts.capacity() {
-            self.counts.reserve_exact(new.len() + needed / 2);
-        }
-        self.counts.append(&mut new);
-        // Two ascending runs, which a stable sort merges.
-        self.counts.sort_by_key(|bin| bin.0);
+        self.counts.append(&mut all);
         for (sum, other) in self.sums.as_flattened_mut().iter_mut().zip(other.sums.as_flattened()) {
             *sum = sum.saturating_add(*other);
         }
@@ -91,7 +83,7 @@ impl Bins {
 
     /// The exact sum of the values of `series`.
     pub(super) fn sum(&self, series: Series) -> u64 {
-        self.sums[series.row][series.column]
+        self.sums.as_flattened()[series.0]
     }
 
     /// The highest value of each occupied bin of `series` and the number of values in it, ascending.
@@ -100,7 +92,18 @@ impl Bins {
     }
 
     fn of(&self, series: Series) -> &[(u64, u64)] {
-        let before = |number: u64| self.counts.partition_point(|bin| bin.0 >> VALUE_BITS < number);
-        &self.counts[before(series.number())..before(series.number() + 1)]
+        let begin = |series: Series| self.counts.partition_point(|bin| bin.0 < series.key(0));
+        &self.counts[begin(series)..begin(Series(series.0 + 1))]
     }
+}
+
+/// Sorts bins, and adds up the counts of each key.
+pub(super) fn merge(bins: &mut Vec<(u64, u64)>) {
+    // A few ascending runs, which a stable sort merges.
+    bins.sort_by_key(|bin| bin.0);
+    bins.dedup_by(|next, bin| {
+        let same = next.0 == bin.0;
+        bin.1 += if same { next.1 } else { 0 };
+        same
+    });
 }

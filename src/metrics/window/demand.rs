@@ -42,9 +42,10 @@ impl Demand {
     pub(crate) fn of(window: &Window, now: &Reading, names: ClassNames) -> Demand {
         let oldest = window.oldest(now.at);
         let Some(before) = window.begin(oldest) else { return Demand::default() };
-        let unanswered = now.unanswered.by_class_since(&before.unanswered);
-        let classes = names.0.into_iter().zip(unanswered).enumerate().filter_map(|(class, (name, unanswered))| {
-            let service = Distribution::of(window.of(oldest..), &[Series::stage(class, Stage::Service)]);
+        let classes = names.0.into_iter().enumerate().filter_map(|(class, name)| {
+            let of = |series: Series| Distribution::of(window.of(oldest..), &[series]);
+            let (service, unanswered) =
+                (of(Series::stage(class, Stage::Service)), of(Series::unanswered(class)).count());
             let (answered, cpu_us) = (service.count(), Nanos::new(service.sum()).as_micros_f64());
             (answered + unanswered > 0)
                 .then(|| (name, ClassDemand { answered, unanswered, cpu_us, bins_us: bins_us(&service) }))

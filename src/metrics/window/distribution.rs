@@ -1,6 +1,6 @@
 //! One distribution as its readers see it, short-lived.
 
-use super::bins::{Bins, Series};
+use super::bins::{Bins, Series, merge};
 use crate::metrics::Block;
 
 /// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported too low.
@@ -22,12 +22,7 @@ impl Distribution {
                 sum = sum.saturating_add(part.sum(*series));
             }
         }
-        bins.sort_unstable();
-        bins.dedup_by(|next, bin| {
-            let same = next.0 == bin.0;
-            bin.1 += if same { next.1 } else { 0 };
-            same
-        });
+        merge(&mut bins);
         Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
     }
 

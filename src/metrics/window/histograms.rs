@@ -1,15 +1,17 @@
 //! Histograms of one worker since it was last asked: touched only by their owner.
 
-use super::bins::{Bins, COLUMNS, ROWS, Series};
+use super::bins::{Bins, COLUMNS, ROWS, SLOWDOWN, Series, UNANSWERED};
 use crate::fate::CLASSES;
-use crate::metrics::sample::{SLOWDOWN_ONE, Sample, Stage};
+use crate::metrics::sample::{SLOWDOWN_ONE, Sample};
 use crate::time::Nanos;
 use hdrhistogram::Histogram;
 
 /// Significant digits of a histogram: a percentile is at most 0.1 % above the exact one.
 const DIGITS: u8 = 3;
+/// The same of unanswered requests: 6 %, for the decisions that rest on them.
+const UNANSWERED_DIGITS: u8 = 1;
 /// Times from 16 ns (one clock read takes 20) to 1,000 s, far beyond any cost cap. A longer time counts as 1,000 s.
-const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
+pub(super) const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
 /// Slowdowns from a thousandth to a million. A larger one counts as a million.
 const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
 
@@ -26,7 +28,7 @@ pub(crate) struct Histograms {
 /// The histograms of one class, or of the emulated cores.
 #[derive(Debug, Default)]
 struct Row {
-    /// One for each column; none until the first value. 32 bits suffice for about a second.
+    /// One for each column, made at its first value. 32 bits suffice for about a second.
     columns: Vec<Histogram<u32>>,
     /// Exact sums of the values of each column, saturating.
     sums: [u64; COLUMNS],
@@ -40,12 +42,21 @@ impl Histograms {
         let times = [sample.total(), kernel, queue, service, send].map(Nanos::get);
         let [total, kernel, queue, service, send] = times;
         let slowdown = sample.slowdown_thousandths();
-        self.rows[usize::from(class).min(CLASSES - 1)].record(&[total, kernel, queue, service, send, slowdown]);
+        self.row(class).record(0, &[total, kernel, queue, service, send, slowdown]);
+    }
+
+    /// Records the CPU time of a request that was not answered.
+    pub(crate) fn record_unanswered(&mut self, class: u8, spent: Nanos) {
+        self.row(class).record(UNANSWERED, &[spent.get()]);
     }
 
     /// Records by how much an emulated core overslept.
     pub(crate) fn record_overshoot(&mut self, late: Nanos) {
-        self.rows[CLASSES].record(&[late.get()]);
+        self.rows[CLASSES].record(0, &[late.get()]);
+    }
+
+    fn row(&mut self, class: u8) -> &mut Row {
+        &mut self.rows[usize::from(class).min(CLASSES - 1)]
     }
 
     /// True if nothing has been recorded since the start or since the samples were last moved.
@@ -84,12 +95,13 @@ impl Histograms {
 }
 
 impl Row {
-    // For both kinds of rows, so that `saturating_record` has one caller, into which it is inlined.
-    fn record(&mut self, values: &[u64]) {
-        if self.columns.is_empty() {
-            self.make(values.len());
+    // For all kinds of values, so that `saturating_record` has one caller, into which it is inlined.
+    fn record(&mut self, first: usize, values: &[u64]) {
+        let columns = first + values.len();
+        if self.columns.len() < columns {
+            self.make(columns);
         }
-        for ((histogram, sum), value) in self.columns.iter_mut().zip(&mut self.sums).zip(values) {
+        for ((histogram, sum), value) in self.columns[first..].iter_mut().zip(&mut self.sums[first..]).zip(values) {
             histogram.saturating_record(*value);
             *sum = sum.saturating_add(*value);
         }
@@ -110,8 +122,12 @@ impl Row {
 
 /// The empty histogram of a column.
 fn histogram(column: usize) -> Histogram<u32> {
-    let (low, high) = if column < Stage::ALL.len() { TIME_NS } else { SLOWDOWN_THOUSANDTHS };
-    Histogram::new_with_bounds(low, high, DIGITS).expect("both pairs of bounds are valid")
+    let ((low, high), digits) = match column {
+        SLOWDOWN => (SLOWDOWN_THOUSANDTHS, DIGITS),
+        UNANSWERED => (TIME_NS, UNANSWERED_DIGITS),
+        _ => (TIME_NS, DIGITS),
+    };
+    Histogram::new_with_bounds(low, high, digits).expect("both pairs of bounds are valid")
 }
 
 /// Bytes of one class in one set of histograms.
@@ -140,6 +156,26 @@ mod tests {
         let last = of(CLASSES - 1, Stage::Total);
         assert_eq!(last.count(), 1, "an unknown class counts as the last");
         assert!(last.block(1.0).max >= Some(1e12));
+    }
+
+    /// Is an unanswered request counted under its class, and its time to 7 %, exactly in the sum?
+    #[test]
+    fn what_was_spent_is_counted_by_class() {
+        for ns in [1, 700, 1_000_000, 900_000_000] {
+            let mut histograms = Histograms::default();
+            histograms.record_unanswered(3, Nanos::new(ns));
+            let bins = histograms.take();
+            let spent = Distribution::of([&bins], &[Series::unanswered(3)]);
+            let (highest, exact) = (spent.values().next().expect("a bin").0 as f64, ns as f64);
+            assert!((exact..=exact * 1.07 + 16.0).contains(&highest), "{ns} ns counts as {highest}");
+            assert_eq!((spent.count(), spent.sum()), (1, ns));
+        }
+        let mut histograms = Histograms::default();
+        histograms.record_unanswered(200, Nanos::ZERO);
+        histograms.record(&Sample::default());
+        let bins = histograms.take();
+        assert!(bins.has(Series::unanswered(CLASSES - 1)), "what took no time was asked too");
+        assert!(bins.has(Series::slowdown(0)) && !bins.has(Series::unanswered(0)));
     }
 
     /// Are moved samples gone where they were, and are all of them where they went?

@@ -9,7 +9,6 @@ mod censored;
 mod demand;
 mod distribution;
 mod histograms;
-mod reading;
 mod recent;
 mod shift;
 
@@ -17,11 +16,36 @@ pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
 pub(crate) use distribution::Distribution;
 pub(crate) use histograms::{Histograms, class_bytes};
-pub(super) use reading::Reading;
 pub use recent::Recent;
 
-use crate::time::Nanos;
+use crate::fate::Fate;
+use crate::metrics::WorkerMetrics;
+use crate::metrics::counters::Counts;
+use crate::time::{Nanos, clock};
 use std::ops::RangeBounds;
+
+/// The counters of all workers at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(super) at: Nanos,
+    counts: Counts,
+    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
+    kernel_dropped: Option<u64>,
+}
+
+impl Reading {
+    /// The counters as of now.
+    pub(super) fn new(metrics: &WorkerMetrics, kernel_dropped: Option<u64>) -> Reading {
+        let counts = metrics.counts();
+        Reading { at: clock::now(), counts, kernel_dropped }
+    }
+
+    /// Well-formed datagrams that were received and not refused.
+    fn asked(&self) -> u64 {
+        let ended = |fate: Fate| self.counts.ended[fate as usize];
+        self.counts.received.saturating_sub(ended(Fate::Malformed) + ended(Fate::Refused))
+    }
+}
 
 /// What was measured in the last `slots` intervals, each `width` long. The current interval is incomplete, so that the
 /// window covers between `slots - 1` and `slots` widths.

@@ -1,11 +1,11 @@
 //! The work of the last seconds, as input for adaptive policies.
 
 use super::censored::served_to_the_end;
+use super::histograms::TIME_NS;
 use super::shift::Profile;
 use super::{Bins, Distribution, Reading, Series, Window};
 use crate::fate::CLASSES;
 use crate::metrics::Stage;
-use crate::metrics::counters::UnansweredCounts;
 use crate::time::Nanos;
 
 /// Recent measurements, as input for adaptive policies.
@@ -49,7 +49,7 @@ impl Recent {
             let bins: Vec<&Bins> = window.of(number..).collect();
             window.begin(number).map(|begin| begin.work_until(now, &bins, running, workers)).unwrap_or_default()
         };
-        let has_shifted = has_shifted(window, (*mix).max(oldest), now);
+        let has_shifted = has_shifted(window, (*mix).max(oldest), newest);
         if has_shifted {
             *mix = newest;
         }
@@ -59,16 +59,12 @@ impl Recent {
 }
 
 /// Whether the requests of the interval under way, answered or not, are others than those before it, from number `first` on.
-fn has_shifted(window: &Window, first: u64, now: &Reading) -> bool {
-    let newest = window.number(now.at);
-    let (Some(begin), Some(latest)) = (window.begin(first), window.begin(newest)) else { return false };
-    let profile = |bins: Vec<&Bins>, unanswered: &UnansweredCounts, since: &Reading| {
-        let answered = (0..CLASSES).flat_map(|class| times(&service(&bins, class)).collect::<Vec<_>>());
-        let unanswered = unanswered.since(&since.unanswered).map(|(_, spent, count)| (spent, count));
-        Profile::new(answered.chain(unanswered))
+fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
+    let profile = |bins: Vec<&Bins>| {
+        let of_class = |class| [times(&service(&bins, class), 0), times(&unanswered(&bins, class), BEGUN)].concat();
+        Profile::new((0..CLASSES).flat_map(of_class))
     };
-    let before = profile(window.of(first..newest).collect(), &latest.unanswered, begin);
-    profile(window.of(newest..).collect(), &now.unanswered, latest).differs_from(&before)
+    profile(window.of(newest..).collect()).differs_from(&profile(window.of(first..newest).collect()))
 }
 
 impl Reading {
@@ -86,38 +82,30 @@ impl Reading {
         let interruptible_workers = mean(|reading| reading.counts.interruptible);
         recent.uninterruptible_workers = (recent.busy_workers - interruptible_workers).max(0.0);
         recent.between_workers = (workers as f64 - recent.idle_workers - recent.busy_workers).max(0.0);
-        recent.add_requests(bins, &now.unanswered, &self.unanswered, running);
+        recent.add_requests(bins, running);
         let ended_workers = recent.by_class.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>() / span;
         recent.unended_workers = (recent.busy_workers - ended_workers).max(0.0);
         recent
     }
 }
 
+/// The least CPU time of a request that began. One that was shed before says nothing of what it would have taken.
+const BEGUN: u64 = TIME_NS.0;
+
 /// A longer slice is of no request that the last seconds could have ended.
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
 
 impl Recent {
-    fn add_requests(
-        &mut self,
-        bins: &[&Bins],
-        unanswered: &UnansweredCounts,
-        unanswered_before: &UnansweredCounts,
-        running: &[Nanos],
-    ) {
+    fn add_requests(&mut self, bins: &[&Bins], running: &[Nanos]) {
         let (mut answered, mut broken_off) = (Vec::new(), Vec::new());
-        let mut broken_off_of_class = [const { Vec::new() }; CLASSES];
-        for (class, spent, count) in unanswered.since(unanswered_before) {
-            broken_off.push((spent, count));
-            broken_off_of_class[class].push((spent, count));
-            let (sum, time) = &mut self.by_class[class];
-            (*sum, *time) = (*sum + count, time.plus(spent.times(count)));
-        }
-        for (class, broken_off) in broken_off_of_class.into_iter().enumerate() {
-            let service = service(bins, class);
-            let (count, time) = &mut self.by_class[class];
-            (*count, *time) = (*count + service.count(), time.plus(Nanos::new(service.sum())));
-            answered.extend(times(&service));
-            self.times_of_class[class] = served_to_the_end(times(&service).collect(), broken_off);
+        for class in 0..CLASSES {
+            let (service, unanswered) = (service(bins, class), unanswered(bins, class));
+            let (ended, begun) = (times(&service, 0), times(&unanswered, BEGUN));
+            let count = service.count() + begun.iter().map(|(_, count)| count).sum::<u64>();
+            self.by_class[class] = (count, Nanos::new(service.sum()).plus(Nanos::new(unanswered.sum())));
+            answered.extend_from_slice(&ended);
+            broken_off.extend_from_slice(&begun);
+            self.times_of_class[class] = served_to_the_end(ended, begun);
         }
         self.service_times = served_to_the_end(answered, broken_off);
         // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
@@ -133,8 +121,14 @@ fn service(bins: &[&Bins], class: usize) -> Distribution {
     Distribution::of(bins.iter().copied(), &[Series::stage(class, Stage::Service)])
 }
 
-fn times(service: &Distribution) -> impl Iterator<Item = (Nanos, u64)> {
-    service.values().map(|(time, count)| (Nanos::new(time), count))
+/// The CPU times of requests of `class` that were not answered.
+fn unanswered(bins: &[&Bins], class: usize) -> Distribution {
+    Distribution::of(bins.iter().copied(), &[Series::unanswered(class)])
+}
+
+/// The times of at least `least`, and how many took each.
+fn times(distribution: &Distribution, least: u64) -> Vec<(Nanos, u64)> {
+    distribution.values().filter(|(time, _)| *time >= least).map(|(time, count)| (Nanos::new(time), count)).collect()
 }
 
 #[cfg(test)]

@@ -6,10 +6,21 @@
 //! the total time. Older seconds are forgotten once they differ from the newest, as in adaptive windowing (Bifet and Gavaldà,
 //! "Learning from time-changing data with adaptive windowing", 2007).
 
-use crate::metrics::counters::{BUCKETS, PER_OCTAVE, bucket_of};
 use crate::time::Nanos;
 
-/// How many requests took how long, in the half octaves in which unanswered ones are counted.
+/// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as that.
+const BUCKETS: usize = 81;
+const PER_OCTAVE: f64 = 2.0;
+
+/// The bucket in which a request counts that took this long.
+fn bucket_of(spent: Nanos) -> usize {
+    if spent == Nanos::ZERO {
+        return 0;
+    }
+    (1 + ((spent.get() as f64).log2() * PER_OCTAVE) as usize).min(BUCKETS - 1)
+}
+
+/// How many requests took how long, in half octaves.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     requests: [f64; BUCKETS],
