@@ -1,10 +1,12 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
-use super::snapshot::{Description, Latencies, Snapshot};
-use super::{OwnReasons, Stage};
+use super::snapshot::{Description, Latencies, NANOS_PER_MICRO, Snapshot};
+use super::window::Series;
+use super::{Spent, Stage};
 use crate::fate::{Fate, Malformed};
 use crate::time::Nanos;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 impl Snapshot {
@@ -17,15 +19,27 @@ impl Snapshot {
 
     /// Microseconds that the workers' threads waited for a CPU, all together; `None` where that cannot be read.
     fn run_queue_wait_us(&self) -> Option<f64> {
-        self.run_queue_waits.iter().try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64()))
+        self.gauges.run_queue_waits.iter().try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64()))
+    }
+
+    /// The inaccuracy of emulated cores since the start. The share of the time slept is null while nothing was slept.
+    fn emulation(&self) -> Value {
+        let [slept, overslept, charged] =
+            [Spent::Slept, Spent::Overslept, Spent::Charged].map(|on| self.counts.spent(on).as_micros_f64());
+        json!({
+            "slept_us": slept,
+            "overshoot_us": self.measured(Series::OVERSHOOT).block(NANOS_PER_MICRO),
+            "overshoot_share": (slept > 0.0).then(|| overslept / slept),
+            "charged_us": charged,
+        })
     }
 }
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Description { policy, listen, workers, burn, time_scale, overheads, notices } = &self.description;
-        let malformed: Vec<_> = Malformed::NAMES.into_iter().zip(self.counted.malformed).collect();
-        let oldest: Vec<_> = self.oldest.iter().map(|(class, age)| (*class, age.as_micros_f64())).collect();
+        let Description { policy, listen, workers, burn, time_scale, overheads, notices } = &self.gauges.description;
+        let malformed: Vec<_> = Malformed::NAMES.into_iter().zip(self.counts.counted.malformed).collect();
+        let oldest: Vec<_> = self.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect();
         let mut body = to.serialize_map(None)?;
         body.serialize_entry("schema", "forebay-latency/1")?;
         body.serialize_entry("policy", policy)?;
@@ -40,20 +54,21 @@ impl Serialize for Snapshot {
         body.serialize_entry("start_time_seconds", &self.start_time.as_secs_f64())?;
         body.serialize_entry("fates", &self.fates)?;
         body.serialize_entry("malformed_by_reason", &Pairs(&malformed))?;
-        if !self.own_reasons.is_empty() {
-            body.serialize_entry("own_reasons", &self.own_reasons)?;
+        if !self.gauges.reason_names.is_empty() {
+            let of_fate = |fate: Fate| (fate.name(), self.own_reasons(fate).collect::<BTreeMap<_, _>>());
+            body.serialize_entry("own_reasons", &Pairs(&Fate::REJECTIONS.map(of_fate)))?;
         }
         body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
-        body.serialize_entry("busy_us", &self.busy.iter().map(|busy| busy.as_micros_f64()).sum::<f64>())?;
-        body.serialize_entry("unanswered_us", &self.unanswered.as_micros_f64())?;
+        body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
+        body.serialize_entry("unanswered_us", &self.counts.spent(Spent::Unanswered).as_micros_f64())?;
         // Null: requests may wait for ever.
-        body.serialize_entry("max_wait_us", &self.max_wait.map(Nanos::as_micros_f64))?;
+        body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
         body.serialize_entry("oldest_us", &Pairs(&oldest))?;
-        if let Some(decision) = &self.decision {
+        if let Some(decision) = &self.gauges.decision {
             body.serialize_entry("decision", decision)?;
         }
-        if let Some(emulation) = &self.emulation {
-            body.serialize_entry("emulation", emulation)?;
+        if burn == "sleep" {
+            body.serialize_entry("emulation", &self.emulation())?;
         }
         body.serialize_entry("since_start", &self.since_start)?;
         body.serialize_entry("demand", &self.demand)?;
@@ -74,13 +89,6 @@ impl<V: Serialize> Serialize for Pairs<'_, V> {
 /// Writes pairs as an object, in their order.
 pub(super) fn as_object<S: Serializer, V: Serialize>(pairs: &[(&'static str, V)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
-}
-
-impl Serialize for OwnReasons {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let of_fate = |fate: Fate| (fate.name(), self.of(fate).collect::<BTreeMap<_, _>>());
-        serializer.collect_map(Fate::REJECTIONS.map(of_fate))
-    }
 }
 
 impl Serialize for Latencies {

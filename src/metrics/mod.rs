@@ -43,14 +43,14 @@ pub use crate::fate::Fates;
 pub use block::Block;
 pub use bounds::Bounds;
 pub(crate) use counters::Unfinished;
-pub use counters::{Continuation, Counted, SpawnEnd, Steal};
+pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 pub use interval::Interval;
-pub use own::{ClassNames, OwnKind, OwnReasons, OwnValue};
+pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
 pub use sample::Stage;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Latencies, Snapshot};
+pub use snapshot::{ALL_CLASSES, Decision, Description, Gauges, Latencies, Snapshot};
 pub use summary::summary;
 pub(crate) use window::class_bytes;
 pub use window::{ClassDemand, Demand};
@@ -61,7 +61,6 @@ pub use {
     collector::Collector,
     counters::Counter,
     sample::Sample,
-    snapshot::Gauges,
     window::Recent,
     worker_metrics::{Recorder, WorkerMetrics},
 };

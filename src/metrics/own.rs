@@ -1,6 +1,6 @@
 //! What a handler gives to the pages: names of its classes and of its reasons to reject, metrics of its own.
 
-use crate::fate::{CLASS_NAMES, CLASSES, Fate, REASONS};
+use crate::fate::{CLASS_NAMES, CLASSES};
 
 /// The names of the classes, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,31 +9,6 @@ pub struct ClassNames(pub [&'static str; CLASSES]);
 impl Default for ClassNames {
     fn default() -> ClassNames {
         ClassNames(CLASS_NAMES)
-    }
-}
-
-/// The number of datagrams that a handler rejected for reasons of its own, by fate and by reason: a part of the fates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnReasons {
-    names: &'static [&'static str],
-    counts: [[u64; REASONS]; Fate::ALL.len()],
-}
-
-impl OwnReasons {
-    pub(super) fn new(names: &'static [&'static str], counts: [[u64; REASONS]; Fate::ALL.len()]) -> OwnReasons {
-        OwnReasons { names, counts }
-    }
-
-    /// True if the handler has named no reasons.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// Each reason by name, in the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES), and the number
-    /// of datagrams that ended as `fate` for it. Empty for a fate that is none of [`Fate::REJECTIONS`].
-    pub fn of(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = if Fate::REJECTIONS.contains(&fate) { self.names } else { &[] };
-        names.iter().copied().zip(self.counts[fate as usize])
     }
 }
 
@@ -63,7 +38,7 @@ pub struct OwnValue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::fate::Fate;
     use crate::metrics::WorkerMetrics;
 
     /// Is a rejection for a reason of the handler's own a part of its fate, and of nothing else?

@@ -1,14 +1,15 @@
 //! The data of one scrape.
 
 use super::block::Block;
-use super::counters::{Counted, Counts, SpawnEnd};
-use super::own::{ClassNames, OwnReasons, OwnValue};
+use super::counters::{Counts, SpawnEnd};
+use super::own::{ClassNames, OwnValue};
 use super::sample::Stage;
 use super::window::{Bins, Demand, Distribution, Series, Window};
-use crate::fate::{CLASSES, Fates};
+use crate::fate::{CLASSES, Fate, Fates};
 use crate::time::{Nanos, clock};
 #[cfg(feature = "admin")]
 use serde::Serialize;
+use std::iter;
 
 /// The part of a scrape that the worker metrics do not contain, read for each scrape.
 #[derive(Clone, Debug, Default)]
@@ -84,47 +85,19 @@ pub struct Description {
     pub notices: String,
 }
 
-impl Description {
-    /// True if work is slept instead of burnt.
-    fn is_emulated(&self) -> bool {
-        self.burn == "sleep"
-    }
-}
-
 /// Counters and distributions of one server at one time. Its parts are read one after the other, each no older than the
 /// last gathering: there is one every second, and one for each question.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Snapshot {
-    /// How the server is set up.
-    pub description: Description,
+    /// What is no count of the workers.
+    pub gauges: Gauges,
+    /// What the workers counted.
+    pub counts: Counts,
     /// Start of the server since the Unix epoch. Distinct for each start.
     pub start_time: Nanos,
     /// The number of datagrams by fate.
     pub fates: Fates,
-    /// All other counters of the workers.
-    pub counted: Counted,
-    /// Datagrams that the handler rejected for reasons of its own, which `counted` does not contain.
-    pub own_reasons: OwnReasons,
-    /// Time spent on requests, by worker.
-    pub busy: Vec<Nanos>,
-    /// Time spent on requests that were not answered, by all workers together.
-    pub unanswered: Nanos,
-    /// Time spent on requests that passed checkpoints, by all workers together.
-    pub interruptible: Nanos,
-    /// How long requests may wait now, where a queue stands; `None` where they may for ever.
-    pub max_wait: Option<Nanos>,
-    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class. Zero where there is none.
-    pub oldest: Vec<(&'static str, Nanos)>,
-    /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
-    pub kernel_dropped: Vec<Option<u64>>,
-    /// Time that each worker's thread waited for a CPU; `None` where that cannot be read.
-    pub run_queue_waits: Vec<Option<Nanos>>,
-    /// The length of each queue, by name.
-    pub queue_depths: Vec<(String, usize)>,
-    /// The decision of an adaptive policy; `None` for any other policy.
-    pub decision: Option<Decision>,
-    /// The inaccuracy of emulated cores; `None` where work is burnt.
-    pub emulation: Option<Emulation>,
     /// Latencies since the start.
     pub since_start: Latencies,
     /// Latencies of the last 9 to 10 seconds.
@@ -133,15 +106,8 @@ pub struct Snapshot {
     pub last_60s: Latencies,
     /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
     pub demand: Demand,
-    /// The names of the classes.
-    pub class_names: ClassNames,
-    /// Metrics of the handler's own.
-    pub own: Vec<OwnValue>,
-    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
-    pub spawned: [u64; SpawnEnd::ALL.len()],
-    /// Distributions since the start, for the histograms of `/metrics`.
-    #[cfg(feature = "admin")]
-    pub(super) measured: Bins,
+    /// Distributions since the start.
+    measured: Bins,
 }
 
 impl Snapshot {
@@ -154,88 +120,50 @@ impl Snapshot {
         demand: Demand,
     ) -> Snapshot {
         let now = clock::now();
-        let measured = since_start.last(now).next().cloned().unwrap_or_default();
-        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
-        let Gauges { decision, max_wait, oldest, class_names, own, spawned, .. } = gauges;
-        let latencies = |window: &Window| Latencies::new(&window.last(now).collect::<Vec<_>>(), class_names, unstamped);
-        let emulation = description.is_emulated().then(|| Emulation::new(&counts, &measured));
+        let latencies = |window: &Window| Latencies::new(&window.last(now).collect::<Vec<_>>(), &gauges);
         Snapshot {
-            description,
-            start_time,
-            fates: Fates::new(counts.received, &counts.ended, kernel_dropped.iter().copied().sum()),
-            counted: counts.counted,
-            own_reasons: OwnReasons::new(gauges.reason_names, counts.rejected),
-            busy: counts.busy,
-            unanswered: counts.unanswered,
-            interruptible: counts.interruptible,
-            max_wait,
-            oldest: oldest_by_class(&oldest, &measured, class_names),
-            kernel_dropped,
-            run_queue_waits,
-            queue_depths,
-            decision,
-            emulation,
+            fates: Fates::new(counts.received, &counts.ended, gauges.kernel_dropped.iter().copied().sum()),
             since_start: latencies(since_start),
             last_10s: latencies(last_10s),
             last_60s: latencies(last_60s),
-            class_names,
-            own,
-            spawned,
+            measured: since_start.last(now).next().cloned().unwrap_or_default(),
+            gauges,
+            start_time,
+            counts,
             demand,
-            #[cfg(feature = "admin")]
-            measured,
         }
     }
-}
 
-/// The classes from the start, and each other from its first request on.
-fn oldest_by_class(
-    oldest: &[Option<Nanos>; CLASSES],
-    measured: &Bins,
-    names: ClassNames,
-) -> Vec<(&'static str, Nanos)> {
-    let shown = (0..CLASSES).filter(|class| is_known(*class, measured) || oldest[*class].is_some());
-    let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
-    std::iter::once(all).chain(shown.map(|class| (names.0[class], oldest[class].unwrap_or_default()))).collect()
-}
+    /// Each reason of the handler's own to reject, by name, in the order of
+    /// [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES), and the number of datagrams that ended as `fate`
+    /// for it. Empty for a fate that is none of [`Fate::REJECTIONS`].
+    pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = if Fate::REJECTIONS.contains(&fate) { self.gauges.reason_names } else { &[] };
+        names.iter().copied().zip(self.counts.rejected[fate as usize])
+    }
 
-/// The inaccuracy of emulated cores since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "admin", derive(Serialize))]
-#[non_exhaustive]
-pub struct Emulation {
-    /// Time slept in place of working, in microseconds.
-    pub slept_us: f64,
-    /// Overshoot of single sleeps, in microseconds.
-    pub overshoot_us: Block,
-    /// The sum of the overshoots over the time slept; `None` (`null`) while nothing was slept.
-    pub overshoot_share: Option<f64>,
-    /// Time that the cores were charged for steps between jobs, in microseconds.
-    pub charged_us: f64,
-}
+    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class. Zero where there is none.
+    pub fn oldest(&self) -> impl Iterator<Item = (&'static str, Nanos)> {
+        let Gauges { oldest, class_names, .. } = &self.gauges;
+        let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
+        let shown = (0..CLASSES).filter(|class| self.is_known(*class) || oldest[*class].is_some());
+        iter::once(all).chain(shown.map(|class| (class_names.0[class], oldest[class].unwrap_or_default())))
+    }
 
-impl Emulation {
-    fn new(counts: &Counts, measured: &Bins) -> Emulation {
-        let overshoot = Distribution::of([measured], &[Series::OVERSHOOT]);
-        let slept_us = counts.slept.as_micros_f64();
-        let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
-        Emulation {
-            slept_us,
-            overshoot_us: overshoot.block(NANOS_PER_MICRO),
-            overshoot_share,
-            charged_us: counts.charged.as_micros_f64(),
-        }
+    /// The values of `series` since the start.
+    pub(super) fn measured(&self, series: Series) -> Distribution {
+        Distribution::of([&self.measured], &[series])
+    }
+
+    /// Whether the series of `class` are shown.
+    pub(super) fn is_known(&self, class: usize) -> bool {
+        class < CLASSES_FROM_THE_START || self.measured.has(Series::slowdown(class))
     }
 }
 
 /// The number of classes whose series exist from the start, with zeros: `short` and `long`. An increase is relative to the
 /// sample before it; if a histogram appears only with its first requests, no increase contains them.
 const CLASSES_FROM_THE_START: usize = 2;
-
-/// Whether the series of `class` are shown.
-pub(super) fn is_known(class: usize, measured: &Bins) -> bool {
-    class < CLASSES_FROM_THE_START || measured.has(Series::slowdown(class))
-}
 
 /// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
@@ -247,9 +175,9 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(parts: &[&Bins], names: ClassNames, unstamped: bool) -> Latencies {
-        let known = |stage| !(unstamped && stage == Stage::Kernel);
-        let blocks = |stage| if known(stage) { stage_blocks(parts, names, stage) } else { Vec::new() };
+    fn new(parts: &[&Bins], gauges: &Gauges) -> Latencies {
+        let known = |stage| !(gauges.unstamped && stage == Stage::Kernel);
+        let blocks = |stage| if known(stage) { stage_blocks(parts, gauges.class_names, stage) } else { Vec::new() };
         Latencies { stages: Stage::ALL.map(blocks) }
     }
 
@@ -260,12 +188,12 @@ impl Latencies {
     }
 }
 
-const NANOS_PER_MICRO: f64 = 1e3;
+pub(super) const NANOS_PER_MICRO: f64 = 1e3;
 
 fn stage_blocks(parts: &[&Bins], names: ClassNames, stage: Stage) -> Vec<(&'static str, Block)> {
     let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
     let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
     let classes = names.0.into_iter().zip(&series).map(|(name, series)| (name, block(&[*series])));
     let all = (ALL_CLASSES, block(&series));
-    std::iter::once(all).chain(classes.filter(|(_, block)| block.count > 0)).collect()
+    iter::once(all).chain(classes.filter(|(_, block)| block.count > 0)).collect()
 }

@@ -9,7 +9,7 @@
 //! value, so nothing can be lost or counted twice. A swap slot holds at most two full sets. One answers the one outstanding
 //! question. The other is the last set, which the worker leaves when it stops.
 
-use super::counters::{Counter, Counts, WorkerCounters};
+use super::counters::{Counter, Counts, Spent, WorkerCounters};
 use super::sample::Sample;
 use super::window::Histograms;
 use crate::fate::Fate;
@@ -220,7 +220,7 @@ impl Recorder<'_> {
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
         self.counters.recorded.add(1);
-        self.counters.unanswered_ns.add(spent.get());
+        self.counters.spend(Spent::Unanswered, spent);
     }
 
     /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.
@@ -236,7 +236,7 @@ impl Recorder<'_> {
     /// Records that a slice, which took `time`, passed a checkpoint: there the request could have given way.
     #[inline]
     pub fn interruptible(&mut self, time: Nanos) {
-        self.counters.interruptible_ns.add(time.get());
+        self.counters.spend(Spent::Interruptible, time);
     }
 
     /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
@@ -251,15 +251,15 @@ impl Recorder<'_> {
 
     /// Records that an emulated core was charged `time` for work between jobs.
     pub fn charged(&mut self, time: Nanos) {
-        self.counters.charged_ns.add(time.get());
+        self.counters.spend(Spent::Charged, time);
     }
 
     /// Records that an emulated core slept for `slept` and woke `late` after its deadline.
     pub fn overshoot(&mut self, slept: Nanos, late: Nanos) {
         self.histograms.record_overshoot(late);
         self.counters.recorded.add(1);
-        self.counters.slept_ns.add(slept.get());
-        self.counters.late_ns.add(late.get());
+        self.counters.spend(Spent::Slept, slept);
+        self.counters.spend(Spent::Overslept, late);
     }
 
     /// Hands the histograms over if the control thread asked: once per turn of the worker's loop, between two slices,

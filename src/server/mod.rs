@@ -98,7 +98,8 @@ pub enum Ended {
 impl Ended {
     /// Determined by what was lost, not by how long the stop took or whether it was hastened.
     fn with(totals: &Snapshot) -> Ended {
-        let lost = totals.fates.shed_draining + totals.fates.in_flight + totals.spawned[SpawnEnd::Stopped as usize];
+        let lost =
+            totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];
         if lost > 0 { Ended::Forced } else { Ended::Drained }
     }
 }

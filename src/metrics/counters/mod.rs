@@ -7,15 +7,13 @@
 //! ends it missed; they count as in flight, as they were a moment before.
 
 mod stretches;
-mod tally;
 mod unfinished;
 
 pub(crate) use unfinished::Unfinished;
 
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
-use stretches::Stretches;
-use tally::Tally;
+use stretches::{Stretches, Tally};
 
 labels! {
     /// Result of an attempt to take work from another worker.
@@ -44,6 +42,19 @@ labels! {
         /// It was not accepted: too much was under way, or the server stopped.
         Refused = "refused",
     }
+    /// What a time is spent on that workers sum up, beside the slices of their jobs.
+    Spent {
+        /// Sleep of emulated cores in place of work.
+        Slept = "slept",
+        /// Sleep of emulated cores beyond what was asked.
+        Overslept = "overslept",
+        /// What emulated cores are charged for steps between jobs.
+        Charged = "charged",
+        /// Requests that were not answered.
+        Unanswered = "unanswered",
+        /// Slices that passed checkpoints.
+        Interruptible = "interruptible",
+    }
     /// Why a request left its worker before its end.
     Continuation {
         /// The policy wanted the worker back at a checkpoint.
@@ -55,24 +66,23 @@ labels! {
     }
 }
 
-/// Makes [`Counter`], its storage in each worker and the sums that a scrape shows. One row is a counter: its field in
-/// [`Counted`], its name in [`Counter`], and the label that divides it.
+/// Makes [`Counter`], and [`Counted`] for each worker and for the sums that a scrape shows. One row is a counter: its field
+/// in [`Counted`], its name in [`Counter`], and the label that divides it.
 ///
 /// A row under `fates` divides the fate of its name by reason (the reason after `=` is the default), on `/metrics`
-/// within `forebay_datagrams`. Any other row is a family of `/metrics`: name without `_total`, and help. The word above
-/// a group of rows names their part of the page.
+/// within `forebay_datagrams`. Any other row is a family of `/metrics`: name without `_total`, and help.
 macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
-        $($part:ident {
+        families {
             $($(#[$about:meta])* $field:ident: $Counter:ident($label:ident: $type:ident) = $name:literal, $help:literal;)+
-        })+
+        }
     ) => {
         /// A counter that workers keep.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $($(#[$about_reason])* $Fate($reason),)+
-            $($($(#[$about])* $Counter($type),)+)+
+            $($(#[$about])* $Counter($type),)+
         }
 
         impl Counter {
@@ -86,34 +96,27 @@ macro_rules! counters {
             }
         }
 
-        /// The counters of one worker.
-        #[derive(Debug, Default)]
-        struct Tallies {
-            $($reasons: [Tally; $reason::ALL.len()],)+
-            $($($field: [Tally; $type::ALL.len()],)+)+
+        /// The counters of all workers together, each in the order of its label's `ALL`.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counted<T = u64> {
+            $($(#[$about_reason])* pub $reasons: [T; $reason::ALL.len()],)+
+            $($(#[$about])* pub $field: [T; $type::ALL.len()],)+
         }
 
-        impl Tallies {
+        impl Counted<Tally> {
             #[inline]
             fn of(&self, counter: Counter) -> &Tally {
                 match counter {
                     $(Counter::$Fate(reason) => &self.$reasons[reason as usize],)+
-                    $($(Counter::$Counter($label) => &self.$field[$label as usize],)+)+
+                    $(Counter::$Counter($label) => &self.$field[$label as usize],)+
                 }
             }
 
             fn add_to(&self, sums: &mut Counted) {
                 $(sum_up(&mut sums.$reasons, &self.$reasons);)+
-                $($(sum_up(&mut sums.$field, &self.$field);)+)+
+                $(sum_up(&mut sums.$field, &self.$field);)+
             }
-        }
-
-        /// The counters of all workers together, each in the order of its label's `ALL`.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct Counted {
-            $($(#[$about_reason])* pub $reasons: [u64; $reason::ALL.len()],)+
-            $($($(#[$about])* pub $field: [u64; $type::ALL.len()],)+)+
         }
 
         impl Counted {
@@ -125,19 +128,11 @@ macro_rules! counters {
                 }
             }
 
-            $(
-                /// The families of this part of `/metrics`.
-                #[cfg(feature = "admin")]
-                pub(super) fn $part(&self) -> Vec<Family<'_>> {
-                    vec![$(Family {
-                        name: $name,
-                        help: $help,
-                        label: stringify!($label),
-                        values: &$type::NAMES,
-                        counts: &self.$field,
-                    },)+]
-                }
-            )+
+            /// The families of `/metrics`: name, help, label, its values, and the count of each.
+            #[cfg(feature = "admin")]
+            pub(super) fn families(&self) -> impl Iterator<Item = Family<'_>> {
+                [$(($name, $help, stringify!($label), &$type::NAMES[..], &self.$field[..]),)+].into_iter()
+            }
         }
     };
 }
@@ -153,7 +148,7 @@ counters! {
         /// Datagrams that ended as [`Fate::Failed`].
         failed: Failed(Failed = Panic);
     }
-    datagrams {
+    families {
         /// Datagrams that the kernel did not take: of the replies of requests that ended as [`Fate::Unsent`], and of answers
         /// to requests that were not served.
         unsent: Unsent(reason: Unsent) =
@@ -164,8 +159,6 @@ counters! {
         /// Datagrams whose age cannot be true, and was clamped.
         clock_anomalies: ClockAnomalies(reason: ClockAnomaly) =
             "forebay_clock_anomalies", "Datagrams whose age by the receive stamp cannot be true and was clamped, by reason";
-    }
-    workers {
         /// Attempts to find work at another worker.
         steals: Steals(result: Steal) =
             "forebay_steals", "Attempts to take work from another worker's deque or socket, by result";
@@ -175,42 +168,28 @@ counters! {
     }
 }
 
+/// A family of counters on `/metrics`.
 #[cfg(feature = "admin")]
-/// A family of counters as shown on `/metrics`.
-#[derive(Debug)]
-pub(super) struct Family<'a> {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) label: &'static str,
-    /// The values of the label.
-    pub(super) values: &'static [&'static str],
-    pub(super) counts: &'a [u64],
-}
+type Family<'a> = (&'static str, &'static str, &'static str, &'static [&'static str], &'a [u64]);
 
 /// The counters of one worker, written by it alone.
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `tallies`.
+    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `counted`.
     pub(super) ended: [Tally; Fate::ALL.len()],
     /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason. They are neither in
-    /// `ended` nor in `tallies`.
+    /// `ended` nor in `counted`.
     pub(super) rejected: [[Tally; REASONS]; Fate::ALL.len()],
-    tallies: Tallies,
+    counted: Counted<Tally>,
     /// Slices of jobs.
     pub(super) busy: Stretches,
     /// Times in which the worker found nothing to do, from the first search that found nothing to the last, or to the
     /// wake-up.
     pub(super) idle: Stretches,
+    spent_ns: [Tally; Spent::ALL.len()],
     /// Turns of the worker's loop plus slices of its jobs: constant while the worker is stuck.
     pub(super) moves: Tally,
-    pub(super) slept_ns: Tally,
-    pub(super) late_ns: Tally,
-    pub(super) charged_ns: Tally,
-    /// Time spent on requests that were not answered.
-    pub(super) unanswered_ns: Tally,
-    /// Time spent on requests that passed checkpoints.
-    pub(super) interruptible_ns: Tally,
     /// Entries made in histograms: shows the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
 }
@@ -219,35 +198,32 @@ impl WorkerCounters {
     /// Adds one to `counter`. Inlined where the counter is known, which leaves a single addition.
     #[inline]
     pub(super) fn count(&self, counter: Counter) {
-        self.tallies.of(counter).add(1);
+        self.counted.of(counter).add(1);
+    }
+
+    #[inline]
+    pub(super) fn spend(&self, on: Spent, time: Nanos) {
+        self.spent_ns[on as usize].add(time.get());
     }
 }
 
 /// One reading of every worker's counters, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+#[non_exhaustive]
+pub struct Counts {
     /// Datagrams received.
-    pub(crate) received: u64,
+    pub received: u64,
     /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's own among them.
-    pub(crate) ended: [u64; Fate::ALL.len()],
+    pub ended: [u64; Fate::ALL.len()],
     /// The part of `ended` that was rejected for reasons of the handler's own, by reason.
-    pub(crate) rejected: [[u64; REASONS]; Fate::ALL.len()],
+    pub rejected: [[u64; REASONS]; Fate::ALL.len()],
     /// All other counters.
-    pub(crate) counted: Counted,
-    /// Busy time by worker.
-    pub(crate) busy: Vec<Nanos>,
+    pub counted: Counted,
+    /// Time spent on requests, by worker.
+    pub busy: Vec<Nanos>,
     /// Time in which workers found nothing to do.
-    pub(crate) idle: Nanos,
-    /// Time that emulated cores slept in place of working.
-    pub(crate) slept: Nanos,
-    /// Time that emulated cores slept longer than asked.
-    pub(crate) late: Nanos,
-    /// Time that emulated cores were charged for steps between jobs.
-    pub(crate) charged: Nanos,
-    /// Time spent on requests that were not answered.
-    pub(crate) unanswered: Nanos,
-    /// Time spent on requests that passed checkpoints.
-    pub(crate) interruptible: Nanos,
+    pub idle: Nanos,
+    spent_ns: [u64; Spent::ALL.len()],
 }
 
 impl Counts {
@@ -257,7 +233,7 @@ impl Counts {
         for worker in workers.clone() {
             sum_up(&mut counts.ended, &worker.ended);
             counts.rejected.iter_mut().zip(&worker.rejected).for_each(|(sums, tallies)| sum_up(sums, tallies));
-            worker.tallies.add_to(&mut counts.counted);
+            worker.counted.add_to(&mut counts.counted);
         }
         let now = clock::now();
         for fate in Fate::ALL {
@@ -270,13 +246,19 @@ impl Counts {
             counts.received += worker.received.read();
             counts.busy.push(worker.busy.time(now));
             counts.idle = counts.idle.plus(worker.idle.time(now));
-            counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
-            counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
-            counts.charged = counts.charged.plus(Nanos::new(worker.charged_ns.read()));
-            counts.unanswered = counts.unanswered.plus(Nanos::new(worker.unanswered_ns.read()));
-            counts.interruptible = counts.interruptible.plus(Nanos::new(worker.interruptible_ns.read()));
+            sum_up(&mut counts.spent_ns, &worker.spent_ns);
         }
         counts
+    }
+
+    /// The time that all workers together spent on this.
+    pub fn spent(&self, on: Spent) -> Nanos {
+        Nanos::new(self.spent_ns[on as usize])
+    }
+
+    /// The time that all workers together spent on requests.
+    pub fn worked(&self) -> Nanos {
+        self.busy.iter().copied().fold(Nanos::ZERO, Nanos::plus)
     }
 }
 

@@ -4,12 +4,11 @@ mod classic;
 mod families;
 mod process;
 
-use super::counters::Family;
 use super::own::{OwnKind, OwnValue};
 use super::sample::SLOWDOWN_ONE;
-use super::snapshot::{Decision, Latencies, Snapshot, is_known};
-use super::window::{Distribution, Series};
-use super::{Percentile, SpawnEnd, Stage};
+use super::snapshot::{Decision, Latencies, Snapshot};
+use super::window::Series;
+use super::{Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::Fate;
 use crate::time::Nanos;
 use families::{Families, counter, gauge, histogram};
@@ -97,7 +96,7 @@ impl Collector for Scrape {
         slowdown(&mut families, snapshot)?;
         datagrams(&mut families, snapshot)?;
         queues_and_workers(&mut families, snapshot)?;
-        own(&mut families, &snapshot.own)?;
+        own(&mut families, &snapshot.gauges.own)?;
         families.info("forebay_build", "What this server was built from", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process(&mut families, &self.process)
     }
@@ -111,7 +110,7 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         // An unknown stage has no block, not even for all classes.
         for stage in Stage::ALL.into_iter().filter(|stage| !snapshot.since_start.stage(*stage).is_empty()) {
             let labels = [("stage", stage.name()), ("class", name)];
-            let times = Distribution::of([&snapshot.measured], &[Series::stage(class, stage)]);
+            let times = snapshot.measured(Series::stage(class, stage));
             histogram(&mut family, &labels, &times, &LATENCY_BOUNDS_NS, 1e9)?;
         }
     }
@@ -120,7 +119,7 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 
 /// The classes to show, with their names: the classes of every server, and each other class from its first request on.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static str)> {
-    snapshot.class_names.0.into_iter().enumerate().filter(|(class, _)| is_known(*class, &snapshot.measured))
+    snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
 
 fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -158,7 +157,7 @@ fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Total time of an answered request over its service time";
     let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
     for (class, name) in known_classes(snapshot) {
-        let slowdowns = Distribution::of([&snapshot.measured], &[Series::slowdown(class)]);
+        let slowdowns = snapshot.measured(Series::slowdown(class));
         histogram(&mut family, &[("class", name)], &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
@@ -170,17 +169,15 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
     let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
     for fate in Fate::ALL {
-        let own_reasons = || snapshot.own_reasons.of(fate);
+        let own_reasons = || snapshot.own_reasons(fate);
         let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
-        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &rest));
+        let (reasons, counts) = snapshot.counts.counted.reasons(fate).unwrap_or((&[""], &rest));
         for (reason, count) in reasons.iter().copied().zip(counts.iter().copied()).chain(own_reasons()) {
             counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
         }
     }
-    counters(families, snapshot.counted.datagrams())?;
-
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
-    families.counters("forebay_kernel_dropped", help, "socket", known(&snapshot.kernel_dropped))
+    families.counters("forebay_kernel_dropped", help, "socket", known(&snapshot.gauges.kernel_dropped))
 }
 
 /// Those of `values` that are known, each with its number.
@@ -188,37 +185,36 @@ fn known<T: Copy>(values: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
     values.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)))
 }
 
-fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) -> fmt::Result {
-    counted.into_iter().try_for_each(|Family { name, help, label, values, counts }| {
-        families.counters(name, help, label, values.iter().zip(counts.iter().copied()))
-    })
-}
-
 fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let depths = snapshot.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
+    let depths = snapshot.gauges.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
     families.gauges("forebay_queue_depth", "Requests in a queue", "queue", depths)?;
     let help = "Age of the oldest request that is not finished";
-    families.gauges(
-        "forebay_oldest_request_seconds",
-        help,
-        "class",
-        snapshot.oldest.iter().copied().map(in_seconds),
-    )?;
+    families.gauges("forebay_oldest_request_seconds", help, "class", snapshot.oldest().map(in_seconds))?;
     let help = "Time that a worker spent on requests";
-    let busy = snapshot.busy.iter().copied().enumerate().map(in_seconds);
+    let busy = snapshot.counts.busy.iter().copied().enumerate().map(in_seconds);
     families.counters("forebay_worker_busy_seconds", help, "worker", busy)?;
     let help = "Time that workers spent on requests that were not answered";
-    families.counters("forebay_unanswered_seconds", help, "", [in_seconds(("", snapshot.unanswered))])?;
+    families.counters(
+        "forebay_unanswered_seconds",
+        help,
+        "",
+        [in_seconds(("", snapshot.counts.spent(Spent::Unanswered)))],
+    )?;
     let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
-    families.counters("forebay_interruptible_seconds", help, "", [in_seconds(("", snapshot.interruptible))])?;
+    families.counters(
+        "forebay_interruptible_seconds",
+        help,
+        "",
+        [in_seconds(("", snapshot.counts.spent(Spent::Interruptible)))],
+    )?;
     let help = "How long a request may wait before it is shed, where a queue stands";
-    let max_wait = snapshot.max_wait.map(|max_wait| in_seconds(("", max_wait)));
+    let max_wait = snapshot.gauges.max_wait.map(|max_wait| in_seconds(("", max_wait)));
     families.gauges("forebay_max_wait_seconds", help, "", max_wait)?;
     let help = "Time that a worker was ready to run and its CPU did something else";
-    let waits = known(&snapshot.run_queue_waits).map(in_seconds);
+    let waits = known(&snapshot.gauges.run_queue_waits).map(in_seconds);
     families.counters("forebay_worker_run_queue_wait_seconds", help, "worker", waits)?;
 
-    if let Some(Decision { policy, budget, reserved, .. }) = &snapshot.decision {
+    if let Some(Decision { policy, budget, reserved, .. }) = &snapshot.gauges.decision {
         let help = "The policy that workers follow under one that adapts";
         families.gauges("forebay_policy_active", help, "policy", [(policy, 1_u64)])?;
         let help = "CPU time after which a request counts as heavy";
@@ -227,9 +223,11 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         families.gauges("forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved)))?;
     }
 
-    counters(families, snapshot.counted.workers())?;
+    for (name, help, label, values, counts) in snapshot.counts.counted.families() {
+        families.counters(name, help, label, values.iter().zip(counts.iter().copied()))?;
+    }
     let help = "Work that other threads put on the workers and that has ended, by result";
-    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(snapshot.spawned))
+    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(snapshot.gauges.spawned))
 }
 
 fn in_seconds<L>((label, time): (L, Nanos)) -> (L, f64) {

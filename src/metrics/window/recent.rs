@@ -5,7 +5,7 @@ use super::histograms::TIME_NS;
 use super::shift::Profile;
 use super::{Bins, Distribution, Reading, Series, Window};
 use crate::fate::CLASSES;
-use crate::metrics::Stage;
+use crate::metrics::{Spent, Stage};
 use crate::time::Nanos;
 
 /// Recent measurements, as input for adaptive policies.
@@ -73,13 +73,13 @@ impl Reading {
         let span = now.at.minus(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
         let mut recent = Recent {
-            busy_workers: mean(|reading| reading.counts.busy.iter().copied().fold(Nanos::ZERO, Nanos::plus)),
-            charged_workers: mean(|reading| reading.counts.charged),
+            busy_workers: mean(|reading| reading.counts.worked()),
+            charged_workers: mean(|reading| reading.counts.spent(Spent::Charged)),
             idle_workers: mean(|reading| reading.counts.idle),
             rate: (now.counts.received - self.counts.received) as f64 / span,
             ..Recent::default()
         };
-        let interruptible_workers = mean(|reading| reading.counts.interruptible);
+        let interruptible_workers = mean(|reading| reading.counts.spent(Spent::Interruptible));
         recent.uninterruptible_workers = (recent.busy_workers - interruptible_workers).max(0.0);
         recent.between_workers = (workers as f64 - recent.idle_workers - recent.busy_workers).max(0.0);
         recent.add_requests(bins, running);

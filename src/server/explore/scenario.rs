@@ -2,7 +2,7 @@
 
 use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
 use crate::lab::sim::Rest;
-use crate::metrics::{Collector, WorkerMetrics};
+use crate::metrics::{Collector, Spent, WorkerMetrics};
 use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
@@ -147,8 +147,7 @@ impl Scenario {
         let mut collector = Collector::new(metrics);
         collector.collect(|_| ());
         let counts = metrics.counts();
-        let worked = counts.busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
-        let (served, unanswered) = (collector.served(), counts.unanswered);
+        let (worked, served, unanswered) = (counts.worked(), collector.served(), counts.spent(Spent::Unanswered));
         if worked == served.plus(unanswered) {
             return Ok(());
         }

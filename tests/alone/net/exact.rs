@@ -125,7 +125,7 @@ fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) ->
     let sent: Vec<u64> = sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect();
     let kinds: Vec<_> = senders.iter().zip(&sent).map(|(sender, sent)| format!("{sent} {}", sender.kind())).collect();
     let (sum, fates) = (sent.iter().sum(), &totals.fates);
-    let from_port_zero = totals.counted.malformed[Malformed::SourcePort as usize];
+    let from_port_zero = totals.counts.counted.malformed[Malformed::SourcePort as usize];
     println!("{run}: sent {sum}: {}; received from port 0: {from_port_zero}; {fates:?}", kinds.join(", "));
     assert_adds_up(fates);
     assert!(fates.kernel_dropped > Some(0), "{run}: no flood");

@@ -87,9 +87,9 @@ fn rejections_show_by_the_handlers_names() {
 
     let totals = server.stop().totals;
     assert_eq!(totals.fates, expected);
-    let ignored: Vec<_> = totals.own_reasons.of(Fate::Ignored).collect();
+    let ignored: Vec<_> = totals.own_reasons(Fate::Ignored).collect();
     assert_eq!(ignored, [("opcode", 0), ("network", 1)]);
-    assert_eq!(totals.own_reasons.of(Fate::Answered).count(), 0);
+    assert_eq!(totals.own_reasons(Fate::Answered).count(), 0);
 }
 
 /// A handler whose names are one too many.

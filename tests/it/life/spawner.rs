@@ -50,7 +50,7 @@ fn result<T: Send + 'static>(spawned: Spawned<T>) -> Result<T, Unfinished> {
 }
 
 fn count(report: &Report, end: SpawnEnd) -> u64 {
-    report.totals.spawned[end as usize]
+    report.totals.gauges.spawned[end as usize]
 }
 
 /// Passes checkpoints until `open`.
@@ -82,7 +82,7 @@ fn work_runs_on_the_workers_of_every_policy() {
         }
         let report = served.end();
         assert_eq!((report.ended, count(&report, SpawnEnd::Finished)), (Ended::Drained, 20), "{policy}");
-        assert_eq!(report.totals.spawned.iter().sum::<u64>(), 20, "{policy}");
+        assert_eq!(report.totals.gauges.spawned.iter().sum::<u64>(), 20, "{policy}");
     }
 }
 

@@ -78,7 +78,7 @@ fn assert_malformed_is_counted(io: &str) {
     let fates = server.quiescent(sent);
     assert_eq!(fates, fates! { received: sent, answered: sent / 2, malformed: sent / 2 });
     assert_reasons(&server, expected);
-    assert_eq!(server.stop().totals.counted.malformed, expected);
+    assert_eq!(server.stop().totals.counts.counted.malformed, expected);
 }
 
 /// Do `/latency` and `/metrics` both show these counts, and zero for the other reasons?
@@ -295,7 +295,7 @@ fn datagrams_to_several_hosts_are_not_served() {
             await_until(|| fates(&latency(server.admin)).received > 0, &format!("{listen}: {target} never arrived"));
             let received = server.stop().totals;
             assert_eq!(
-                received.counted.malformed,
+                received.counts.counted.malformed,
                 only(Malformed::Destination, received.fates.received),
                 "{listen} {target}"
             );

@@ -75,7 +75,7 @@ fn every_address_is_served() {
         let fates = report.totals.fates;
         assert_adds_up(&fates);
         assert_eq!((fates.answered, report.packets_away), (clients.len() as u64 * 21, 0), "{about}: {fates:?}");
-        assert_eq!(report.totals.kernel_dropped.len(), 6, "a counter for each socket");
+        assert_eq!(report.totals.gauges.kernel_dropped.len(), 6, "a counter for each socket");
     }
 }
 

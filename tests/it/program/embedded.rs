@@ -65,7 +65,7 @@ fn measurements_without_an_endpoint() {
     let answered = || echo.metrics.snapshot().is_some_and(|snapshot| snapshot.fates.of(Fate::Answered) == 1);
     await_until(answered, "the answer was never counted");
     let snapshot = echo.metrics.snapshot().expect("it runs");
-    assert_eq!((snapshot.fates.received, snapshot.description.workers), (1, 2));
+    assert_eq!((snapshot.fates.received, snapshot.gauges.description.workers), (1, 2));
     assert!(snapshot.to_json().contains("\"answered\":1"), "{}", snapshot.to_json());
     let text = snapshot.to_prometheus(forebay::metrics::Format::Classic);
     assert!(text.contains("forebay_datagrams_received_total 1\n"), "{text}");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fate::Unsent;
 use crate::handler::Reply;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Spent, WorkerMetrics};
 use crate::net::Datagram;
 use crate::queue::ObjectPool;
 use crate::server::path::common::Transport;
@@ -84,7 +84,7 @@ fn replies_leave_by_address() {
     let (_, ends) = metrics.ends();
     assert_eq!((ends[Fate::Answered as usize], ends[Fate::Unsent as usize]), (2, 3));
     assert_eq!(metrics.counts().counted.unsent[Unsent::Denied as usize], 7);
-    assert_eq!(metrics.counts().unanswered, Nanos::from_micros(1_101), "the time of what was not sent");
+    assert_eq!(metrics.counts().spent(Spent::Unanswered), Nanos::from_micros(1_101), "the time of what was not sent");
 }
 
 // Is there room for as many datagrams as are sent at once, however many replies they are?
