@@ -1,7 +1,7 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
 #[cfg(test)]
-use super::sample::Stage;
+use super::Stage;
 use super::snapshot::{Gauges, Snapshot};
 use super::window::{Demand, Histograms, Reading, Recent, Window};
 #[cfg(test)]

@@ -26,14 +26,12 @@ mod block;
 mod bounds;
 mod collector;
 mod counters;
-mod interval;
 #[cfg(feature = "admin")]
 mod latency;
 mod own;
 mod percentile;
 #[cfg(feature = "admin")]
 mod prometheus;
-mod sample;
 mod snapshot;
 mod summary;
 mod window;
@@ -41,26 +39,23 @@ mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::Block;
-pub use bounds::Bounds;
+pub use bounds::{Bounds, Interval};
 pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
-pub use interval::Interval;
 pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
-pub use sample::Stage;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Gauges, Latencies, Snapshot};
 pub use summary::summary;
 pub(crate) use window::class_bytes;
-pub use window::{ClassDemand, Demand};
+pub use window::{ClassDemand, Demand, Stage};
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,
     counters::Counter,
-    sample::Sample,
-    window::Recent,
+    window::{Recent, Sample},
     worker_metrics::{Recorder, WorkerMetrics},
 };

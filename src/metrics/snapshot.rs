@@ -1,9 +1,9 @@
 //! The data of one scrape.
 
+use super::Stage;
 use super::block::Block;
 use super::counters::{Counts, SpawnEnd};
 use super::own::{ClassNames, OwnValue};
-use super::sample::Stage;
 use super::window::{Bins, Demand, Distribution, Series, Window};
 use crate::fate::{CLASSES, Fate, Fates};
 use crate::time::{Nanos, clock};
@@ -134,9 +134,8 @@ impl Snapshot {
         }
     }
 
-    /// Each reason of the handler's own to reject, by name, in the order of
-    /// [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES), and the number of datagrams that ended as `fate`
-    /// for it. Empty for a fate that is none of [`Fate::REJECTIONS`].
+    /// The handler's own reasons to reject and the number of datagrams that ended as `fate` for each, in the order of
+    /// [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES). Empty for a fate that is none of [`Fate::REJECTIONS`].
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
         let names = if Fate::REJECTIONS.contains(&fate) { self.gauges.reason_names } else { &[] };
         names.iter().copied().zip(self.counts.rejected[fate as usize])

@@ -10,8 +10,8 @@
 //! question. The other is the last set, which the worker leaves when it stops.
 
 use super::counters::{Counter, Counts, Spent, WorkerCounters};
-use super::sample::Sample;
-use super::window::Histograms;
+
+use super::window::{Histograms, Sample};
 use crate::fate::Fate;
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;

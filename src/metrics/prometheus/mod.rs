@@ -1,21 +1,19 @@
-//! The body of `GET /metrics`, encoded by prometheus-client: one function per family, in the order of CONTRACTS.md.
+//! The body of `GET /metrics`, encoded by prometheus-client: a family is a name, a help and its samples.
 
 mod classic;
 mod families;
 mod process;
 
 use super::own::{OwnKind, OwnValue};
-use super::sample::SLOWDOWN_ONE;
-use super::snapshot::{Decision, Latencies, Snapshot};
+use super::snapshot::{Decision, Gauges, Snapshot};
+use super::window::SLOWDOWN_ONE;
 use super::window::Series;
 use super::{Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::Fate;
-use crate::time::Nanos;
-use families::{Families, counter, gauge, histogram};
-use process::Process;
+use families::{Families, counter, histogram};
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::{encode, encode_registry};
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
@@ -57,7 +55,7 @@ impl Snapshot {
     /// is any figure that cannot be read.
     pub fn to_prometheus(&self, format: Format) -> String {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape { snapshot: self.clone(), process: Process::read() }));
+        registry.register_collector(Box::new(Scrape(self.clone())));
         let mut text = String::new();
         match format {
             Format::OpenMetrics => encode(&mut text, &registry).expect("a string takes everything"),
@@ -82,23 +80,24 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
 
 /// One scrape; prometheus-client needs to own what it encodes.
 #[derive(Debug)]
-struct Scrape {
-    snapshot: Snapshot,
-    process: Process,
-}
+struct Scrape(Snapshot);
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut families = Families::new(encoder);
-        let snapshot = &self.snapshot;
+        let (mut families, Scrape(snapshot)) = (Families(encoder), self);
         latency(&mut families, snapshot)?;
         latency_quantiles(&mut families, snapshot)?;
         slowdown(&mut families, snapshot)?;
         datagrams(&mut families, snapshot)?;
-        queues_and_workers(&mut families, snapshot)?;
-        own(&mut families, &snapshot.gauges.own)?;
-        families.info("forebay_build", "What this server was built from", &[("version", env!("CARGO_PKG_VERSION"))])?;
-        process(&mut families, &self.process)
+        queues(&mut families, &snapshot.gauges)?;
+        workers(&mut families, snapshot)?;
+        let mut build = families.start("forebay_build", "What this server was built from", MetricType::Info)?;
+        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        let own = |value: &OwnValue| match value.kind {
+            OwnKind::Counter => families.counters(&value.name, &value.help, "", [("", value.value)]),
+            OwnKind::Gauge => families.gauges(&value.name, &value.help, "", [("", value.value)]),
+        };
+        snapshot.gauges.own.iter().chain(&process::values()).try_for_each(own)
     }
 }
 
@@ -109,9 +108,9 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     for (class, name) in known_classes(snapshot) {
         // An unknown stage has no block, not even for all classes.
         for stage in Stage::ALL.into_iter().filter(|stage| !snapshot.since_start.stage(*stage).is_empty()) {
-            let labels = [("stage", stage.name()), ("class", name)];
             let times = snapshot.measured(Series::stage(class, stage));
-            histogram(&mut family, &labels, &times, &LATENCY_BOUNDS_NS, 1e9)?;
+            let labels = [("stage", stage.name()), ("class", name)];
+            histogram(family.encode_family(&labels)?, &times, &LATENCY_BOUNDS_NS, 1e9)?;
         }
     }
     Ok(())
@@ -128,25 +127,16 @@ fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::R
     // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
     // summary without count and sum, which a window of ten seconds does not have.
     let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Unknown)?;
-    for (window, latencies) in
-        [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)]
-    {
-        quantiles_of_window(&mut family, window, latencies)?;
-    }
-    Ok(())
-}
-
-fn quantiles_of_window(family: &mut MetricEncoder<'_>, window: &str, latencies: &Latencies) -> fmt::Result {
-    for stage in Stage::ALL {
+    let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
+    for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
             let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
             for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
                 // "1", not "1.0": labels in the contract have the shortest form.
                 let quantile = quantile.to_string();
-                let labels =
-                    [("stage", stage.name()), ("class", class), ("window", window), ("quantile", quantile.as_str())];
+                let labels = [("stage", stage.name()), ("class", class), ("window", window), ("quantile", &quantile)];
                 // The server's own samples are finite.
-                gauge(family, &labels, &(micros.unwrap_or(f64::INFINITY) / 1e6))?;
+                family.encode_family(&labels)?.encode_gauge(&(micros.unwrap_or(f64::INFINITY) / 1e6))?;
             }
         }
     }
@@ -158,7 +148,7 @@ fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
     for (class, name) in known_classes(snapshot) {
         let slowdowns = snapshot.measured(Series::slowdown(class));
-        histogram(&mut family, &[("class", name)], &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
+        histogram(family.encode_family(&[("class", name)])?, &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
 }
@@ -173,7 +163,7 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
         let (reasons, counts) = snapshot.counts.counted.reasons(fate).unwrap_or((&[""], &rest));
         for (reason, count) in reasons.iter().copied().zip(counts.iter().copied()).chain(own_reasons()) {
-            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
+            counter(&mut family.encode_family(&[("fate", fate.name()), ("reason", reason)])?, &count)?;
         }
     }
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
@@ -185,82 +175,41 @@ fn known<T: Copy>(values: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
     values.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)))
 }
 
-fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let depths = snapshot.gauges.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
+fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
+    let depths = gauges.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
     families.gauges("forebay_queue_depth", "Requests in a queue", "queue", depths)?;
-    let help = "Age of the oldest request that is not finished";
-    families.gauges("forebay_oldest_request_seconds", help, "class", snapshot.oldest().map(in_seconds))?;
-    let help = "Time that a worker spent on requests";
-    let busy = snapshot.counts.busy.iter().copied().enumerate().map(in_seconds);
-    families.counters("forebay_worker_busy_seconds", help, "worker", busy)?;
-    let help = "Time that workers spent on requests that were not answered";
-    families.counters(
-        "forebay_unanswered_seconds",
-        help,
-        "",
-        [in_seconds(("", snapshot.counts.spent(Spent::Unanswered)))],
-    )?;
-    let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
-    families.counters(
-        "forebay_interruptible_seconds",
-        help,
-        "",
-        [in_seconds(("", snapshot.counts.spent(Spent::Interruptible)))],
-    )?;
     let help = "How long a request may wait before it is shed, where a queue stands";
-    let max_wait = snapshot.gauges.max_wait.map(|max_wait| in_seconds(("", max_wait)));
-    families.gauges("forebay_max_wait_seconds", help, "", max_wait)?;
-    let help = "Time that a worker was ready to run and its CPU did something else";
-    let waits = known(&snapshot.gauges.run_queue_waits).map(in_seconds);
-    families.counters("forebay_worker_run_queue_wait_seconds", help, "worker", waits)?;
-
-    if let Some(Decision { policy, budget, reserved, .. }) = &snapshot.gauges.decision {
+    families.gauges("forebay_max_wait_seconds", help, "", gauges.max_wait.map(|time| ("", time.as_secs_f64())))?;
+    if let Some(Decision { policy, budget, reserved, .. }) = &gauges.decision {
         let help = "The policy that workers follow under one that adapts";
         families.gauges("forebay_policy_active", help, "policy", [(policy, 1_u64)])?;
         let help = "CPU time after which a request counts as heavy";
-        families.gauges("forebay_policy_budget_seconds", help, "", budget.map(|budget| in_seconds(("", budget))))?;
+        families.gauges("forebay_policy_budget_seconds", help, "", budget.map(|time| ("", time.as_secs_f64())))?;
         let help = "Workers reserved for fresh requests";
         families.gauges("forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved)))?;
     }
+    let help = "Work that other threads put on the workers and that has ended, by result";
+    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(gauges.spawned))
+}
 
-    for (name, help, label, values, counts) in snapshot.counts.counted.families() {
+fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let Snapshot { gauges, counts, .. } = snapshot;
+    for (name, help, label, values, counts) in counts.counted.families() {
         families.counters(name, help, label, values.iter().zip(counts.iter().copied()))?;
     }
-    let help = "Work that other threads put on the workers and that has ended, by result";
-    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(snapshot.gauges.spawned))
-}
-
-fn in_seconds<L>((label, time): (L, Nanos)) -> (L, f64) {
-    (label, time.as_secs_f64())
-}
-
-/// What the handler counts by itself.
-fn own(families: &mut Families<'_>, own: &[OwnValue]) -> fmt::Result {
-    own.iter().try_for_each(|OwnValue { name, help, kind, value }| match kind {
-        OwnKind::Counter => families.counters(name, help, "", [("", *value)]),
-        OwnKind::Gauge => families.gauges(name, help, "", [("", *value)]),
-    })
-}
-
-/// The standard metrics of a process, under the names that every client library uses.
-fn process(families: &mut Families<'_>, process: &Process) -> fmt::Result {
-    let help = "Total user and system CPU time spent in seconds";
-    families.counters("process_cpu_seconds", help, "", process.cpu_seconds.map(|seconds| ("", seconds)))?;
-    for (name, help, value) in [
-        ("process_resident_memory_bytes", "Resident memory size in bytes", process.resident_memory_bytes),
-        ("process_virtual_memory_bytes", "Virtual memory size in bytes", process.virtual_memory_bytes),
-        ("process_open_fds", "Number of open file descriptors", process.open_fds),
-        ("process_max_fds", "Maximum number of open file descriptors", process.max_fds),
-        (
-            "process_start_time_seconds",
-            "Start time of the process since the Unix epoch in seconds",
-            process.start_time_seconds,
-        ),
-        ("process_threads", "Number of threads in the process", process.threads),
-    ] {
-        families.gauges(name, help, "", value.map(|value| ("", value)))?;
-    }
-    Ok(())
+    let help = "Age of the oldest request that is not finished";
+    let oldest = snapshot.oldest().map(|(class, age)| (class, age.as_secs_f64()));
+    families.gauges("forebay_oldest_request_seconds", help, "class", oldest)?;
+    let busy = counts.busy.iter().map(|time| time.as_secs_f64()).enumerate();
+    families.counters("forebay_worker_busy_seconds", "Time that a worker spent on requests", "worker", busy)?;
+    let spent = |on| [("", counts.spent(on).as_secs_f64())];
+    let help = "Time that workers spent on requests that were not answered";
+    families.counters("forebay_unanswered_seconds", help, "", spent(Spent::Unanswered))?;
+    let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
+    families.counters("forebay_interruptible_seconds", help, "", spent(Spent::Interruptible))?;
+    let help = "Time that a worker was ready to run and its CPU did something else";
+    let waits = known(&gauges.run_queue_waits).map(|(worker, time)| (worker, time.as_secs_f64()));
+    families.counters("forebay_worker_run_queue_wait_seconds", help, "worker", waits)
 }
 
 #[cfg(test)]

@@ -1,40 +1,31 @@
 //! The kernel's figures of this process, from `/proc`. A figure that cannot be read is left out.
 
+use crate::metrics::{OwnKind, OwnValue};
 use std::fs;
 
 /// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a standard library for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// One reading of `/proc`. A field is `None` where the system does not report it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Process {
-    /// User and system time of all threads; counted in steps of 10 ms.
-    pub(super) cpu_seconds: Option<f64>,
-    pub(super) resident_memory_bytes: Option<f64>,
-    pub(super) virtual_memory_bytes: Option<f64>,
-    pub(super) open_fds: Option<f64>,
-    /// The soft limit of open files; infinite where there is no limit.
-    pub(super) max_fds: Option<f64>,
-    /// Start of the process since the Unix epoch.
-    pub(super) start_time_seconds: Option<f64>,
-    pub(super) threads: Option<f64>,
-}
-
-impl Process {
-    /// Reads the figures of this process.
-    pub(super) fn read() -> Process {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let (stat, status, limits) = (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/self/limits"));
-        Process {
-            cpu_seconds: cpu_seconds(&stat),
-            resident_memory_bytes: kibibytes(&status, "VmRSS:"),
-            virtual_memory_bytes: kibibytes(&status, "VmSize:"),
-            open_fds: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as f64),
-            max_fds: max_fds(&limits),
-            start_time_seconds: start_time_seconds(&stat, &read("/proc/stat")),
-            threads: word_after(&status, "Threads:"),
-        }
-    }
+/// The standard metrics of this process, under the names that every client library uses.
+pub(super) fn values() -> Vec<OwnValue> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (stat, status, limits) = (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/self/limits"));
+    let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as f64);
+    let start_time = start_time_seconds(&stat, &read("/proc/stat"));
+    let figures = [
+        ("cpu_seconds", "Total user and system CPU time spent in seconds", cpu_seconds(&stat)),
+        ("resident_memory_bytes", "Resident memory size in bytes", kibibytes(&status, "VmRSS:")),
+        ("virtual_memory_bytes", "Virtual memory size in bytes", kibibytes(&status, "VmSize:")),
+        ("open_fds", "Number of open file descriptors", open_fds),
+        ("max_fds", "Maximum number of open file descriptors", max_fds(&limits)),
+        ("start_time_seconds", "Start time of the process since the Unix epoch in seconds", start_time),
+        ("threads", "Number of threads in the process", word_after(&status, "Threads:")),
+    ];
+    let value = |(name, help, value): (&str, &str, Option<f64>)| {
+        let kind = if name == "cpu_seconds" { OwnKind::Counter } else { OwnKind::Gauge };
+        Some(OwnValue { name: format!("process_{name}"), help: help.to_owned(), kind, value: value? })
+    };
+    figures.into_iter().filter_map(value).collect()
 }
 
 fn cpu_seconds(stat: &str) -> Option<f64> {
@@ -91,12 +82,15 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_has_memory_files_and_threads() {
-        let process = Process::read();
-        for value in [process.resident_memory_bytes, process.virtual_memory_bytes, process.open_fds, process.threads] {
-            assert!(value.is_some_and(|value| value >= 1.0), "{process:?}");
+        let values = values();
+        let value = |name: &str| {
+            let found = values.iter().find(|value| value.name == format!("process_{name}"));
+            found.unwrap_or_else(|| panic!("{name} in {values:?}")).value
+        };
+        for name in ["resident_memory_bytes", "virtual_memory_bytes", "open_fds", "threads"] {
+            assert!(value(name) >= 1.0, "{values:?}");
         }
-        assert!(process.max_fds >= process.open_fds, "{process:?}");
-        assert!(process.start_time_seconds.is_some_and(|seconds| seconds > 1e9), "{process:?}");
-        assert!(process.cpu_seconds.is_some(), "{process:?}");
+        assert!(value("max_fds") >= value("open_fds"), "{values:?}");
+        assert!(value("start_time_seconds") > 1e9 && value("cpu_seconds") >= 0.0, "{values:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Which distributions there are, and the occupied bins of all of them.
 
 use crate::fate::CLASSES;
-use crate::metrics::sample::Stage;
+use crate::metrics::Stage;
 
 /// One of the distributions that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

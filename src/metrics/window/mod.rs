@@ -15,7 +15,9 @@ mod shift;
 pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
 pub(crate) use distribution::Distribution;
+pub(super) use histograms::SLOWDOWN_ONE;
 pub(crate) use histograms::{Histograms, class_bytes};
+pub use histograms::{Sample, Stage};
 pub use recent::Recent;
 
 use crate::fate::Fate;
