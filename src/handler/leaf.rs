@@ -1,6 +1,6 @@
 //! The futures that a handler may wait for.
 
-use crate::runtime::continuation::{self, Pause};
+use crate::runtime::continuation::{self, Resume};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
 /// What follows runs on `pool` (counted from 0 in the order of `--pools`; 0 receives). Under a policy without that
 /// pool, or already there, it is a [`checkpoint`] that always asks the policy.
 pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
-    Once(Some(move || continuation::pauses_for(Pause::Hop(pool))))
+    Once(Some(move || continuation::pauses_for(Resume::In(pool))))
 }
 
 /// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so
@@ -25,9 +25,9 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
 ///
 /// Inside a worker it returns to it before and after `work`. Outside it runs `work` at once.
 pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
-    Once(Some(|| continuation::pauses_for(Pause::Uninterrupted))).await;
+    Once(Some(|| continuation::pauses_for(Resume::Uninterrupted))).await;
     let result = work();
-    Once(Some(|| continuation::pauses_for(Pause::Checkpoint))).await;
+    Once(Some(|| continuation::pauses_for(Resume::Here))).await;
     result
 }
 
@@ -66,7 +66,7 @@ impl<F: Fn() -> bool + Unpin> Future for Once<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::continuation::{AbortCause, Limits, Polled, Resume, Terms, poll};
+    use crate::runtime::continuation::{AbortCause, Limits, Polled, Terms, poll};
     use std::pin::pin;
     use std::task::Waker;
 

@@ -1,15 +1,12 @@
-//! The sharded queue that joins pools: several bounded queues that act as one.
+//! The sharded queue that joins pools, several bounded queues that act as one; and a pool of objects.
 //!
 //! Producers spread over the shards, so they do not meet on one cache line. Consumers look at all shards in turn, so no
 //! item is overlooked. Order holds within a shard only. [`Sharded`] says how far the whole is from first come, first
 //! served.
 
-mod pool;
-
-pub use pool::{ObjectPool, Pooled};
-
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+use std::ops::{Deref, DerefMut};
 
 /// A bounded queue of several shards.
 ///
@@ -100,6 +97,74 @@ impl<T> Sharded<T> {
     }
 }
 
+/// A fixed number of objects, each either free or in use.
+///
+/// The queue of the free ones has as many places as there are objects, so a return always finds room.
+pub struct ObjectPool<T> {
+    free: ArrayQueue<Box<T>>,
+}
+
+impl<T> ObjectPool<T> {
+    /// Makes `count` objects; `make` gets the number of each.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    pub fn new(count: usize, mut make: impl FnMut(usize) -> T) -> ObjectPool<T> {
+        let free = ArrayQueue::new(count);
+        for number in 0..count {
+            if free.push(Box::new(make(number))).is_err() {
+                unreachable!("the queue has one place for each object");
+            }
+        }
+        ObjectPool { free }
+    }
+
+    /// A free object, or `None` when all are in use.
+    pub fn acquire(&self) -> Option<Pooled<'_, T>> {
+        self.free.pop().map(|item| Pooled { item: Some(item), pool: self })
+    }
+
+    /// The number of objects in use; exact while no object is acquired or returned.
+    pub fn in_use(&self) -> usize {
+        self.free.capacity() - self.free.len()
+    }
+
+    /// Number of objects, free or in use.
+    pub fn capacity(&self) -> usize {
+        self.free.capacity()
+    }
+}
+
+/// An object in use: moves by ownership, and returns to its pool when dropped.
+pub struct Pooled<'p, T> {
+    /// `None` only inside `drop`.
+    item: Option<Box<T>>,
+    pool: &'p ObjectPool<T>,
+}
+
+impl<T> Deref for Pooled<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.item.as_ref().expect("only drop takes the object out")
+    }
+}
+
+impl<T> DerefMut for Pooled<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.item.as_mut().expect("only drop takes the object out")
+    }
+}
+
+impl<T> Drop for Pooled<'_, T> {
+    fn drop(&mut self) {
+        if let Some(item) = self.item.take() {
+            let returned = self.pool.free.push(item);
+            debug_assert!(returned.is_ok(), "the queue has one place for each object");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +196,21 @@ mod tests {
         let queue = Sharded::new(2, 100);
         (0..20).for_each(|item| assert_eq!(queue.push([0, 1], item), Ok(())));
         assert!(queue.shards.iter().all(|shard| shard.len() == 10));
+    }
+
+    #[test]
+    fn objects_return_from_any_thread() {
+        let pool = ObjectPool::new(4, |_| 0_u32);
+        let acquired: Vec<_> = std::iter::from_fn(|| pool.acquire()).collect();
+        assert_eq!((acquired.len(), pool.in_use()), (4, 4));
+        assert!(pool.acquire().is_none());
+        std::thread::scope(|scope| {
+            for mut item in acquired {
+                scope.spawn(move || *item += 1);
+            }
+        });
+        assert_eq!(pool.in_use(), 0);
+        let again: Vec<_> = std::iter::from_fn(|| pool.acquire()).collect();
+        assert!(again.iter().all(|item| **item == 1));
     }
 }

@@ -8,27 +8,18 @@ use crossbeam_deque::{Steal, Stealer};
 /// An engine whose jobs make jobs puts the new ones here ([`super::Worker::run_with`]).
 pub type Deque<J> = crossbeam_deque::Worker<J>;
 
-/// The thieves' side of one worker's deque.
-pub(super) struct Thieves<J>(pub(super) Stealer<J>);
+/// Takes the oldest jobs of a deque, at most [`steal_limit`] of them. One is returned, the others go into `thief`.
+pub(super) fn steal<J>(victim: &Stealer<J>, thief: &Deque<J>) -> Steal<J> {
+    victim.steal_batch_with_limit_and_pop(thief, steal_limit(victim.len(), thief.len()))
+}
 
-impl<J> Thieves<J> {
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Takes the oldest jobs, at most [`steal_limit`] of them. One is returned, the others go into `thief`.
-    pub(super) fn steal(&self, thief: &Deque<J>) -> Steal<J> {
-        self.0.steal_batch_with_limit_and_pop(thief, steal_limit(self.len(), thief.len()))
-    }
-
-    /// Takes the oldest job, for the owner.
-    pub(super) fn oldest(&self) -> Option<J> {
-        loop {
-            match self.0.steal() {
-                Steal::Success(job) => return Some(job),
-                Steal::Empty => return None,
-                Steal::Retry => {}
-            }
+/// Takes the oldest job of a deque, for the owner.
+pub(super) fn oldest<J>(own: &Stealer<J>) -> Option<J> {
+    loop {
+        match own.steal() {
+            Steal::Success(job) => return Some(job),
+            Steal::Empty => return None,
+            Steal::Retry => {}
         }
     }
 }
@@ -42,13 +33,9 @@ mod tests {
         if newest_first { Deque::new_lifo() } else { Deque::new_fifo() }
     }
 
-    fn thieves<J>(deque: &Deque<J>) -> Thieves<J> {
-        Thieves(deque.stealer())
-    }
-
     fn stolen(victim: &Deque<usize>, thief: &Deque<usize>) -> Option<usize> {
         loop {
-            match thieves(victim).steal(thief) {
+            match steal(&victim.stealer(), thief) {
                 Steal::Success(job) => return Some(job),
                 Steal::Empty => return None,
                 Steal::Retry => {}
@@ -64,11 +51,11 @@ mod tests {
             assert_eq!(stolen(&victim, &thief), Some(if newest_first { 4 } else { 0 }));
             assert_eq!((thief.len(), victim.len(), victim.is_empty()), (4, 5, false));
             assert_eq!(
-                (thieves(&thief).oldest(), thieves(&victim).oldest()),
+                (oldest(&thief.stealer()), oldest(&victim.stealer())),
                 (Some(usize::from(!newest_first)), Some(5))
             );
         }
-        assert_eq!(thieves(&deque::<u8>(true)).oldest(), None);
+        assert_eq!(oldest(&deque::<u8>(true).stealer()), None);
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub use thread::{AbortOnPanic, Worker};
 use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 use arc_swap::ArcSwap;
+use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
-use deque::Thieves;
 use notice::{Flag, Looks};
 use queues::Queues;
 use sleep::idle::Idle;
@@ -41,7 +41,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
-    thieves: Box<[Thieves<J>]>,
+    thieves: Box<[Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// For each worker, whether it is asked to step aside; lowered when the worker takes its next job.
     flags: Box<[Flag]>,
@@ -152,7 +152,7 @@ impl<J: Send> Shared<J> {
 
     /// How many jobs wait in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
-        self.thieves.iter().map(Thieves::len)
+        self.thieves.iter().map(Stealer::len)
     }
 
     /// Puts `job` into queue number `queue` and wakes no worker. `producer` is the worker that does so,
@@ -192,7 +192,7 @@ impl<J: Send> Shared<J> {
 
     /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into their sockets again.
     pub fn start_receiving(&self) {
-        // Ordering: release, pairs with the acquire in `is_accepting`. A worker that sleeps, or is about to, is woken
+        // Ordering: release, pairs with the acquire in `ThreadWorld::accepts`. A worker that sleeps, or is about to, is woken
         // afterwards, and its next search sees the new value.
         self.accepting.store(true, Ordering::Release);
         self.idle.wake_all();
@@ -217,36 +217,14 @@ impl<J: Send> Shared<J> {
         self.queues.pop_any()
     }
 
-    fn is_accepting(&self) -> bool {
-        self.accepting.load(Ordering::Acquire)
-    }
-
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
-    }
-
-    fn is_abandoning(&self) -> bool {
-        self.abandoning.load(Ordering::Relaxed)
-    }
-
-    fn set_busy(&self, worker: WorkerId, since: Option<Nanos>) {
-        // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
-        self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
     }
 
     /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
         let watch_set = Arc::clone(self.idle.readiness.watch_set());
         notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)
-    }
-}
-
-impl<J> Shared<J> {
-    /// Since when `worker` has been in its present job; `None` if it is in none. May be stale.
-    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
-        // Ordering: relaxed, see `set_busy`.
-        let since = self.busy_since[worker].load(Ordering::Relaxed);
-        (since != NOT_BUSY).then(|| Nanos::new(since))
     }
 }
 

@@ -17,10 +17,6 @@ pub(crate) struct Queues<J> {
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
-/// The shard of each queue at which a worker begins its next search. It is the one after the last, so that the worker
-/// serves all shards equally ([`Sharded`]).
-pub(crate) struct NextShards(Box<[usize]>);
-
 /// The producer of a job that comes from a thread outside of the workers.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
@@ -49,15 +45,10 @@ impl<J> Queues<J> {
         pushed
     }
 
-    /// Where the first searches of `worker` begin.
-    pub(crate) fn next_shards(&self, worker: WorkerId) -> NextShards {
-        NextShards(vec![worker; self.queues.len()].into())
-    }
-
-    /// Takes a job from the queue of `pool`.
-    pub(crate) fn pop(&self, pool: PoolId, next: &mut NextShards) -> Option<J> {
-        let job = self.queues[pool].pop(next.0[pool])?;
-        next.0[pool] = next.0[pool].wrapping_add(1);
+    /// Takes a job from the queue of `pool`. `next` is the shard of each queue at which a search begins.
+    pub(crate) fn pop(&self, pool: PoolId, next: &mut [usize]) -> Option<J> {
+        let job = self.queues[pool].pop(next[pool])?;
+        next[pool] = next[pool].wrapping_add(1);
         self.taken();
         Some(job)
     }
@@ -110,7 +101,7 @@ mod tests {
     #[test]
     fn the_bound_is_that_of_all_queues_together() {
         let queues = Queues::new(8, 4, 3);
-        let mut next = queues.next_shards(0);
+        let mut next = [0; 8];
         assert_eq!(queues.push(1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 11), Ok(()));
@@ -131,7 +122,7 @@ mod tests {
     #[test]
     fn queues_are_kept_apart() {
         let queues = Queues::new(3, 1, 8);
-        let mut next = queues.next_shards(0);
+        let mut next = [0; 3];
         assert_eq!((queues.push(2, 0, 'c'), queues.push(1, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!([0, 1, 2].map(|queue| queues.len(queue)), [0, 1, 1]);
         assert_eq!([0, 1, 2].map(|queue| queues.pop(queue, &mut next)), [None, Some('a'), Some('c')]);
@@ -143,7 +134,7 @@ mod tests {
         const EACH: usize = 30;
         let (workers, shards) = (2 * WORKERS_PER_SHARD, 2);
         let queues = Queues::new(2, workers, 10 * EACH);
-        let mut next = queues.next_shards(1);
+        let mut next = [1; 2];
         for job in 0..EACH {
             assert_eq!((queues.push(0, 0, job), queues.push(1, 1, job)), (Ok(()), Ok(())));
         }

@@ -42,20 +42,18 @@ struct Resting<'a, 's, J, E> {
     engine: &'a mut E,
 }
 
-/// The last look found something: a job at hand, datagrams received, or a sign that there may be more.
-struct Found;
-
 impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
-    type Found = Found;
+    /// A job at hand, datagrams received, or a sign that there may be more.
+    type Found = ();
 
     fn sleeper(&mut self) -> &mut Sleeper {
         &mut self.worker.world.sleeper
     }
 
-    fn last_look(&mut self) -> Option<Found> {
+    fn last_look(&mut self) -> Option<()> {
         self.worker.step(self.engine);
         let nothing = matches!(self.worker.turn.next(), Action::Sleep { contended: false });
-        (!nothing || self.worker.world.shared.is_stopping()).then_some(Found)
+        (!nothing || self.worker.world.shared.is_stopping()).then_some(())
     }
 
     fn park(&mut self, backs_off: bool) -> bool {

@@ -1,10 +1,11 @@
 //! A worker before its thread runs, and the guard of that thread.
 
 use super::Shared;
-use super::deque::{Deque, Thieves};
+use super::deque::Deque;
 use super::worker::Loop;
 use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
+use crossbeam_deque::Stealer;
 use mio::Poll;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ impl<J: Send> Worker<J> {
         Worker { id, policy, deque, poll }
     }
 
-    pub(super) fn thieves(&self) -> Thieves<J> {
-        Thieves(self.deque.stealer())
+    pub(super) fn thieves(&self) -> Stealer<J> {
+        self.deque.stealer()
     }
 
     /// The worker's number.

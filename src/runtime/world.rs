@@ -1,10 +1,9 @@
 //! The world of a worker that is a thread: what its turn decides is carried out at once.
 
-use super::Shared;
-use super::deque::Deque;
+use super::deque::{self, Deque};
 use super::notice;
-use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
+use super::{NOT_BUSY, Shared};
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId};
 use crate::time::Nanos;
@@ -22,7 +21,9 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
-    next_shards: NextShards,
+    /// The shard of each queue at which the next search begins: the one after the last, so that all are served
+    /// equally ([`Sharded`](crate::queue::Sharded)).
+    next_shards: Box<[usize]>,
     /// Whether the worker spins when it has nothing to do.
     spinning: Spinning,
     /// Since when the worker has had nothing to do, and whether it has slept since.
@@ -33,7 +34,7 @@ pub(super) struct ThreadWorld<'s, J> {
 
 impl<'s, J: Send> ThreadWorld<'s, J> {
     pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deque: Rc<Deque<J>>) -> ThreadWorld<'s, J> {
-        let next_shards = shared.queues.next_shards(id);
+        let next_shards = shared.queues.lengths().map(|_| id).collect();
         let (sleeper, spinning) = (Sleeper::new(id), Spinning::new(shared.wait, 1));
         ThreadWorld { id, shared, deque, sleeper, next_shards, spinning, idle: None, idle_at: Nanos::ZERO }
     }
@@ -56,7 +57,9 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
 
 impl<J> View for ThreadWorld<'_, J> {
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
-        self.shared.busy_since(worker)
+        // Ordering: relaxed, see `begin_work`.
+        let since = self.shared.busy_since[worker].load(Ordering::Relaxed);
+        (since != NOT_BUSY).then(|| Nanos::new(since))
     }
 
     fn backlog(&self, worker: WorkerId) -> usize {
@@ -90,11 +93,11 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     }
 
     fn accepts(&self) -> bool {
-        self.shared.is_accepting()
+        self.shared.accepting.load(Ordering::Acquire)
     }
 
     fn is_abandoned(&self) -> bool {
-        self.shared.is_abandoning()
+        self.shared.abandoning.load(Ordering::Relaxed)
     }
 }
 
@@ -110,10 +113,10 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         };
         let thieves = &self.shared.thieves[victim];
         if victim == self.id {
-            return thieves.oldest().into();
+            return deque::oldest(thieves).into();
         }
         let before = self.deque.len();
-        match thieves.steal(&self.deque) {
+        match deque::steal(thieves, &self.deque) {
             Steal::Success(job) => {
                 self.sleeper.has_unannounced();
                 Taken::Job(job, self.deque.len().saturating_sub(before))
@@ -145,8 +148,9 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
         self.end_idle();
         self.sleeper.begin_work(&self.shared.idle, policy, more);
-        if since.is_some() {
-            self.shared.set_busy(self.id, since);
+        if let Some(since) = since {
+            // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
+            self.shared.busy_since[self.id].store(since.get(), Ordering::Relaxed);
         }
         if self.is_flagged() {
             self.shared.flags[self.id].store(false, Ordering::Relaxed);
@@ -154,7 +158,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn end_work(&mut self) {
-        self.shared.set_busy(self.id, None);
+        self.shared.busy_since[self.id].store(NOT_BUSY, Ordering::Relaxed);
     }
 
     fn wake_for(&mut self, policy: &Policy, pool: PoolId) {

@@ -4,7 +4,7 @@
 use super::samples::Samples;
 use super::{Effort, Row};
 use crate::config::cpus;
-use crate::runtime::queues::{NextShards, Queues};
+use crate::runtime::queues::Queues;
 use crate::time::{Nanos, clock};
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ pub(super) fn measure(effort: Effort) -> [Row; 2] {
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
     let used = |user: usize| {
-        let mut next = queue.next_shards(user);
+        let mut next = [user];
         // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
         ready.fetch_add(1, Ordering::Relaxed);
         while ready.load(Ordering::Relaxed) < users {
@@ -71,7 +71,7 @@ fn operation(users: usize) -> Option<f64> {
 }
 
 /// Puts a job into the queue and takes one out, each as soon as others let it.
-fn pass(queue: &Queues<u64>, user: usize, next: &mut NextShards, job: u64) {
+fn pass(queue: &Queues<u64>, user: usize, next: &mut [usize], job: u64) {
     while queue.push(0, user, job).is_err() {
         hint::spin_loop();
     }

@@ -6,6 +6,7 @@
 use super::cancel::CancellationToken;
 use super::waiter::{AbortCause, Waiter};
 use crate::runtime::notice;
+use crate::sched::Resume;
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,12 +14,9 @@ use std::sync::Arc;
 /// Why a leaf future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The worker is wanted back, to ask the policy or to queue new and woken children.
-    Checkpoint,
-    /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
-    Hop(usize),
-    /// The handler asks to work without checkpoints for a time that may be long.
-    Uninterrupted,
+    /// The handler goes on as it asks for; `Here` where the worker is wanted back, to ask the policy or to queue new and
+    /// woken children.
+    Resume(Resume),
     /// The handler waits for a child that is under way elsewhere, whose end wakes it.
     Join,
     /// The handler must not run on: the deadline has passed, a token is cancelled, or a child that it needs has no
@@ -156,7 +154,7 @@ fn asks_all() -> bool {
                 stretch(now, until);
                 return false;
             }
-            Ok(()) | Err(_) => Pause::Checkpoint,
+            Ok(()) | Err(_) => Pause::Resume(Resume::Here),
         }
     };
     PAUSE.set(Some(pause));
@@ -174,11 +172,11 @@ fn stretch(now: Nanos, until: Nanos) {
     LEFT.set(next);
 }
 
-/// Leaves `reason` and returns true inside a worker.
-pub(crate) fn pauses_for(reason: Pause) -> bool {
+/// Inside a worker: asks to go on so, and returns true.
+pub(crate) fn pauses_for(resume: Resume) -> bool {
     let inside = LIMITS.get().is_some();
     if inside {
-        PAUSE.set(Some(reason));
+        PAUSE.set(Some(Pause::Resume(resume)));
     }
     inside
 }
@@ -199,7 +197,7 @@ pub(crate) fn abort_pauses(cause: AbortCause) {
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
-        PAUSE.set(Some(Pause::Checkpoint));
+        PAUSE.set(Some(Pause::Resume(Resume::Here)));
     }
     pauses
 }

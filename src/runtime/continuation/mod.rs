@@ -12,7 +12,6 @@ mod context;
 mod join_state;
 mod local_queue;
 mod outcome;
-mod outside;
 mod poll;
 mod resumable;
 mod run_until_cancelled;
@@ -22,17 +21,15 @@ mod waiter;
 
 pub use cancel::CancellationToken;
 
-#[cfg(test)]
 pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, Pause, abort_pauses, checkpoint_pauses, fork_pauses, is_pausing, join_pauses, joined, passed_checkpoint,
+    Limits, abort_pauses, checkpoint_pauses, fork_pauses, is_pausing, join_pauses, joined, passed_checkpoint,
     pauses_for,
 };
 pub(crate) use join_state::Rest;
-pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
+pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use outside::Outside;
 pub(crate) use poll::{Polled, Terms, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use unwind::{Panic, discard, guarded, is_contained};

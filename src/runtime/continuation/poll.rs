@@ -55,9 +55,7 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
     let polled = match (polled, pause) {
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),
-        (Ok(Poll::Pending), Some(Pause::Checkpoint)) => Polled::Paused { resume: Resume::Here },
-        (Ok(Poll::Pending), Some(Pause::Hop(pool))) => Polled::Paused { resume: Resume::In(pool) },
-        (Ok(Poll::Pending), Some(Pause::Uninterrupted)) => Polled::Paused { resume: Resume::Uninterrupted },
+        (Ok(Poll::Pending), Some(Pause::Resume(resume))) => Polled::Paused { resume },
         (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits { outside: false },
         (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
         (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits { outside: true },
@@ -119,7 +117,7 @@ mod tests {
             Polled::Paused { resume: Resume::Here }
         ));
         assert!(matches!(
-            polled(pausing(|| context::pauses_for(Pause::Hop(3))), NEVER, &[]),
+            polled(pausing(|| context::pauses_for(Resume::In(3))), NEVER, &[]),
             Polled::Paused { resume: Resume::In(3) }
         ));
         let joins = pausing(|| {

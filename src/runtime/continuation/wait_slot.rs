@@ -1,8 +1,7 @@
 //! The wait slot of a request: where it waits for its children.
 
 use super::join_state::JoinState;
-use super::local_queue::{self, Ready};
-use super::outside::Outside;
+use super::local_queue::{self, Outside, Ready};
 use super::waiter::{AbortCause, AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;

@@ -10,7 +10,7 @@ pub(super) use notices::VainPauses;
 use super::Rest;
 use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
-use crate::runtime::queues::{NextShards, Queues};
+use crate::runtime::queues::Queues;
 use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
@@ -38,7 +38,7 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) in_deques: usize,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
-    next_shards: Box<[NextShards]>,
+    next_shards: Box<[Box<[usize]>]>,
     pub(super) sockets: Box<[Socket]>,
     pub(super) in_sockets: usize,
     /// For each worker, whether it is asked to step aside.
@@ -113,7 +113,7 @@ impl<J> VirtualWorld<J> {
             busy_since: vec![None; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
             in_deques: 0,
-            next_shards: (0..workers).map(|worker| queues.next_shards(worker)).collect(),
+            next_shards: (0..workers).map(|worker| vec![worker; policy.queues()].into()).collect(),
             queues,
             sockets: (0..workers).map(socket).collect(),
             in_sockets: 0,
