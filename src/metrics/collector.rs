@@ -128,8 +128,8 @@ impl<'b> Collector<'b> {
         // A worker that still owes an answer was woken when it was asked, and hands over before it sleeps.
         let Some(empty) = asked.spare.take() else { return false };
         asked.recorded = recorded;
-        swap_slot.ask(empty);
-        true
+        asked.spare = swap_slot.ask(empty).err();
+        asked.spare.is_none()
     }
 
     /// Takes histograms until no worker owes any, or until [`PATIENCE`] has passed.
@@ -146,18 +146,12 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Takes all histograms that the worker has published; true if it owes nothing more.
+    /// Takes the histograms that the worker has published; true if it owes nothing.
     fn take(&mut self, worker: usize) -> bool {
-        let swap_slot = self.metrics.swap_slot(worker);
         let asked = &mut self.asked[worker];
-        // Read before the swap slot is emptied: a worker that is gone by now has published everything.
-        let gone = swap_slot.is_gone();
-        while let Some(mut full) = swap_slot.take() {
+        if let Some(mut full) = self.metrics.swap_slot(worker).take() {
             full.move_to(&mut self.gathered);
             asked.spare = Some(full);
-        }
-        if gone && asked.spare.is_none() {
-            asked.spare = swap_slot.take_back();
         }
         asked.spare.is_some()
     }
