@@ -171,7 +171,18 @@ impl Builder {
         if self.pools.is_empty() {
             self.pools.push(("main".to_owned(), thread::available_parallelism()?.get()));
         }
-        self.check()?;
+        let mut known = HashSet::new();
+        for (name, workers) in &self.pools {
+            if *workers == 0 {
+                return Err(BuildError::NoWorkers(name.clone()));
+            }
+            if !known.insert(name) {
+                return Err(BuildError::SameName(name.clone()));
+            }
+        }
+        if self.queue_capacity == 0 {
+            return Err(BuildError::NoRoom);
+        }
         let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
         let topology = Topology::new(&sizes);
         let policy = rows::tasks(&topology, self.slice);
@@ -186,21 +197,5 @@ impl Builder {
             lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, &scheduler))?);
         }
         Ok(runtime)
-    }
-
-    fn check(&self) -> Result<(), BuildError> {
-        let mut names = HashSet::new();
-        for (name, workers) in &self.pools {
-            if *workers == 0 {
-                return Err(BuildError::NoWorkers(name.clone()));
-            }
-            if !names.insert(name) {
-                return Err(BuildError::SameName(name.clone()));
-            }
-        }
-        if self.queue_capacity == 0 {
-            return Err(BuildError::NoRoom);
-        }
-        Ok(())
     }
 }

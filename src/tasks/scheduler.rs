@@ -2,7 +2,7 @@
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::JoinError;
-use super::outcome::Latch;
+use super::group::Latch;
 use crate::runtime::continuation::{CancellationToken, new_runtime_id};
 use crate::runtime::{Deque, Shared};
 use crate::sched::policy::PRIORITIES;
@@ -87,19 +87,9 @@ impl Place {
         (result, self.membership.replace(outer))
     }
 
-    pub(super) fn priority(&self) -> Priority {
-        self.membership.borrow().priority
-    }
-
     /// Counts what happened here.
     pub(super) fn count(&self, what: Count, count: u64) {
         self.scheduler.workers[self.worker].add_alone(what, count);
-    }
-}
-
-impl Membership {
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
     }
 }
 
@@ -167,7 +157,8 @@ impl Scheduler {
     /// # Errors
     /// The job, when it does not insist and there is no room.
     pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
-        let is_own = place.is_some_and(|place| place.pool == pool && place.priority() == job.priority);
+        let is_own =
+            place.is_some_and(|place| place.pool == pool && place.membership.borrow().priority == job.priority);
         let queue = pool * PRIORITIES + job.priority as usize;
         loop {
             let put = if is_own { Err(job) } else { self.shared.queue(queue, place.map(|place| place.worker), job) };

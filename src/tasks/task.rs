@@ -3,11 +3,10 @@
 
 use super::counters::Count;
 use super::error::JoinError;
-use super::handle::Joinable;
-use super::outcome::Outcome;
+use super::handle::{Joinable, Outcome};
 use super::scheduler::{Job, Membership, Place, Priority, Runnable, Scheduler};
 use super::worker;
-use crate::runtime::continuation::{Limits, Polled, Resumable, Terms, discard, guarded, poll};
+use crate::runtime::continuation::{CancellationToken, Limits, Polled, Resumable, Terms, discard, guarded, poll};
 use crate::sched::PoolId;
 use crate::sched::turn::Ran;
 use crate::time::{Nanos, clock};
@@ -45,7 +44,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
     fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
         let Some((closure, membership)) = self.work.withdraw(|_| true) else { return };
         take_back();
-        let (result, membership) = if membership.is_cancelled() {
+        let (result, membership) = if membership.token.as_ref().is_some_and(CancellationToken::is_cancelled) {
             discard(closure);
             (Err(JoinError::Cancelled), membership)
         } else {
