@@ -1,7 +1,8 @@
 //! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
 
 use super::error::{JoinError, Rejected};
-use super::handle::{JoinHandle, Outcome};
+use super::handle::JoinHandle;
+use super::outcome::{Latch, Outcome};
 use super::parallel::parts;
 use super::spawner::Spawner;
 use super::worker;
@@ -36,21 +37,6 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 pub struct Group<'env> {
     run: Arc<Run<'env>>,
     latch: Arc<Latch>,
-}
-
-/// The open members of a group hold it; the last that drops it ends the group.
-pub(super) struct Latch {
-    /// The first failure, if there was one.
-    pub(super) failure: OnceLock<JoinError>,
-    pub(super) outcome: Arc<Outcome<()>>,
-    /// The group of the task that made this one, which waits for this one too.
-    pub(super) _outer: Option<Arc<Latch>>,
-}
-
-impl Drop for Latch {
-    fn drop(&mut self) {
-        self.outcome.complete(self.failure.take().map_or(Ok(()), Err));
-    }
 }
 
 /// One node of a [`Group`], and its result. Clones are the same node.

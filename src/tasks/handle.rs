@@ -1,17 +1,15 @@
 //! The handle of a task or a group, by which a thread or another task waits for its result.
 
 use super::error::JoinError;
+use super::outcome::Outcome;
 use super::scheduler::Place;
 use super::worker;
-use crate::runtime::continuation::{self, block_on};
+use crate::runtime::continuation::block_on;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-/// The place of a task's result.
-pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
 
 /// The handle of a task that was spawned, or of a [group](super::Group), which gives its result. Dropped, it lets the
 /// task run on; only the counters then show how it ends.

@@ -114,6 +114,7 @@ mod counters;
 mod error;
 mod group;
 mod handle;
+mod outcome;
 mod parallel;
 mod scheduler;
 mod scope;

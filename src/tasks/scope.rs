@@ -5,7 +5,8 @@
 
 use super::builder::BuildError;
 use super::error::JoinError;
-use super::group::{Group, Latch, Released};
+use super::group::{Group, Released};
+use super::outcome::Latch;
 use crate::runtime::continuation::{guarded, lock};
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};

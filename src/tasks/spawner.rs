@@ -2,8 +2,8 @@
 
 use super::counters::Counters;
 use super::error::{JoinError, Rejected};
-use super::group::Latch;
-use super::handle::{JoinHandle, Outcome};
+use super::handle::JoinHandle;
+use super::outcome::{Latch, Outcome};
 use super::scheduler::{Job, Membership, Priority, Runnable, Scheduler};
 use super::task::{ClosureTask, FutureTask};
 use super::worker;
