@@ -279,19 +279,3 @@ fn once_more(
     simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
     Ok(Some(simulated))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Do two runs of one policy get two names, and does no other name change?
-    #[test]
-    fn a_policy_that_is_asked_for_twice_has_two_arms() {
-        let named = |policies: &str| -> Vec<String> {
-            let policies: Vec<String> = policies.split(',').map(str::to_owned).collect();
-            arms(&policies).into_iter().map(|(_, arm)| arm).collect()
-        };
-        assert_eq!(named("steal,pools"), ["steal", "pools"]);
-        assert_eq!(named("steal,pools,steal"), ["steal#1", "pools", "steal#2"]);
-    }
-}

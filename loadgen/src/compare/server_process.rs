@@ -209,16 +209,3 @@ fn addresses(line: &str) -> Option<(SocketAddr, String)> {
     let (udp, admin) = line.strip_prefix("listening on udp ")?.split_once(", admin ")?;
     Some((udp.parse().ok()?, admin.trim_end().to_owned()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ready_line_names_both_addresses() {
-        let line = "listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002";
-        let (udp, admin) = addresses(line).expect("two addresses");
-        assert_eq!((udp.port(), admin.as_str()), (40_001, "http://127.0.0.1:40002"));
-        assert_eq!(addresses("hello"), None);
-    }
-}

@@ -357,7 +357,8 @@ mod tests {
             "front=x,heavy=1",
             "front=65535,heavy=2",
         ] {
-            assert!(settings(&format!("--pools {pools}")).is_err(), "{pools} was taken");
+            let error = settings(&format!("--pools {pools}")).expect_err(pools).to_string();
+            assert!(error.contains("like front=3,heavy=11"), "{error}");
         }
     }
 }

@@ -55,9 +55,4 @@ mod tests {
         assert_eq!(of_ipv6(table), Some(9));
         assert_eq!(of_ipv6("Udp6RcvbufErrors 4"), None);
     }
-
-    #[test]
-    fn this_kernel_has_them() {
-        assert!(send_buffer_errors().is_ok(), "{:?}", send_buffer_errors());
-    }
 }

@@ -211,14 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_does_not_count() {
-        let replies = [None, None, Some((1, Status::Ok)), Some((2, Status::Ok))];
-        let result = result(&replies, 2, 0);
-        assert_eq!((result.fates.sum(), result.fates.answered), (2, 2));
-        assert_eq!(result.slip_us.count, 2);
-    }
-
-    #[test]
     fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
         let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
         let result = result(&replies, 0, 0);

@@ -10,7 +10,6 @@ mod pages;
 mod readme;
 mod replay;
 mod retries;
-mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
 mod usage;

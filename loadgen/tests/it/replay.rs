@@ -3,13 +3,13 @@
 //! do not ask how near the figures are.
 
 use crate::support::admin;
+use crate::support::server::ServerProcess;
 use forebay::cli;
 use forebay::lab::workload::Trace;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output};
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 /// Four emulated workers, half loaded, about 1,000 requests/s.
@@ -80,90 +80,18 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
     assert_eq!(runs[4]["server"]["decision"]["reason"], "the number was given", "hybrid is fixed");
 }
 
-/// A server, stopped by the end of the test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A server of four emulated workers, and where it listens for requests and for its operator.
-fn serve(policy: &str) -> (Server, String, String) {
-    let flags = "__serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 50 --policy";
-    let mut command = Command::new(LOADGEN);
-    command.args(flags.split(' ')).arg(policy).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = Server(command.spawn().expect("the server starts"));
-    let mut line = String::new();
-    let stdout = server.0.stdout.take().expect("piped");
-    BufReader::new(stdout).read_line(&mut line).expect("the server says where it listens");
-    let addresses = line.trim().strip_prefix("listening on udp ").and_then(|text| text.split_once(", admin http://"));
-    let (udp, admin) = addresses.unwrap_or_else(|| panic!("{line:?}"));
-    (server, udp.to_owned(), admin.to_owned())
-}
-
-#[test]
-fn several_seeds_are_judged_by_their_medians() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let report = folder.path().join("compare.json");
-    // Runs that are VALID beside a compiler too: those of which none is have no medians.
-    let flags = format!(
-        "compare --workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 200 --warmup 400ms --duration 2s \
-         --percentile 50 --policies ondemand --rounds 3 --virtual-requests 0 --simulate --quiet --json {}",
-        report.display()
-    );
-    let output = loadgen(&flags);
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let row = stdout.lines().find(|line| line.starts_with("| bimodal") && line.contains("| ondemand |"));
-    let row = row.unwrap_or_else(|| panic!("no row in:\n{stdout}"));
-    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-    let runs = json(&report);
-    let valid: Vec<&Value> =
-        runs["runs"].as_array().expect("runs").iter().filter(|run| run["verdict"] == "VALID").collect();
-    assert_eq!(cells[13], format!("{} of 3", valid.len()), "{row}");
-    if valid.is_empty() {
-        assert!(cells[4..13].iter().all(|cell| *cell == "-"), "{row}");
-        return;
-    }
-    let median = |pointer: &str| {
-        let figures = valid.iter().map(|run| run.pointer(pointer).and_then(Value::as_f64));
-        let mut figures: Vec<f64> = figures.map(|figure| figure.unwrap_or(f64::INFINITY)).collect();
-        figures.sort_by(f64::total_cmp);
-        f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
-    };
-    for (column, percentile) in [(4, "p50"), (7, "p99"), (10, "p99_9")] {
-        let real = median(&format!("/slowdown/all/{percentile}"));
-        let simulated = median(&format!("/simulated/slowdown/all/{percentile}"));
-        for (cell, figure) in [(cells[column], real), (cells[column + 1], simulated)] {
-            let shown: f64 = cell.replace([',', '?'], "").parse().unwrap_or(f64::INFINITY);
-            // Three digits are shown.
-            assert!(shown == figure || (shown / figure - 1.0).abs() < 0.006, "{cell} for {figure} in {row}");
-        }
-        let idle = median(&format!("/simulated/idle/{percentile}"));
-        assert!(idle >= 1.0 && idle <= simulated, "{idle} on an idle server, {simulated} in {row}");
-        let near = match (real - simulated).abs() <= 0.2 * (real - idle).max(0.25 * idle) {
-            _ if real.max(simulated) - idle <= 0.25 * idle => "idle",
-            true => "yes",
-            false => "**no**",
-        };
-        assert_eq!(cells[column + 2], near, "{row}");
-        let cell = &runs["validation"][0]["percentiles"][(column - 4) / 3];
-        assert_eq!(cell["percentile"], percentile.replace('_', "."), "{cell}");
-        for (key, figure) in [("real", real), ("simulated", simulated), ("idle", idle)] {
-            let told = cell[key].as_f64().unwrap_or(f64::INFINITY);
-            // The middle of two figures may be rounded in another way.
-            assert!(told == figure || (told / figure - 1.0).abs() < 1e-12, "{told} for {figure} in {cell}");
-        }
-    }
+/// A server of four emulated workers.
+fn serve(policy: &str) -> ServerProcess {
+    let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 50 --policy";
+    ServerProcess::start(flags.split(' ').chain([policy]))
 }
 
 #[test]
 fn a_dumped_run_is_replayed_under_any_policy_and_always_gives_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let (_server, udp, admin) = serve("isolated");
+    let server = serve("isolated");
+    let ServerProcess { udp, admin, .. } = &server;
     let offer = "--cost bimodal:0.99:20us:2ms --load 0.5 --warmup 200ms --duration 1s --percentile 99 --seed 5";
     let dump = path("run.offered");
     let files = format!("--json {} --dump {}", path("run.json").display(), dump.display());
@@ -187,7 +115,8 @@ fn a_dumped_run_is_replayed_under_any_policy_and_always_gives_the_same() {
 #[test]
 fn only_a_server_under_isolated_tells_the_sockets_of_a_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (_server, udp, admin) = serve("steal");
+    let server = serve("steal");
+    let ServerProcess { udp, admin, .. } = &server;
     let dump = folder.path().join("run.offered");
     let flags = format!("run --target {udp} --admin {admin} --rate 10 --quiet --dump {}", dump.display());
     for (flags, said) in [
@@ -211,7 +140,8 @@ fn only_a_server_under_isolated_tells_the_sockets_of_a_run() {
 #[test]
 fn a_dump_that_could_not_be_replayed_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (_server, udp, _) = serve("isolated");
+    let server = serve("isolated");
+    let udp = &server.udp;
     let dump = folder.path().join("run.offered");
     let mut without_workers = admin::body("isolated", 0, 0);
     without_workers.as_object_mut().expect("an object").remove("workers");

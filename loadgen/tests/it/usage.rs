@@ -12,9 +12,6 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("run", "--rate N (requests/s) or --load SHARE"),
         ("run --load 0.5", "--workers N, or --admin URL"),
         ("run --rate 0", "like 8000 or 8000/s"),
-        ("run --rate 10 --cost lognormal:1us:1e300", "coefficient of variation, 0 to 1000"),
-        ("run --rate 10 --duration 99999999999999h", "at most 1000h"),
-        ("compare --cost fixed:100000000000000000000000us", "at most 1000h"),
         ("run --rate 10 --load 0.5 --workers 2", "cannot be used with"),
         ("run --rate 10 --workload extreme", "extreme-bimodal"),
         ("run --rate 10 --workload tpcc --cost fixed:1us", "cannot be used with"),
@@ -29,7 +26,6 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("run --rate 10 --flows 0", "--flows"),
         ("run --rate 10 --payload-bytes 2000", "1984"),
         ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
-        ("compare --pools front", "like front=3,heavy=11"),
         ("compare --burn nap", "cpu, sleep"),
         ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
         ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
@@ -55,21 +51,27 @@ fn a_result_that_cannot_be_written_ends_with_5() {
     let target = server.local_addr().expect("an address");
     let run = format!("run --rate 100 --duration 100ms --warmup 0s --timeout 100ms --quiet --target {target}");
     let full = || OpenOptions::new().write(true).open("/dev/full").expect("there is one");
-    for flags in ["--help", "--version", "run --help", "compare --help", &run] {
-        let end = |stdout: Stdio| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
-            let output = command.args(flags.split_whitespace()).stdout(stdout).stderr(Stdio::piped()).output();
-            let output = output.expect("loadgen runs");
-            (output.status.code(), String::from_utf8(output.stderr).expect("text"))
-        };
-        let (code, said) = end(full().into());
+    let end = |flags: &str, stdout: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        let output = command.args(flags.split_whitespace()).stdout(stdout).stderr(Stdio::piped()).output();
+        let output = output.expect("loadgen runs");
+        let said = String::from_utf8(output.stderr).expect("text");
+        // People read the report on standard error where standard output is the JSON's.
+        (output.status.code(), said.lines().filter(|line| line.starts_with("error: ")).collect::<Vec<_>>().join("\n"))
+    };
+    let [to_stdout, to_file] = ["-", "/dev/full"].map(|path| format!("{run} --json {path}"));
+    for flags in ["--help", "--version", "run --help", "compare --help", &run, &to_stdout] {
+        let what = if flags == to_stdout { "--json -" } else { "the result" };
+        let (code, said) = end(flags, full().into());
         assert_eq!((code, said.lines().count()), (Some(5), 1), "{flags}: {said}");
-        assert!(said.starts_with("error: the result cannot be written: No space left"), "{flags}: {said}");
+        assert!(said.starts_with(&format!("error: {what} cannot be written: No space left")), "{flags}: {said}");
         let (reader, gone) = pipe().expect("descriptors");
         drop(reader);
-        assert_eq!(end(gone.into()), (Some(5), String::new()), "{flags}");
-        assert!(matches!(end(Stdio::null()).0, Some(0 | 3)), "{flags}");
+        assert_eq!(end(flags, gone.into()), (Some(5), String::new()), "{flags}");
+        assert!(matches!(end(flags, Stdio::null()).0, Some(0 | 3)), "{flags}");
     }
+    let (code, said) = end(&to_file, Stdio::null());
+    assert!(code == Some(5) && said.starts_with("error: --json /dev/full cannot be written: No space left"), "{said}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
     let status = command.arg("walk").stderr(full()).status().expect("loadgen runs");
     assert_eq!(status.code(), Some(2), "a problem that nobody hears of keeps its code");

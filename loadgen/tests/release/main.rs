@@ -6,3 +6,6 @@ mod alone;
 #[path = "../support/pages.rs"]
 mod pages;
 mod readme;
+#[path = "../support/server.rs"]
+#[allow(dead_code, reason = "other tests send to it")]
+mod server;

@@ -3,9 +3,9 @@
 
 use crate::alone::alone;
 use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands, read};
+use crate::server::ServerProcess;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 
@@ -29,16 +29,6 @@ fn finish(command: &mut Command) -> Output {
     // 3 is a verdict about this machine at this moment (the generator was late), not about the command.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{command:?}: {}\n{error}", output.status);
     output
-}
-
-/// A server, stopped by the end of the test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -116,15 +106,9 @@ impl Said {
 #[test]
 fn serve_drive_and_scrape_work_as_written() {
     let _alone = alone();
-    let mut serve = Command::new(LOADGEN);
-    serve.arg("__serve").args(arguments(RUN_FOREBAY, "")).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    let mut server = Server(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the server starts"));
-    let mut line = String::new();
-    let stdout = server.0.stdout.take().expect("piped");
-    BufReader::new(stdout).read_line(&mut line).expect("the server says where it listens");
-    let addresses = line.trim().strip_prefix("listening on udp ");
-    let (_, admin) =
-        addresses.and_then(|addresses| addresses.split_once(", admin http://")).unwrap_or_else(|| panic!("{line:?}"));
+    let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned);
+    let server = ServerProcess::start(arguments(RUN_FOREBAY, "").into_iter().chain(free));
+    let admin = &server.admin;
 
     let run = arguments(RUN_LOADGEN, "run").into_iter().map(|word| word.replace("127.0.0.1:9001", admin));
     // The port is not the README's: it is the admin endpoint that says where the server receives.

@@ -5,6 +5,7 @@ pub(crate) mod generator;
 #[allow(dead_code, reason = "the server's tests use all of it")]
 #[path = "../../../tests/support/network.rs"]
 pub(crate) mod network;
+pub(crate) mod server;
 #[path = "../../../tests/support/skip.rs"]
 pub(crate) mod skip;
 

@@ -196,12 +196,3 @@ fn pauses_are_drawn_from_the_seed() {
     let mean = pauses.iter().fold(Nanos::ZERO, |sum, pause| sum.plus(*pause)).as_secs_f64() / 1e3;
     assert!((mean / BACKOFF.as_secs_f64() - 1.0).abs() < 0.05, "{mean} s");
 }
-
-// Do stamps of a run name their attempt, and those of another run none?
-#[test]
-fn stamps_name_run_and_attempt() {
-    let [ours, other] = [0x1234, 0x1334].map(Session::new);
-    for attempt in [0, 1, RETRIES_MAX, 255] {
-        assert_eq!((ours.attempt(ours.stamp(attempt)), other.attempt(ours.stamp(attempt))), (Some(attempt), None));
-    }
-}
