@@ -250,16 +250,6 @@ fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
 }
 
 #[test]
-fn heavy_work_gives_way_on_demand_and_light_work_never() {
-    for policy in [&policies()[4], &policies()[5]] {
-        let (light, heavy) = (running(0, 0, 4), Running { continuation: true, ..running(0, 0, 0) });
-        assert_eq!(policy.at_checkpoint(&light), Verdict::Keep);
-        assert_eq!(policy.at_checkpoint(&heavy), Verdict::YieldIfWanted);
-        assert_eq!(policy.place(0, arrived(None)), Place::Own);
-    }
-}
-
-#[test]
 fn heavy_work_goes_on_in_the_order_in_which_it_began() {
     let interrupted = Running { continuation: true, ..running(0, 0, 5) };
     for policy in [&policies()[4], &policies()[5]] {

@@ -154,29 +154,6 @@ fn a_server_takes_the_settings_of_every_policy() {
 }
 
 #[test]
-fn a_recorded_trace_is_planned_for() {
-    let mut trace = NamedTempFile::new().expect("a temporary file");
-    // One in a hundred takes 2 ms, the others 20 us; with classes and without.
-    for class in ["", "short "] {
-        trace.as_file().set_len(0).expect("emptied");
-        for number in 0..1_000 {
-            let line = if number % 100 == 0 {
-                format!("{}2ms", class.replace("short", "long"))
-            } else {
-                format!("{class}20us")
-            };
-            writeln!(trace, "{line} # {number}").expect("written");
-        }
-        let path = trace.path().to_str().expect("a path");
-        let (text, json) =
-            plan(&format!("--workload file:{path} --rate 50000 --policy ondemand --workers-max 16 --requests 4000000"));
-        assert!((number(&json["demand"]["mean_us"]) - 39.8).abs() < 0.001, "{json}");
-        assert_eq!(json["recommendation"]["policy"], "ondemand", "{text}");
-        trace = NamedTempFile::new().expect("a temporary file");
-    }
-}
-
-#[test]
 fn what_no_policy_holds_is_said_with_what_would() {
     let (text, json) = plan("--workload high-bimodal --workers 4 --load 0.85 --policy isolated,pools");
     assert!(text.contains("No policy here holds p99.9-slowdown<=10 on 4 workers at load 0.94"), "{text}");

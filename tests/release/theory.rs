@@ -43,25 +43,21 @@ fn workload(text: &str) -> Workload {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn ideal(policy: &str, workers: usize) -> Setup {
-    Setup::ideal(Tuning::new(workers, Nanos::from_micros(10)).policy(policy))
-}
-
 /// One queue for all workers.
 fn shared_queue(text: &str, load: f64, workers: usize, requests: usize) -> Tally {
-    let workload = workload(text);
-    let sockets = workers as u16;
-    let place = |flow, class| (usize::from(flow), class);
-    let incoming = arrivals(&workload, load, workers, sockets, requests, place);
-    simulate(&ideal("global", workers), incoming)
+    queues("global", text, load, workers, requests)
 }
 
 /// A queue for each worker, every request at any with the same probability.
 fn own_queues(text: &str, load: f64, workers: usize, requests: usize) -> Tally {
+    queues("isolated", text, load, workers, requests)
+}
+
+fn queues(policy: &str, text: &str, load: f64, workers: usize, requests: usize) -> Tally {
     let workload = workload(text);
     let place = |flow, class| (usize::from(flow), class);
     let incoming = arrivals(&workload, load, workers, workers as u16, requests, place);
-    simulate(&ideal("isolated", workers), incoming)
+    simulate(&Setup::ideal(Tuning::new(workers, Nanos::from_micros(10)).policy(policy)), incoming)
 }
 
 fn assert_near(what: &str, measured: f64, expected: f64) {
@@ -163,17 +159,6 @@ fn shared_processors_slow_every_class_alike() {
                 );
             }
         }
-    }
-}
-
-#[test]
-fn short_quanta_come_close_to_sharing() {
-    let workload = workload("bimodal:0.875:5us:45us");
-    let quantum = Reference::RoundRobin { quantum: Nanos::new(100), switch: Nanos::ZERO };
-    let tally = quantum.simulate(1, arrivals(&workload, 0.8, 1, 1, 1_000_000, |_, class| (0, class)));
-    for class in [0, 1] {
-        let slowdown = tally.slowdown_mean(Some(class));
-        assert!((slowdown / 5.0 - 1.0).abs() < 0.03, "class {class}: {slowdown}");
     }
 }
 

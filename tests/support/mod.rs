@@ -17,7 +17,6 @@ pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod raw;
-pub(crate) mod returned;
 pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;

@@ -1,7 +1,5 @@
 //! Is old work shed while a queue stands, and only then? Method: one queue and one server in virtual time.
 
-mod order;
-
 use super::*;
 use std::collections::VecDeque;
 

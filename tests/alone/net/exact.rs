@@ -7,9 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
+use super::returned::{ask_for_returned, returned};
 use crate::support::client::{Client, message};
 use crate::support::raw::Raw;
-use crate::support::returned::{ask_for_returned, returned};
 use crate::support::skip::skip;
 use crate::support::{Running, alone, assert_adds_up, await_until, listen, policies};
 use forebay::handler::Reply;

@@ -1,4 +1,5 @@
 //! Floods: what becomes of each datagram.
 
 mod exact;
+mod returned;
 mod slow_way;

@@ -33,33 +33,6 @@ fn ideal(policy: &str, workload: &Workload, workers: usize) -> Setup {
     Setup::ideal(Fit::new(workload, workers, 0.7).policy(name).policy())
 }
 
-#[test]
-fn a_fleet_of_one_is_a_server_to_the_bit() {
-    let workload = workload("extreme-bimodal");
-    let offer = offer(&workload, 0.8, 4, 30_000);
-    for policy in ["isolated", "steal", "pools", "ondemand"] {
-        let setup = ideal(policy, &workload, 4);
-        let all = |tally: &Tally| (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown());
-        let alone = simulate(&setup, offer.arrivals(4));
-        for balance in ["random", "flow-hash", "two-choices", "jsq"] {
-            let fleet = served(&setup, 1, balance, &offer);
-            assert_eq!(all(&fleet.tally), all(&alone), "{policy} behind {balance}");
-        }
-    }
-}
-
-#[test]
-fn the_same_requests_give_the_same_result_and_each_is_answered() {
-    let workload = workload("extreme-bimodal");
-    let offer = offer(&workload, 0.7, 12, 20_000);
-    let setup = ideal("ondemand", &workload, 4);
-    for balance in BALANCES {
-        let [first, second] = [(); 2].map(|()| served(&setup, 3, balance, &offer));
-        assert_eq!(first.tally.slowdown(), second.tally.slowdown(), "{balance}");
-        assert_eq!((first.tally.fates().answered, &first.loads), (22_000, &second.loads), "{balance}");
-    }
-}
-
 // Servers of one worker each, exponential costs: by chance each is M/M/1, whose latency is exponential too.
 #[test]
 fn by_chance_each_server_is_alone() {

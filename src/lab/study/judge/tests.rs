@@ -107,16 +107,6 @@ fn a_class_that_starves_is_a_failure() {
     assert!(starving.verdict.cause().is_some_and(|cause| cause.to_string().contains("class long starves, p99")));
 }
 
-// Is the same asked twice the same twice?
-#[test]
-fn a_verdict_is_repeated() {
-    let judged = || {
-        let judged = judge("exponential:10us", "steal", 0.7, None, "p99-slowdown<=100", 300_000);
-        (judged.requests, judged.simulation.tally.slowdown_mean(None).to_bits())
-    };
-    assert_eq!(judged(), judged());
-}
-
 // Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server that is left? Is a server
 // that is too slow the cause, where one is?
 #[test]
