@@ -176,8 +176,8 @@ fn an_admin_endpoint_that_says_something_else() {
     }
 }
 
-// Method: a server that tells truly how much it had, but for what is wrong: a few datagrams more or less, drops that it cannot
-// tell, and emulated cores that overslept.
+// Method: a server that tells truly how much it had, but for one thing. That is a few datagrams more or less, drops that it
+// cannot tell, or emulated cores that overslept.
 #[test]
 fn what_the_server_tells_of_the_run() {
     let slept = |share: Value| json!({"slept_us": 100_000, "overshoot_share": share});

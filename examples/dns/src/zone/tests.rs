@@ -18,54 +18,6 @@ fn from_text(text: &str) -> Result<Zone, String> {
     load(&name("z.test."), file.path(), None).map_err(|error| error.to_string())
 }
 
-// Does a search end where RFC 1034 and RFC 4592 have it end?
-#[test]
-fn searches_end_where_they_should() {
-    let zone = zone(
-        "*.w A 192.0.2.2\nb.w TXT x\nx.y.e A 192.0.2.3\nc NS ns.c\nns.c A 192.0.2.4\nc DS 1 8 2 ab\n\
-        d.c NS ns.d.c\nns.d.c A 192.0.2.5\na.*.mid A 192.0.2.6",
-    )
-    .expect("a zone");
-    let place = |text: &str, rtype| match zone.search(name(text).as_bytes(), rtype) {
-        Place::Node(node) => format!("{:?}", node.sets.iter().map(|set| set.rtype).collect::<Vec<_>>()),
-        Place::Cut(_, length) => format!("cut {length}"),
-        Place::Absent => "absent".to_owned(),
-    };
-    let cut = format!("cut {}", "_c_z_test.".len());
-    for (name, rtype, expected) in [
-        ("z.test.", rtype::A, "[2, 6]"),
-        ("ns.z.test.", rtype::A, "[1]"),
-        ("no.z.test.", rtype::A, "absent"),
-        // A wildcard: for what is below it only, at any depth, and not beside or below a name that exists.
-        ("a.w.z.test.", rtype::A, "[1]"),
-        ("a.a.w.z.test.", rtype::A, "[1]"),
-        ("w.z.test.", rtype::A, "[]"),
-        ("b.w.z.test.", rtype::A, "[16]"),
-        ("a.b.w.z.test.", rtype::A, "absent"),
-        ("*.w.z.test.", rtype::A, "[1]"),
-        // Empty non-terminals.
-        ("e.z.test.", rtype::A, "[]"),
-        ("y.e.z.test.", rtype::A, "[]"),
-        ("q.e.z.test.", rtype::A, "absent"),
-        // A wildcard that exists because a name below it does.
-        ("b.mid.z.test.", rtype::A, "[]"),
-        ("a.b.mid.z.test.", rtype::A, "[]"),
-        ("a.*.mid.z.test.", rtype::A, "[1]"),
-        ("b.*.mid.z.test.", rtype::A, "absent"),
-        // A delegation hides what is below, other delegations too; its DS records are here.
-        ("c.z.test.", rtype::A, &cut),
-        ("c.z.test.", rtype::NS, &cut),
-        ("c.z.test.", rtype::DS, "[2, 43]"),
-        ("ns.c.z.test.", rtype::A, &cut),
-        ("no.c.z.test.", rtype::DS, &cut),
-        ("d.c.z.test.", rtype::DS, &cut),
-        ("x.d.c.z.test.", rtype::A, &cut),
-    ] {
-        assert_eq!(place(name, rtype), expected, "{name} {rtype}");
-    }
-    assert_eq!((zone.serial, zone.negative.ttl, zone.negative.original_ttl), (7, 30, 60));
-}
-
 // Is each file that cannot be served refused with one line that says where and why?
 #[test]
 fn what_cannot_be_served_is_refused() {
