@@ -11,63 +11,40 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something that is added, and the files that may be touched for it.
+/// Something that is added: a row before a line of which there is one.
 struct Fact {
-    name: &'static str,
-    files: usize,
-    edits: &'static [Edit],
-}
-
-/// A row before a line of which there is one.
-struct Edit {
     file: &'static str,
     before: &'static str,
     row: &'static str,
 }
 
-/// The numbers of files are the promise: each is a row of one table.
+/// A policy, a counter, a fate and a setting. That each is one row of one file is the promise.
 const FACTS: [Fact; 4] = [
     Fact {
-        name: "policy",
-        files: 1,
-        edits: &[Edit {
-            file: "src/sched/policy/rows.rs",
-            before: "    auto::ENTRY,",
-            row: "    Entry {\n        name: \"extra\",\n        help: \"requests take turns of a slice (round robin)\",\n        \
-                  not_for: \"light tails\",\n        shares_sockets: true,\n        settings: &[\"slice\"],\n        \
-                  constructor: |tuning| {\n            let limit = Limit::Stay { slice: tuning.budget, then: Then::Turn };\n            \
-                  Made::plain(Policy { limit, ..global(tuning) })\n        },\n        ..Entry::PLAIN\n    },",
-        }],
+        file: "src/sched/policy/rows.rs",
+        before: "    auto::ENTRY,",
+        row: "    Entry {\n        name: \"extra\",\n        help: \"requests take turns of a slice (round robin)\",\n        \
+              not_for: \"light tails\",\n        shares_sockets: true,\n        settings: &[\"slice\"],\n        \
+              constructor: |tuning| {\n            let limit = Limit::Stay { slice: tuning.budget, then: Then::Turn };\n            \
+              Made::plain(Policy { limit, ..global(tuning) })\n        },\n        ..Entry::PLAIN\n    },",
     },
     Fact {
-        name: "counter",
-        files: 1,
-        edits: &[Edit {
-            file: "src/metrics/counters/mod.rs",
-            before: "        /// Calls to receive that failed.",
-            row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
-        }],
+        file: "src/metrics/counters/mod.rs",
+        before: "        /// Calls to receive that failed.",
+        row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
     },
     Fact {
-        name: "fate",
-        files: 1,
-        edits: &[Edit {
-            file: "src/fate.rs",
-            before: "    /// Served, but the kernel did not take the reply.",
-            row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
-        }],
+        file: "src/fate.rs",
+        before: "    /// Served, but the kernel did not take the reply.",
+        row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
     },
     Fact {
-        name: "setting",
-        files: 1,
-        edits: &[Edit {
-            file: "src/config/table.rs",
-            before: "    /// Whether each worker stays on one CPU.",
-            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", change: Restart,\n        \
-                  default: Text(\"false\"),\n        \
-                  form: Form { shape: Shape::Switch, ..text(\"true, false\", value::switch, ToString::to_string) },\n        \
-                  help: \"Is extra.\", [],\n    }",
-        }],
+        file: "src/config/table.rs",
+        before: "    /// Whether each worker stays on one CPU.",
+        row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", change: Restart,\n        \
+              default: Text(\"false\"),\n        \
+              form: Form { shape: Shape::Switch, ..text(\"true, false\", value::switch, ToString::to_string) },\n        \
+              help: \"Is extra.\", [],\n    }",
     },
 ];
 
@@ -108,11 +85,7 @@ fn the_quoted_simulation_is_what_the_program_prints() {
 // Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
 #[test]
 fn a_fact_has_one_place() {
-    for fact in &FACTS {
-        let files: BTreeSet<&str> = fact.edits.iter().map(|edit| edit.file).collect();
-        assert_eq!(files.len(), fact.files, "a {} is in {files:?}", fact.name);
-    }
-    let programs = build(&FACTS);
+    let programs = build();
     let program = programs.join("forebay");
     let says = |args: &[&str]| {
         let output = Command::new(&program).env_clear().args(args).output().expect("the program starts");
@@ -239,7 +212,7 @@ fn served(program: &Path, policy: &str) -> Forebay {
     Forebay::spawn(command.args(["--policy", policy, "--max-wait", "1s"]))
 }
 
-impl Edit {
+impl Fact {
     fn apply(&self, copy: &Path) {
         let path = copy.join(self.file);
         let (text, anchor) = (fs::read_to_string(&path).expect("a source"), format!("\n{}\n", self.before));
@@ -263,8 +236,8 @@ fn scratch() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_place")
 }
 
-/// Builds a copy of this workspace with `facts` in it; returns where its programs are.
-fn build(facts: &[Fact]) -> PathBuf {
+/// Builds a copy of this workspace with the facts in it; returns where its programs are.
+fn build() -> PathBuf {
     let copy = scratch().join("copy");
     let _ = fs::remove_dir_all(&copy);
     fs::create_dir_all(copy.join("tests")).expect("a writable folder");
@@ -272,7 +245,7 @@ fn build(facts: &[Fact]) -> PathBuf {
     cp.current_dir(root()).args(["--recursive", "--parents", "--preserve=timestamps", "Cargo.toml", "Cargo.lock"]);
     cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]).arg(&copy);
     assert!(cp.status().expect("cp starts").success());
-    facts.iter().flat_map(|fact| fact.edits).for_each(|edit| edit.apply(&copy));
+    FACTS.iter().for_each(|fact| fact.apply(&copy));
     // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
     fs::write(copy.join("tests/empty.rs"), "//! Nothing.").expect("a writable file");
 

@@ -54,17 +54,7 @@ impl Scripted {
 
     /// Lets all go that are in an [`Act::Hold`] or an [`Act::Long`].
     pub(crate) fn release(&self) {
-        self.release_those(|_| true);
-    }
-
-    /// The same for those of one worker.
-    pub(crate) fn release_worker(&self, worker: usize) {
-        self.release_those(|blocker| blocker == worker);
-    }
-
-    fn release_those(&self, chosen: impl Fn(usize) -> bool) {
-        let blockers = self.blockers();
-        let numbers = (0..blockers.len()).filter(|number| chosen(blockers[*number]));
+        let numbers = 0..self.blockers().len();
         self.released.lock().expect("nobody panics with it").extend(numbers);
         self.let_go.notify_all();
     }

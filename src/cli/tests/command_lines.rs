@@ -131,6 +131,7 @@ fn refusals_name_the_value_and_the_range() {
             "serve --drain-timeout 99999999999999h",
             "drain-timeout = \"99999999999999h\" (flag --drain-timeout): out of range; allowed: 0s to 1h",
         ),
+        ("serve --config /nowhere", "config = \"/nowhere\" (flag --config): the file cannot be read: No such file"),
         ("serve --config /dev/zero", "config = \"/dev/zero\" (flag --config): the file is larger than 1024 KiB"),
         (
             "simulate --workload lognormal:1us:1e300",

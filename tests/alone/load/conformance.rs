@@ -14,80 +14,58 @@ use std::thread;
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.
 const SCALE: u64 = 1_000;
 
-/// A request, in units of time; it is known by its class.
-struct Request {
-    at: u64,
-    cost: u64,
-    deadline: Option<u64>,
-}
-
-const fn request(at: u64, cost: u64, deadline: Option<u64>) -> Request {
-    Request { at, cost, deadline }
-}
+/// When a request comes, what it costs and when it expires, in units of time; it is known by its class, its place here.
+type Request = (u64, u64, Option<u64>);
 
 /// A long one. A light one that cannot wait for its end, and one that can. A long one that cannot be done in time. A
 /// light one that can wait for the first, but not for the second long one.
-const REQUESTS: [Request; 5] = [
-    request(0, 400, None),
-    request(50, 1, Some(150)),
-    request(100, 1, Some(3_000)),
-    request(150, 1_000, Some(800)),
-    request(200, 1, Some(400)),
-];
+const REQUESTS: [Request; 5] =
+    [(0, 400, None), (50, 1, Some(150)), (100, 1, Some(3_000)), (150, 1_000, Some(800)), (200, 1, Some(400))];
 
-/// Plays requests and returns how each ended.
-type Play = fn(PolicyName, &[Request]) -> Vec<Status>;
-
-fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
+fn on_threads(policy: PolicyName) -> Vec<Status> {
     let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
     let server = emulated(SCALE, &[("slice", "5us"), ("policy", policy.name()), workers]);
     let start = clock::now();
-    let clients: Vec<Client> = requests
-        .iter()
-        .enumerate()
-        .map(|(number, request)| {
-            thread::sleep(start.plus(Nanos::from_millis(request.at)).minus(clock::now()).into());
-            let client = Client::new(server.udp);
-            let deadline_us = request.deadline.map_or(0, |deadline| deadline as u32 * 1_000);
-            let header = Header::request(number as u64, number as u8, Nanos::from_millis(request.cost));
-            client.send(&message(&Header { deadline_us, ..header }, b""));
-            client
-        })
-        .collect();
-    let statuses = clients.iter().map(|client| client.receive().header.status).collect();
-    server.stop();
-    statuses
+    let mut clients = Vec::new();
+    for (number, (at, cost, deadline)) in REQUESTS.into_iter().enumerate() {
+        thread::sleep(start.plus(Nanos::from_millis(at)).minus(clock::now()).into());
+        let client = Client::new(server.udp);
+        let deadline_us = deadline.map_or(0, |deadline| deadline as u32 * 1_000);
+        let header = Header::request(number as u64, number as u8, Nanos::from_millis(cost));
+        client.send(&message(&Header { deadline_us, ..header }, b""));
+        clients.push(client);
+    }
+    clients.iter().map(|client| client.receive().header.status).collect()
 }
 
-fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
+fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
     let workload: Workload = "fixed:1us".parse().expect("a form");
     let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
     let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
-    let incoming = requests.iter().enumerate().map(|(number, request)| ArrivingRequest {
-        at: Nanos::from_micros(request.at),
-        due: Nanos::from_micros(request.at),
-        cost: Nanos::from_micros(request.cost),
+    let incoming = REQUESTS.into_iter().enumerate().map(|(number, (at, cost, deadline))| ArrivingRequest {
+        at: Nanos::from_micros(at),
+        due: Nanos::from_micros(at),
+        cost: Nanos::from_micros(cost),
         class: number as u8,
         socket: 0,
-        deadline: request.deadline.map_or(Nanos::MAX, Nanos::from_micros),
+        deadline: deadline.map_or(Nanos::MAX, Nanos::from_micros),
         counts: true,
     });
     let tally = simulate(&Setup::ideal(fit.policy(policy).policy()), incoming);
-    assert_eq!(tally.fates().answered + tally.fates().shed_expired, requests.len() as u64);
+    assert_eq!(tally.fates().answered + tally.fates().shed_expired, REQUESTS.len() as u64);
     let answered = tally.slowdown().into_iter().skip(1).map(|(_, block)| block.count > 0);
     answered.map(|answered| if answered { Status::Ok } else { Status::ShedExpired }).collect()
 }
 
-fn body(play: Play) {
-    let play = |policy: &str| play(policy.parse().expect("a policy"), &REQUESTS);
+fn body(play: fn(PolicyName) -> Vec<Status>) {
     use Status::{Ok, ShedExpired};
     let in_order = [Ok, ShedExpired, Ok, ShedExpired, ShedExpired];
     let light_first = [Ok, Ok, Ok, ShedExpired, Ok];
     let in_order = ["isolated", "global", "steal", "shed"].map(|policy| (policy, in_order));
     let light_first = ["pools", "hybrid", "ondemand"].map(|policy| (policy, light_first));
     at_once(in_order.into_iter().chain(light_first), |(policy, expected)| {
-        assert_eq!(play(policy), expected, "{policy}");
+        assert_eq!(play(policy.parse().expect("a policy")), expected, "{policy}");
     });
 }
 

@@ -1,6 +1,5 @@
 //! Datagrams: addresses, formats, batches, and what becomes of each.
 
-mod addresses;
 mod bad_input;
 mod datagrams;
 mod fates;

@@ -55,19 +55,6 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-// Is an unknown name refused with the setting, its origin, and the names there are?
-#[test]
-fn unknown_names_are_answered_with_the_known_ones() {
-    let said = refusal(forebay().args(["--policy", "polls"]));
-    assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?"]);
-    let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
-    assert_says(&said, &[&format!("allowed: {}", names.join(", "))]);
-
-    let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
-    assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
-    assert_says(&said, &["allowed: echo, spin, fork, digest, packet-chain"]);
-}
-
 // Is a policy known by the names of the literature, and a flag of the server without `serve`, to who meets them first?
 #[test]
 fn other_names_are_answered_with_ours() {
@@ -135,61 +122,40 @@ fn help_comes_in_groups() {
     assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {help}");
 }
 
-// Are a typo and a wrong type in the file located?
+// Does a file that is no TOML hide nothing but conflicts with what it may have set?
 #[test]
-fn mistakes_in_the_file_are_located() {
-    let file = File::new("# A comment.\nwrokers = 3\nslice = 50\n");
-    let said = refusal(forebay().arg("--config").arg(file.path()));
-    let origin = |line| format!("(file {} line {line})", file.path().display());
-    assert_says(&said, &["2 problems", &origin(2), &origin(3)]);
-    assert_says(&said, &["wrokers = \"3\"", "did you mean workers?", "drain-timeout"]);
-    assert_says(&said, &["slice = \"50\"", "expected text in quotes, found integer; allowed: 1us to 1s"]);
-}
-
-// Is a file that cannot be read, or is no TOML, a problem of the setting that names it?
-#[test]
-fn unusable_files_are_problems_of_the_setting() {
-    let said = refusal(forebay().args(["--config", "/nowhere/forebay.toml"]));
-    assert_says(&said, &["config = \"/nowhere/forebay.toml\" (flag --config)", "cannot be read", "No such file"]);
-
-    let said = refusal(forebay().env("FOREBAY_CONFIG", "/"));
-    assert_says(&said, &["config = \"/\" (environment FOREBAY_CONFIG)", "cannot be read"]);
-
+fn a_broken_file_is_a_problem_beside_others() {
     let file = File::new("workers = 3\npolicy = [\n");
-    let said = refusal(forebay().arg("--config").arg(file.path()));
-    assert_says(&said, &["1 problem ", "(flag --config): line 2 is not TOML"]);
-    // What the file may have said does not matter to flags that exclude each other; what it may have set, does.
     let mut command = forebay();
     command.args(["--burn", "sleep", "--wait", "spin", "--policy", "pools", "--workers", "1"]);
     let said = refusal(command.arg("--config").arg(file.path()));
-    assert_says(&said, &["2 problems", "burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
+    assert_says(&said, &["2 problems", "(flag --config): line 2 is not TOML"]);
+    assert_says(&said, &["burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
 }
 
-// Do problems of all layers come out in one run, and nothing but them?
+// Do problems of all layers come out in one run, each with where it stands, and nothing but them?
 #[test]
 fn all_problems_are_said_at_once() {
-    let file = File::new("cost-cap = \"2h\"\npin = \"yes\"\nadmin = \"localhost:9001\"\n");
+    let file = File::new(
+        "# A comment.\nwrokers = 3\nslice = 50\ncost-cap = \"2h\"\nadmin = \"localhost:9001\"\nburn = \"sleep\"\n",
+    );
     let mut command = forebay();
-    command.args(["--workers", "0", "--time-scale", "fast"]).arg("--config").arg(file.path());
-    command.env("FOREBAY_POLICY", "darc").env("FOREBAY_POOL", "front=1").env("FOREBAY_SERVICE_HOST", "10.0.0.1");
-    let said = refusal(&mut command);
-    assert_says(&said, &["7 problems", "workers = \"0\" (flag --workers): out of range; allowed: 1 to 1024"]);
+    command.args(["--workers", "0", "--time-scale", "fast", "--policy", "polls"]).arg("--config").arg(file.path());
+    command.env("FOREBAY_HANDLER", "spinn").env("FOREBAY_POOL", "front=1").env("FOREBAY_SERVICE_HOST", "10.0.0.1");
+    let said = refusal(command.env("FOREBAY_WAIT", "spin"));
+    let line = |line| format!("(file {} line {line})", file.path().display());
+    assert_says(&said, &["10 problems", "workers = \"0\" (flag --workers): out of range; allowed: 1 to 1024"]);
     assert_says(&said, &["time-scale = \"fast\" (flag --time-scale)", "allowed: 1 to 1000000"]);
-    assert_says(&said, &["policy = \"darc\" (environment FOREBAY_POLICY)", "did you mean FOREBAY_POOLS?"]);
-    assert_says(&said, &["cost-cap = \"2h\"", "allowed: 1us to 1h", "pin = \"yes\"", "allowed: true, false"]);
-    assert_says(&said, &["admin = \"localhost:9001\"", "line 3)", "port 0 takes a free one"]);
-    assert_eq!(said.lines().count(), 8, "a heading and a line for each:\n{said}");
-}
-
-// Are both sides of a conflict named, each with the layer it stands in?
-#[test]
-fn conflicts_name_both_layers() {
-    let file = File::new("pools = \"front=3,heavy=11\"\nburn = \"sleep\"\n");
-    let mut command = forebay();
-    command.arg("--config").arg(file.path()).args(["--workers", "4"]).env("FOREBAY_WAIT", "spin");
-    let said = refusal(&mut command);
-    assert_says(&said, &["workers = \"4\" (flag --workers) with pools = \"front=3,heavy=11\" (file "]);
-    assert_says(&said, &["the pools have 14 workers", "burn = \"sleep\" (file ", "wait = \"spin\" (environment"]);
+    let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+    assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?", &names.join(", ")]);
+    assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
+    assert_says(&said, &["allowed: echo, spin, fork, digest, packet-chain", "did you mean FOREBAY_POOLS?"]);
+    assert_says(&said, &["wrokers = \"3\" ", &line(2), "did you mean workers?", "drain-timeout"]);
+    assert_says(&said, &["slice = \"50\" ", &line(3), "expected text in quotes, found integer; allowed: 1us to 1s"]);
+    assert_says(&said, &["cost-cap = \"2h\" ", &line(4), "allowed: 1us to 1h"]);
+    assert_says(&said, &["admin = \"localhost:9001\" ", &line(5), "port 0 takes a free one"]);
+    assert_says(&said, &["burn = \"sleep\" ", "with wait = \"spin\" (environment FOREBAY_WAIT)"]);
+    assert_eq!(said.lines().count(), 11, "a heading and a line for each:\n{said}");
 }
 
 // Does the environment name the file? service.rs asks which layer wins.
@@ -220,14 +186,9 @@ fn the_checked_configuration_is_a_file() {
     }
 }
 
-// Is an address of several hosts refused, by the configuration where that can know it, and else as it is bound?
+// Is an address of several hosts refused as it is bound, where the configuration cannot know it?
 #[test]
 fn addresses_of_several_hosts_are_refused() {
-    let said = refusal(forebay().args(["--check-config", "--listen", "239.1.2.3:9000"]));
-    assert_says(
-        &said,
-        &["listen = \"239.1.2.3:9000\" (flag --listen): a multicast address is not one host's; allowed: "],
-    );
     let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
     assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
 }

@@ -3,14 +3,12 @@
 
 use crate::support::await_until;
 use crate::support::http::{http, latency};
-use crate::support::process::{Forebay, Process, example, wait_for_exit};
-use crate::support::text::client_of;
+use crate::support::process::{Forebay, example};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::fs;
 use std::net::UdpSocket;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// What a service has no use for.
 const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];
@@ -114,36 +112,6 @@ fn what_is_wrong_ends_with_2() {
     let said = refusal(coap().args(["--listen", &taken.to_string(), "--admin", "127.0.0.1:0"]));
     assert!(said.lines().any(|line| line.starts_with(&format!("coap: --listen {taken}: "))), "{said}");
     drop(holder);
-}
-
-// Does TERM let a request end that waits, with its answer, and the process end with 0 after its summary?
-#[test]
-fn term_drains() {
-    let server = Forebay::spawn(coap().args(FREE_PORTS).args(["--slow", "500ms"]));
-    let socket = client_of(server.udp);
-    socket.send(b"\x40\x01\x12\x34\xb4slow").expect("the server's port is open");
-    let mut answer = [0; 64];
-    assert_eq!(socket.recv(&mut answer).expect("an acknowledgement"), 4);
-    server.signal(Signal::SIGTERM);
-    let length = socket.recv(&mut answer).expect("an answer");
-    assert_eq!(&answer[4..length], b"\xffat last");
-    let (status, said) = server.end();
-    assert!(status.code() == Some(0) && said.contains("received 1, answered 1\n"), "{status}: {said}");
-}
-
-// Is a result that cannot be written a failure while running, which ends with 1?
-#[test]
-fn a_lost_summary_ends_with_1() {
-    let full = File::options().write(true).open("/dev/full").expect("a device");
-    let child = coap().args(FREE_PORTS).stdout(full).stderr(Stdio::piped()).spawn().expect("the program starts");
-    let mut process = Process { child };
-    let log = BufReader::new(process.child.stderr.take().expect("it is piped"));
-    let mut lines = log.lines().map(|line| line.expect("text"));
-    assert!(lines.any(|line| line.contains("does not take the line that says where")), "it serves all the same");
-    process.signal(Signal::SIGTERM);
-    let said: Vec<String> = lines.collect();
-    assert_eq!(wait_for_exit(&mut process.child).code(), Some(1), "{said:?}");
-    assert!(said.iter().any(|line| line.starts_with("coap: the summary cannot be written")), "{said:?}");
 }
 
 // Does HUP read the file again, and does /config show the settings of a service alone?

@@ -21,31 +21,18 @@ fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
     (header.served.pool, header.served.hops)
 }
 
-// By class: what the header calls heavy is queued for the heavy pool at once, and each class in its pool.
+// By class, with leave to look: what the header calls heavy is queued for the heavy pool at once, and each class in its
+// pool. By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
 #[test]
-fn a_class_leads_to_its_pool() {
-    let (server, _) = run_scripted(&[&POOLS[..], &[("classify", "header")]].concat());
-    for _ in 0..ROUNDS {
-        assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
-        assert_eq!(way(&server, 1, Nanos::ZERO, b""), (1, 0));
-        assert_eq!(way(&server, 7, Nanos::ZERO, b""), (1, 0), "no further than there are pools");
-    }
-}
-
-// Without leave to look, the class leads nowhere.
-#[test]
-fn an_unseen_class_leads_nowhere() {
-    let (server, _) = run_scripted(&POOLS);
-    (0..ROUNDS).for_each(|_| assert_eq!(way(&server, 1, Nanos::ZERO, b""), (0, 0)));
-}
-
-// By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
-#[test]
-fn a_hop_leads_to_its_pool() {
-    let (server, _) = run_scripted(&POOLS);
-    for _ in 0..ROUNDS {
-        assert_eq!(way(&server, 0, Nanos::ZERO, &[Act::Hop as u8]), (1, 1));
-        assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
+fn a_class_and_a_hop_lead_to_their_pool() {
+    for (classify, of_class) in [("header", (1, 0)), ("none", (0, 0))] {
+        let (server, _) = run_scripted(&[&POOLS[..], &[("classify", classify)]].concat());
+        for _ in 0..ROUNDS {
+            assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0), "{classify}");
+            assert_eq!(way(&server, 1, Nanos::ZERO, b""), of_class, "{classify}");
+            assert_eq!(way(&server, 7, Nanos::ZERO, b""), of_class, "{classify}: no further than there are pools");
+            assert_eq!(way(&server, 0, Nanos::ZERO, &[Act::Hop as u8]), (1, 1), "{classify}");
+        }
     }
     let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     for _ in 0..ROUNDS {
@@ -54,38 +41,25 @@ fn a_hop_leads_to_its_pool() {
     }
 }
 
-// By slice: a request that turns out heavy goes on behind. Slice and costs are so long that what the machine does
-// meanwhile makes no short request a heavy one.
+// By slice: a request that turns out heavy goes on behind. By the handler's word: so do the long tasks of a packet,
+// whatever the slice allows. Slice and costs are so long that what the machine does meanwhile makes no short request a
+// heavy one. A busy neighbour on the core makes burning slower, never faster.
 #[test]
-fn a_spent_slice_leads_to_the_next_pool() {
+fn what_turns_out_heavy_goes_on_behind() {
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
-    let server = Running::start(&[&POOLS[..], &[("slice", "100ms")]].concat(), spin);
-    for _ in 0..3 {
-        assert_eq!(way(&server, 0, Nanos::from_micros(10), b""), (0, 0));
-        // A busy neighbour on the core makes burning slower, never faster, so this always takes longer than the slice.
-        assert_eq!(way(&server, 0, Nanos::from_millis(400), b""), (1, 1));
-    }
-}
-
-// By the handler's word: the long tasks of a packet run behind, whatever the slice allows.
-#[test]
-fn the_long_tasks_of_a_packet_run_behind() {
     let chain = Bench::new(PacketChain::new(Burner::calibrated()), Nanos::from_secs(1));
-    let server = Running::start(&[&POOLS[..], &[("slice", "1s")]].concat(), chain);
-    for _ in 0..3 {
-        assert_eq!(way(&server, 0, Nanos::from_micros(2), b"two\nlines\n"), (0, 0));
-        assert_eq!(way(&server, 0, Nanos::from_millis(30), b"two\nlines\n"), (1, 1));
-    }
-}
-
-// By slice on emulated cores: time is scaled, and so is the slice of 50 us (to 5 ms).
-#[test]
-fn an_emulated_slice_leads_to_the_next_pool() {
-    let server = emulated(100, &POOLS);
-    for _ in 0..ROUNDS {
-        // Service is counted on the emulated core, which does not oversleep: these limits are sharp.
-        assert_eq!(way(&server, 0, Nanos::from_millis(4), b""), (0, 0));
-        assert_eq!(way(&server, 0, Nanos::from_millis(20), b""), (1, 1));
+    let with_slice = |slice| [&POOLS[..], &[("slice", slice)]].concat();
+    for (what, server, [light, heavy], payload, rounds) in [
+        ("slice", Running::start(&with_slice("100ms"), spin), [10, 400_000], &b""[..], 3),
+        ("word", Running::start(&with_slice("1s"), chain), [2, 30_000], b"two\nlines\n", 3),
+        // Time is scaled, and so is the slice of 50 us (to 5 ms). Service is counted on the emulated core, which does not
+        // oversleep: these limits are sharp.
+        ("emulated slice", emulated(100, &POOLS), [4_000, 20_000], b"", ROUNDS),
+    ] {
+        for _ in 0..rounds {
+            assert_eq!(way(&server, 0, Nanos::from_micros(light), payload), (0, 0), "{what}");
+            assert_eq!(way(&server, 0, Nanos::from_micros(heavy), payload), (1, 1), "{what}");
+        }
     }
 }
 

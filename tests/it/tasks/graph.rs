@@ -1,14 +1,11 @@
 //! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
+use super::DEADLINE;
 use forebay::tasks::{CancellationToken, JoinError, Node, Runtime, ScopeError, Spawner, scope};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
-
-/// Longer than anything here takes, shorter than patience.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn chunk(length: usize) -> NonZeroUsize {
     NonZeroUsize::new(length).expect("a chunk has a length")

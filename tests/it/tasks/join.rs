@@ -1,5 +1,6 @@
 //! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
 
+use super::DEADLINE;
 use forebay::handler::{checkpoint, hop};
 use forebay::tasks::{JoinError, JoinHandle, Runtime, Spawner};
 use forebay::time::Nanos;
@@ -7,10 +8,6 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;
-use std::time::Duration;
-
-/// Longer than anything here takes, shorter than patience.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn here() -> Spawner {
     Spawner::current().expect("a task runs on a worker")
@@ -88,20 +85,6 @@ fn a_task_that_awaits_is_parked_and_not_its_worker() {
         let root = runtime.spawn_future(async { descend(1_000).await });
         assert_eq!(root.join(), Ok(Ok(1_000)));
     }
-}
-
-#[test]
-fn many_await_what_ends_in_any_order() {
-    let runtime = Runtime::with_workers(2).unwrap();
-    let sum = runtime.spawn_future(async {
-        let handles: Vec<_> = (0..500_u64).map(|number| here().spawn(move || number)).collect();
-        let mut sum = 0;
-        for handle in handles.into_iter().rev() {
-            sum += handle.await.unwrap();
-        }
-        sum
-    });
-    assert_eq!(sum.join(), Ok(500 * 499 / 2));
 }
 
 // A future of another make, woken from a thread that is no worker, before and after it is polled.

@@ -5,3 +5,6 @@ mod join;
 mod order;
 mod shutdown;
 mod spawn;
+
+/// Longer than anything here takes, shorter than patience.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);

@@ -1,5 +1,6 @@
 //! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
 
+use super::DEADLINE;
 use forebay::handler::checkpoint;
 use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime, Spawner};
 use forebay::time::Nanos;
@@ -7,10 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
-
-/// Longer than anything here takes, shorter than patience.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 const ALL: [Priority; 3] = [Priority::Background, Priority::Normal, Priority::High];
 

@@ -1,14 +1,11 @@
 //! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
 
+use super::DEADLINE;
 use forebay::tasks::{JoinError, Rejected, Runtime, Spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
-
-/// Longer than anything here takes, shorter than patience.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_hundred_lives_lose_nothing() {

@@ -1,41 +1,17 @@
 //! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned and whatever happens to it?
 
+use super::DEADLINE;
 use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime, Spawner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
-
-/// Longer than anything here takes, shorter than patience.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn total(counters: &Counters) -> PoolCounters {
     let total = counters.total();
     assert_eq!(total.submitted, total.completed + total.panicked + total.cancelled + total.stalled, "{counters:?}");
     assert_eq!(total.waiting, 0);
     total
-}
-
-// One thread spawns far more than the queues hold, and joins everything.
-#[test]
-fn a_fan_out_is_accounted_for_exactly() {
-    let runtime = Runtime::with_workers(3).unwrap();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let handles: Vec<JoinHandle<usize>> = (0..20_000)
-        .map(|number| {
-            let runs = Arc::clone(&runs);
-            runtime.spawn(move || {
-                runs.fetch_add(1, Ordering::Relaxed);
-                number
-            })
-        })
-        .collect();
-    let sum: usize = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
-    assert_eq!(sum, 20_000 * 19_999 / 2);
-    assert_eq!(runs.load(Ordering::Relaxed), 20_000);
-    let total = total(&runtime.counters());
-    assert_eq!((total.submitted, total.completed), (20_000, 20_000));
 }
 
 // The same from inside: a task spawns more than its worker's deque and the queue hold, and does not wait.
