@@ -1,5 +1,6 @@
 //! Is the command as its help says?
 
+mod any_line;
 mod command_lines;
 
 use super::*;

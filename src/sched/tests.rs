@@ -112,25 +112,32 @@ fn arrived(class: Option<u8>) -> Event {
     Event::Arrived { class, backlog: 0 }
 }
 
-/// The end of a search: what other policies may have left.
-fn orphans(queues: std::ops::Range<PoolId>) -> Vec<Step> {
-    queues.map(Step::Queue).collect()
-}
-
+// Where does a search look, and in which order? The steps of a group come in any order. At the end it looks for what other
+// policies may have left.
 #[test]
-fn isolated_looks_at_nothing_of_others() {
-    let steps = search(&policies()[0], 3);
-    assert_eq!(steps[..2], [Step::Own, Step::Receive(3)]);
-    assert_eq!(steps[2..], orphans(0..QUEUES));
-}
-
-#[test]
-fn global_looks_at_the_queue_then_at_every_socket() {
-    let steps = search(&policies()[1], 0);
-    assert_eq!(steps[..2], [Step::Queue(0), Step::Own]);
-    let sockets: HashSet<Step> = steps[2..7].iter().copied().collect();
-    assert_eq!(sockets, (0..5).map(Step::Receive).collect());
-    assert_eq!(steps[7..], orphans(1..QUEUES));
+fn each_policy_has_its_order() {
+    use Step::{Own, Queue, Receive, Steal};
+    let [isolated, global, steal, pools, ..] = policies();
+    let sockets = [0, 1, 2, 3, 4].map(Receive);
+    let others = [1, 2, 3, 4].map(Steal);
+    for (policy, worker, groups, orphans_from) in [
+        (&isolated, 3, vec![&[Own][..], &[Receive(3)]], 0),
+        (&global, 0, vec![&[Queue(0)], &[Own], &sockets], 1),
+        // Worker 3 will be back in a moment.
+        (&steal, 0, vec![&[Own], &[Receive(0)], &others, &[Receive(1), Receive(2)]], 0),
+        (&pools, 1, vec![&[Own], &[Queue(0)], &sockets, &[Steal(0)]], 3),
+        (&pools, 2, vec![&[Queue(1)], &[Own]], 3),
+        (&pools, 4, vec![&[Queue(2)], &[Own]], 3),
+    ] {
+        let steps = search(policy, worker);
+        let mut rest = &steps[..];
+        for group in groups {
+            let (found, behind) = rest.split_at(group.len());
+            assert!(group.iter().all(|step| found.contains(step)), "worker {worker}: {group:?} in {steps:?}");
+            rest = behind;
+        }
+        assert_eq!(rest, (orphans_from..QUEUES).map(Queue).collect::<Vec<_>>(), "worker {worker}: {steps:?}");
+    }
 }
 
 /// Each socket has its turn, so requests are received in nearly the order in which they were sent. The searches between,
@@ -151,33 +158,6 @@ fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
             }
         }
         assert_eq!(from, [2, 4, 1, 3, 0, 2, 4], "every other one, for the one between was empty");
-    }
-}
-
-#[test]
-fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
-    let steps = search(&policies()[2], 0);
-    assert_eq!(steps[..2], [Step::Own, Step::Receive(0)]);
-    let deques: HashSet<Step> = steps[2..6].iter().copied().collect();
-    assert_eq!(deques, (1..5).map(Step::Steal).collect());
-    let sockets: HashSet<Step> = steps[6..8].iter().copied().collect();
-    assert_eq!(sockets, [Step::Receive(1), Step::Receive(2)].into(), "worker 3 will be back in a moment");
-    assert_eq!(steps[8..], orphans(0..QUEUES));
-}
-
-#[test]
-fn pools_receive_in_the_ingress_only() {
-    let policy = &policies()[3];
-    let ingress = search(policy, 1);
-    assert_eq!(ingress[..2], [Step::Own, Step::Queue(0)]);
-    let sockets: HashSet<Step> = ingress[2..7].iter().copied().collect();
-    assert_eq!(sockets, (0..5).map(Step::Receive).collect());
-    assert_eq!(ingress[7], Step::Steal(0));
-    assert_eq!(ingress[8..], orphans(3..QUEUES));
-    for (worker, pool) in [(2, 1), (4, 2)] {
-        let heavy = search(policy, worker);
-        assert_eq!(heavy[..2], [Step::Queue(pool), Step::Own]);
-        assert_eq!(heavy[2..], orphans(3..QUEUES));
     }
 }
 

@@ -2,9 +2,9 @@
 //! and flags that nearly do. Their values are right, at a bound, or beyond all sense. They go through everything before the
 //! first simulation and the first socket.
 
+use super::any_line::{assert_any_line_is_answered, assert_refused, words};
 use crate::cli::*;
 use clap::FromArgMatches;
-use proptest::prelude::*;
 
 /// The exit code with which `run` refuses `arguments`, and its message; `None` where the command would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
@@ -28,105 +28,15 @@ fn checked<A: FromArgMatches>(matches: &ArgMatches, check: fn(&A) -> Result<(), 
     check(&A::from_arg_matches(matches).map_err(|error| error.to_string())?)
 }
 
-/// Every flag of every subcommand, and some flags that do not exist.
-fn flag() -> impl Strategy<Value = String> {
-    let command = command();
-    let of_commands = command.get_subcommands().flat_map(|subcommand| {
-        let flags: Vec<String> =
-            subcommand.get_arguments().filter_map(|flag| flag.get_long()).map(str::to_owned).collect();
-        flags
-    });
-    let mut flags: Vec<String> = of_commands.collect();
-    flags.extend(["help", "version", "polcy", "", "-"].map(str::to_owned));
-    prop::sample::select(flags).prop_map(|flag| format!("--{flag}"))
-}
-
-/// Values that some flag accepts, and values that none should.
-fn value() -> impl Strategy<Value = String> {
-    let chosen = [
-        "extreme-bimodal",
-        "rocksdb",
-        "lognormal:1us:1e300",
-        "lognormal:1h:1000",
-        "pareto:1ns:1.0000000000000002",
-        "fixed:1h",
-        "fixed:1ns",
-        "fixed:99999999999999h",
-        "bimodal:1e-300:1ns:1h",
-        "file:/nowhere",
-        "/dev/zero",
-        "/dev/null",
-        "/nowhere",
-        "/",
-        "99999999999999h",
-        "1h",
-        "1000h",
-        "1us",
-        "0s",
-        "0.1..0.9:0.1",
-        "0.001",
-        "0..inf:1e-300",
-        "steal,pools,ondemand,srpt",
-        "pools",
-        "rr:1ns:1h",
-        "rr:1ns:0ns",
-        "front=3,heavy=11",
-        "front=18446744073709551615,heavy=1",
-        "best",
-        "p99.9-slowdown<=10",
-        "p50-latency<=1000h",
-        "stock",
-        "lab,send=99999999999999h",
-        "127.0.0.1:0",
-        "http://127.0.0.1:1/latency",
-        "http://[::1",
-        "header",
-        "sleep",
-        "digest",
-        "packet-chain",
-        "true",
-        "auto",
-        "nan",
-        "",
-    ];
-    prop_oneof![
-        4 => prop::sample::select(chosen.to_vec()).prop_map(str::to_owned),
-        2 => "-?[0-9]{1,22}",
-        1 => "[0-9]{1,25}(ns|us|ms|s|min|h)",
-        1 => "[0-9]{1,3}[.][0-9]{0,3}(e[0-9]{1,3})?",
-        1 => "\\PC{0,12}",
-    ]
-}
-
-/// A subcommand and up to six of its flags, a few of them without a value.
-fn command_line() -> impl Strategy<Value = Vec<String>> {
-    let subcommand = prop_oneof![
-        9 => prop::sample::select(vec!["serve", "simulate", "plan"]).prop_map(str::to_owned),
-        1 => "\\PC{0,8}",
-    ];
-    let flags = prop::collection::vec((flag(), prop::option::weighted(0.9, value())), 0..6);
-    (subcommand, flags).prop_map(|(subcommand, flags)| {
-        let flags = flags.into_iter().flat_map(|(flag, value)| [Some(flag), value].into_iter().flatten());
-        [String::from("forebay"), subcommand].into_iter().chain(flags).collect()
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, max_shrink_iters: 200, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_command_line_is_taken_or_refused(arguments in command_line()) {
-        if let Some((code, message)) = refusal(&arguments) {
-            prop_assert!(code == 0 || code == i32::from(USAGE), "{:?} ends with {}", arguments, code);
-            prop_assert!(!message.is_empty(), "{:?} is refused without a word", arguments);
-        }
-    }
+#[test]
+fn any_command_line_is_taken_or_refused() {
+    assert_any_line_is_answered(&command(), &["serve", "simulate", "plan"], refusal);
 }
 
 // Does an error name the value that is out of range and what is allowed?
 #[test]
 fn refusals_name_the_value_and_the_range() {
-    for (line, expected) in [
+    let lines = [
         (
             "serve --drain-timeout 99999999999999h",
             "drain-timeout = \"99999999999999h\" (flag --drain-timeout): out of range; allowed: 0s to 1h",
@@ -153,12 +63,8 @@ fn refusals_name_the_value_and_the_range() {
         ("plan --workload fixed:1h --rate 0.001", "one simulation takes at most"),
         ("plan --workload fixed:1us --rate 1e300", "0.001 to 1000000000"),
         ("plan --from http://127.0.0.1:1/latency", "--from http://127.0.0.1:1/latency: "),
-    ] {
-        let arguments: Vec<String> = ["forebay"].into_iter().chain(line.split(' ')).map(str::to_owned).collect();
-        let (code, message) = refusal(&arguments).unwrap_or_else(|| panic!("{line} was taken"));
-        assert_eq!(code, 2, "{line}");
-        assert!(message.contains(expected), "{line}: {message}");
-    }
+    ];
+    assert_refused("forebay", refusal, &lines);
 }
 
 // Are the command lines of README and help accepted?
@@ -172,7 +78,6 @@ fn what_is_right_is_taken() {
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",
         "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",
     ] {
-        let arguments: Vec<String> = ["forebay"].into_iter().chain(line.split(' ')).map(str::to_owned).collect();
-        assert_eq!(refusal(&arguments), None, "{line}");
+        assert_eq!(refusal(&words("forebay", line)), None, "{line}");
     }
 }

@@ -66,14 +66,6 @@ fn where_the_latency_counts_dear_yields_change_no_order() {
 }
 
 #[test]
-fn the_first_level_ends_in_the_gap() {
-    let limit = first_limit(&extreme(), 100);
-    assert!(limit >= Nanos::new(1_000) && limit < Nanos::new(10_000), "{limit}");
-    let limit = first_limit(&times(&[(10_000, 900), (500_000, 1_100)]), 100);
-    assert!(limit > Nanos::new(10_000) && limit < Nanos::new(250_000), "{limit}");
-}
-
-#[test]
 fn alike_requests_and_near_costs_are_first_come_first_served() {
     assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), "global");
     assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), "steal", "one queue costs too much");
