@@ -150,6 +150,7 @@ impl Snapshot {
     }
 
     /// The values of `series` since the start.
+    #[cfg(feature = "admin")]
     pub(super) fn measured(&self, series: Series) -> Distribution {
         Distribution::of([&self.measured], &[series])
     }

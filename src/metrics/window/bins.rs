@@ -16,6 +16,7 @@ pub(super) const COLUMNS: usize = UNANSWERED + 1;
 
 impl Series {
     /// Overshoot of emulated cores' sleeps, in nanoseconds.
+    #[cfg(any(feature = "admin", test))]
     pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
 
     /// Times of requests of `class` in `stage`, in nanoseconds.

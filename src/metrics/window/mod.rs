@@ -15,6 +15,7 @@ mod shift;
 pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
 pub(crate) use distribution::Distribution;
+#[cfg(feature = "admin")]
 pub(super) use histograms::SLOWDOWN_ONE;
 pub(crate) use histograms::{Histograms, class_bytes};
 pub use histograms::{Sample, Stage};
