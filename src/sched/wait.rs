@@ -31,7 +31,7 @@ impl Wait {
 /// What a sleep costs: 20 us until the sleeper runs, and 6 us of the thread that wakes it.
 const SLEEP_COST: Nanos = Nanos::from_micros(26);
 
-/// The part of [`SLEEP_COST`] by which a sleeper comes late.
+/// How late a sleeper comes: a part of what a sleep costs.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
 /// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a shorter limit cuts those
