@@ -128,8 +128,8 @@ impl<'b> Collector<'b> {
         // A worker that still owes an answer was woken when it was asked, and hands over before it sleeps.
         let Some(empty) = asked.spare.take() else { return false };
         asked.recorded = recorded;
-        asked.spare = swap_slot.ask(empty).err();
-        asked.spare.is_none()
+        swap_slot.ask(empty);
+        true
     }
 
     /// Takes histograms until no worker owes any, or until [`PATIENCE`] has passed.
@@ -146,12 +146,18 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Takes the histograms that the worker has published; true if it owes nothing.
+    /// Takes all histograms that the worker has published; true if it owes nothing more.
     fn take(&mut self, worker: usize) -> bool {
+        let swap_slot = self.metrics.swap_slot(worker);
         let asked = &mut self.asked[worker];
-        if let Some(mut full) = self.metrics.swap_slot(worker).take() {
+        // Read before the swap slot is emptied: a worker that is gone by now has published everything.
+        let gone = swap_slot.is_gone();
+        while let Some(mut full) = swap_slot.take() {
             full.move_to(&mut self.gathered);
             asked.spare = Some(full);
+        }
+        if gone && asked.spare.is_none() {
+            asked.spare = swap_slot.take_back();
         }
         asked.spare.is_some()
     }

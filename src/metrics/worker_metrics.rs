@@ -6,8 +6,8 @@
 //! `asked`. The worker reads that flag once per turn of its loop and before it sleeps. Then it swaps its histograms for the
 //! empty set and publishes the full one. A worker in a long job is late, and no thread waits for it: its histograms are
 //! taken the next time. A set of histograms is always in exactly one place: worker, swap slot or control thread. It moves by
-//! value, so nothing can be lost or counted twice. While a question is open, the control thread leaves the slot alone. A
-//! worker that stops adds what the slot holds to its last set and leaves that there.
+//! value, so nothing can be lost or counted twice. A swap slot holds at most two full sets. One answers the one outstanding
+//! question. The other is the last set, which the worker leaves when it stops.
 
 use super::counters::{Counter, Counts, Spent, WorkerCounters};
 
@@ -115,8 +115,13 @@ struct Worker {
 
 impl Worker {
     fn new() -> Worker {
-        let [asked, taken, gone] = [const { AtomicBool::new(false) }; 3];
-        let swap_slot = SwapSlot { asked, taken, gone, set: ArrayQueue::new(1) };
+        let swap_slot = SwapSlot {
+            asked: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            empty: ArrayQueue::new(1),
+            full: ArrayQueue::new(2),
+        };
         Worker { counters: CachePadded::default(), swap_slot: swap_slot.into() }
     }
 }
@@ -127,29 +132,29 @@ pub(super) struct SwapSlot {
     asked: AtomicBool,
     taken: AtomicBool,
     gone: AtomicBool,
-    /// Empty while a question is open, full afterwards.
-    set: ArrayQueue<Box<Histograms>>,
+    empty: ArrayQueue<Box<Histograms>>,
+    full: ArrayQueue<Box<Histograms>>,
 }
 
 impl SwapSlot {
     /// Asks the worker for its histograms in exchange for `empty`. Must not be called while a question is outstanding.
-    ///
-    /// # Errors
-    /// The empty set, when the worker has stopped and left its last one.
-    pub(super) fn ask(&self, empty: Box<Histograms>) -> Result<(), Box<Histograms>> {
+    pub(super) fn ask(&self, empty: Box<Histograms>) {
         debug_assert!(empty.is_empty(), "what a worker is given must not be counted again");
-        self.set.push(empty)?;
+        let accepted = self.empty.push(empty);
+        debug_assert!(accepted.is_ok(), "one question at a time");
         // Ordering: release, pairs with the acquire in `Recorder::hand_over`: a worker that sees the flag finds the
         // histograms.
         self.asked.store(true, Ordering::Release);
-        Ok(())
     }
 
-    /// Takes the set of histograms that the worker has published.
+    /// Takes a set of histograms that the worker has published, oldest first.
     pub(super) fn take(&self) -> Option<Box<Histograms>> {
-        // Ordering: acquire, pairs with the release in `Recorder::exchange`: what is in the slot is the answer.
-        let is_open = self.asked.load(Ordering::Acquire) && !self.is_gone();
-        if is_open { None } else { self.set.pop() }
+        self.full.pop()
+    }
+
+    /// Takes back a question that a stopped worker will never answer.
+    pub(super) fn take_back(&self) -> Option<Box<Histograms>> {
+        self.empty.pop()
     }
 
     /// True once the worker has stopped; all its measurements are published by then.
@@ -270,23 +275,24 @@ impl Recorder<'_> {
 
     #[cold]
     fn exchange(&mut self) {
-        if let Some(empty) = self.swap_slot.set.pop() {
-            let accepted = self.swap_slot.set.push(std::mem::replace(&mut self.histograms, empty));
-            debug_assert!(accepted.is_ok(), "a question is open");
+        // Ordering: relaxed, the control thread does not ask again before it has taken the histograms pushed below. That
+        // push and pop order this store before its next one.
+        self.swap_slot.asked.store(false, Ordering::Relaxed);
+        if let Some(empty) = self.swap_slot.empty.pop() {
+            self.publish(empty);
         }
-        // Ordering: release, pairs with the acquire in `SwapSlot::take`.
-        self.swap_slot.asked.store(false, Ordering::Release);
+    }
+
+    fn publish(&mut self, next: Box<Histograms>) {
+        let full = std::mem::replace(&mut self.histograms, next);
+        let accepted = self.swap_slot.full.push(full);
+        debug_assert!(accepted.is_ok(), "a swap slot holds at most two full sets");
     }
 }
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
-        // An answer that was not taken, or the empty set of a question.
-        if let Some(mut earlier) = self.swap_slot.set.pop() {
-            earlier.move_to(&mut self.histograms);
-        }
-        // Only an empty set can have come meanwhile.
-        drop(self.swap_slot.set.force_push(std::mem::take(&mut self.histograms)));
+        self.publish(Box::default());
         // Ordering: release, pairs with the acquire in `SwapSlot::is_gone`.
         self.swap_slot.gone.store(true, Ordering::Release);
     }
