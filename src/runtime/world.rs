@@ -47,6 +47,7 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
         spins
     }
 
+    #[cold]
     fn end_idle(&mut self) {
         if let Some((since, slept)) = self.idle.take() {
             let way_out = if slept { WAKE_LATENCY } else { Nanos::ZERO };
@@ -146,7 +147,9 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
-        self.end_idle();
+        if self.idle.is_some() {
+            self.end_idle();
+        }
         self.sleeper.begin_work(&self.shared.idle, policy, more);
         if let Some(since) = since {
             // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.

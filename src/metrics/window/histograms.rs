@@ -148,7 +148,8 @@ impl Row {
         if self.columns.len() < columns {
             self.make(columns);
         }
-        for ((histogram, sum), value) in self.columns[first..].iter_mut().zip(&mut self.sums[first..]).zip(values) {
+        let columns = self.columns.iter_mut().zip(&mut self.sums).skip(first);
+        for ((histogram, sum), value) in columns.zip(values) {
             histogram.saturating_record(*value);
             *sum = sum.saturating_add(*value);
         }
