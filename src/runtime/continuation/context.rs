@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Why a leaf future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The handler goes on as it asks for; `Here` where the worker is wanted back, to ask the policy or to queue new and
+    /// The handler goes on as it asks for. `Here`: the worker is wanted back, to ask the policy or to queue new and
     /// woken children.
     Resume(Resume),
     /// The handler waits for a child that is under way elsewhere, whose end wakes it.
