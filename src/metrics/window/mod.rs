@@ -64,9 +64,9 @@ pub(crate) struct Window {
     room: usize,
 }
 
-/// Bins that a slot has room for at the start. With two saturated workers and requests of two classes, slots grew to some
-/// 16,000 bins (derived from the size of their memory, not counted).
-const ROOM: usize = 24 * 1_024;
+/// Bins that a slot has room for at the start. With two saturated workers and requests of two classes, a second fills some
+/// 24,000.
+const ROOM: usize = 32 * 1_024;
 
 /// One interval.
 #[derive(Clone, Debug, Default)]

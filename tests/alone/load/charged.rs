@@ -154,8 +154,8 @@ fn a_core_that_slept_pays_for_its_wake() {
     served(&server, &[cost]);
     let took: Vec<Nanos> = (0..TRIALS)
         .map(|_| {
-            // A real worker spins for 50 us, and then sleeps.
-            std::thread::sleep(Nanos::from_micros(80).times(SCALE).into());
+            // A real worker spins for 100 us at most, and then sleeps.
+            std::thread::sleep(Nanos::from_micros(150).times(SCALE).into());
             served(&server, &[cost])
         })
         .collect();
