@@ -32,7 +32,7 @@ const PLAIN_RATE: f64 = 2_000.0;
 /// CPUs that signatures take.
 const SIGNING: f64 = 0.8;
 
-const TURN: Nanos = Nanos::from_secs(5);
+const TURN: Nanos = Nanos::from_secs(3);
 
 /// A server with a name for the tables.
 struct Contender {
@@ -83,14 +83,8 @@ fn costs() -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let (nsd, knot, powerdns) =
         (peers::nsd(dir.path(), &peers::example()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
-    let contenders = [
-        ours(&[]),
-        ours(&["--set", "wait=park"]),
-        ours(&["--set", "wait=spin"]),
-        peer("Knot", knot),
-        peer("NSD", nsd),
-        peer("PowerDNS", powerdns),
-    ];
+    let contenders =
+        [ours(&[]), ours(&["--set", "wait=park"]), peer("Knot", knot), peer("NSD", nsd), peer("PowerDNS", powerdns)];
     // For each rate the costs and the medians, then the costs and the answers a second at full rate.
     let mut measured = contenders.each_ref().map(|_| <[[Vec<f64>; 2]; COST_RATES.len() + 1]>::default());
     let mut lost = contenders.each_ref().map(|_| 0);
