@@ -158,7 +158,8 @@ impl Server {
     /// takes the sockets of the server that listens there, if there is one. Raises this process's limit of open files
     /// to its hard limit.
     ///
-    /// # Errors [`ServeError::Bind`] names the setting, [`ServeError::Descriptors`] the number of open files needed,
+    /// # Errors
+    /// [`ServeError::Bind`] names the setting, [`ServeError::Descriptors`] the number of open files needed,
     /// [`ServeError::Memory`] the memory. [`ServeError::NoWay`] names the system calls that would be needed, and
     /// [`ServeError::NoNotices`] what `--notices ring` lacks. [`ServeError::HandOver`] says why the running server
     /// serves on.

@@ -72,9 +72,9 @@ impl Server {
     /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
     /// each scrape, on the thread of the admin endpoint: it must not wait.
     ///
-    /// # Errors [`ServeError::Metric`] unless the name is new, begins with a letter, and has letters, digits and `_`
-    /// alone. Names that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more
-    /// than 256.
+    /// # Errors
+    /// [`ServeError::Metric`] unless the name is new, begins with a letter, and has letters, digits and `_` alone. Names
+    /// that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more than 256.
     pub fn counter(
         self,
         name: &str,
