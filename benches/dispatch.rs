@@ -121,7 +121,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         outside: &outside,
         runtime_id,
         classified: false,
-        silent: false,
+        shed_answer: Some(Nanos::from_micros(3)),
         transport: &transport,
         limits: &limits,
     };

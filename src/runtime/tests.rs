@@ -76,7 +76,9 @@ impl Engine for Toy<'_> {
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn requeued(&mut self, _: &mut (u8, bool), _: Requeued) {}
+    fn requeued(&mut self, _: &mut (u8, bool), _: Requeued) -> bool {
+        true
+    }
 
     fn ready(&mut self) -> Option<Ready<(u8, bool)>> {
         let job = self.let_out.pop()?;

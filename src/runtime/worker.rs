@@ -135,7 +135,9 @@ mod tests {
 
         fn discard(&mut self, _: u8, _: Discarded) {}
 
-        fn requeued(&mut self, _: &mut u8, _: Requeued) {}
+        fn requeued(&mut self, _: &mut u8, _: Requeued) -> bool {
+            true
+        }
 
         fn flush(&mut self) {
             if !self.shared.is_stopping() {

@@ -113,13 +113,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         self.engine.discard(job, why);
     }
 
-    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         if self.is_emulated() {
             let price = emulation::price();
             emulation::charge(if let Requeued::Hopped(_) = why { price.hop } else { price.yield_ });
             self.engine.now = emulation::pay();
         }
-        self.engine.requeued(job, why);
+        self.engine.requeued(job, why)
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {

@@ -202,9 +202,8 @@ impl Server {
         let mut listening = Listening::open(config, ways.receive, inherited)?;
         let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes(), listening.group.send_buffer_bytes());
         listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
-        if let Some(bytes) = admin::waiting::receive_buffer(config.max_wait_scaled()) {
-            listening.group.limit_recv_buffers(bytes)?;
-        }
+        let bytes = admin::waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
+        listening.group.limit_recv_buffers(bytes)?;
         let (stop, demands) = StopHandle::new();
         let (questions, metrics) = Questions::new();
         let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);

@@ -73,8 +73,9 @@ impl Engine for TaskEngine {
         self.0.deque.push(job);
     }
 
-    fn requeued(&mut self, job: &mut Job, why: Requeued) {
+    fn requeued(&mut self, job: &mut Job, why: Requeued) -> bool {
         job.task.set_pool(if let Requeued::Hopped(target) = why { target } else { self.0.pool });
+        true
     }
 
     fn boundary(&mut self, boundary: Boundary) {

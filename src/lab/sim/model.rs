@@ -54,7 +54,7 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
-            shedding: (0..workers).map(|_| Shedding::new(workers)).collect(),
+            shedding: (0..workers).map(|_| Shedding::new(workers, workers)).collect(),
             interrupted: 0,
             cost: Nanos::ZERO,
             tally,
@@ -92,7 +92,7 @@ impl<'a> CostModel<'a> {
 
     /// How `request` ends that is about to run, if it must not.
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
-        let (waiting, limits) = (self.continuations(), &self.setup.waits);
+        let limits = &self.setup.waits;
         let shedding = &mut self.shedding[self.worker];
         let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
         if self.now >= stay.expires_at {
@@ -100,7 +100,7 @@ impl<'a> CostModel<'a> {
         }
         let cause = match continuation {
             true => shedding.on_resume(stay, *class, self.now, limits),
-            false => shedding.on_begin(stay, (*class, *socket), self.now, || waiting, limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, limits),
         };
         cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
     }
@@ -111,7 +111,7 @@ impl<'a> CostModel<'a> {
             Some((request, End::Done)) => {
                 let send = self.setup.overheads.send;
                 let request = self.removed(request);
-                self.shedding[self.worker].on_end(&request.stay);
+                self.shedding[self.worker].on_end(&request.stay, self.now);
                 let sent = self.now.plus(send);
                 let (latency, counts) = (sent.minus(request.due), request.counts);
                 self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
@@ -168,8 +168,7 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
         let request = self.requests.get(*job);
-        let sheds = !request.continuation && self.setup.waits.waits.of(true).bound != Nanos::MAX;
-        if sheds || request.stay.expires_at != Nanos::MAX {
+        if request.stay.expires_at != Nanos::MAX {
             return (Nanos::ZERO, 0);
         }
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
@@ -238,16 +237,17 @@ impl Engine for CostModel<'_> {
         Description { class, continuation: request.continuation, attained: request.stay.service }
     }
 
-    fn discard(&mut self, job: RequestId, _: Discarded) {
-        self.end(job, Fate::ShedQueueFull);
+    fn discard(&mut self, job: RequestId, why: Discarded) {
+        self.end(job, if why == Discarded::TooMany { Fate::ShedWaited } else { Fate::ShedQueueFull });
     }
 
-    fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
+    fn requeued(&mut self, job: &mut RequestId, _: Requeued) -> bool {
         let (waiting, limits) = (self.continuations(), &self.setup.waits);
         let request = self.requests.of(*job);
         self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
         request.stay.ready_at = self.now;
-        self.shedding[self.worker].on_put(&mut request.stay, request.class, || waiting, limits);
+        let stay = &mut request.stay;
+        self.shedding[self.worker].on_put(stay, request.class, self.now, || waiting, limits)
     }
 
     fn boundary(&mut self, boundary: Boundary) {

@@ -81,6 +81,11 @@ impl ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }
 
+    /// The times of the requests that take longer than `slice`.
+    pub fn beyond(&self, slice: Nanos) -> ServiceTimes {
+        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took > slice).copied().collect(), ..*self }
+    }
+
     /// Time that each request takes of its worker beside its handler.
     pub fn beside(&self) -> Nanos {
         self.beside

@@ -57,11 +57,8 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
-/// The longest wait to expect of what is begun while its queue stands, in quarters of the bound.
-const BACKLOG_QUARTERS: u64 = 3;
-/// Requests in a row that were heavy, from which on the next is taken to be. Where one in twenty is light, a row of this
-/// length is one in 27.
-const HEAVY_IN_A_ROW: u32 = 64;
+/// Mean times between two ends that a worker sees, after which nothing is taken to end any more.
+const UNMOVED: u64 = 4;
 /// Measured requests below which nothing is known.
 const MEASURED_MIN: u64 = 20;
 /// The share of requests that take no longer than [`expected_service`].
@@ -109,9 +106,10 @@ impl QueueBounds {
         beside: Nanos,
         first_slice: Option<Nanos>,
     ) -> Option<QueueBounds> {
-        let interrupted = WaitBounds::new(max_wait, times, beside)?;
-        let fresh = first_slice.and_then(|slice| WaitBounds::new(max_wait, &times.within(slice), beside));
-        Some(QueueBounds { fresh: fresh.unwrap_or(interrupted), interrupted })
+        let all = WaitBounds::new(max_wait, times, beside)?;
+        let of = |times: ServiceTimes| WaitBounds::new(max_wait, &times, beside).unwrap_or(all);
+        let Some(slice) = first_slice else { return Some(QueueBounds { fresh: all, interrupted: all }) };
+        Some(QueueBounds { fresh: of(times.within(slice)), interrupted: of(times.beyond(slice)) })
     }
 
     /// The bounds for a request, which has `begun` or not.
@@ -124,6 +122,12 @@ impl WaitBounds {
     /// The same for a request that must begin within `patience` of its arrival.
     pub fn within(self, patience: Nanos) -> WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
+    }
+
+    /// What has begun and waited for this long in all is broken off while the queues stand. It is above the bound, which
+    /// holds for the mean of what is admitted.
+    pub fn give_up(&self) -> Nanos {
+        self.bound.plus(self.bound.minus(self.target).times(2))
     }
 
     /// No bounds.
@@ -159,67 +163,55 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
-/// The queue of continuations, as one worker sees it: whether what begins will wait in it, and for how long. Nothing is
-/// known of a request before it has run for a slice.
+/// The queues of continuations together, as one worker sees them: how long a request that goes into them will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
-    /// Requests in a row that turned out heavy.
-    in_a_row: u32,
-    /// The wait for each request in front, as it was of late; zero = not known.
+    /// The wait for each request in front, as it was of late (Little's law: waiting requests = their rate x their wait).
     each: Nanos,
-    /// Whether the queue stands: the wait to expect was long for an interval, and has not been short for one since.
+    /// When such a request last ended, or none waited.
+    moved_at: Nanos,
+    /// Whether the queues stand: the wait to expect was long for an interval, and has not been short for one since.
     stands: bool,
     /// Since when the wait to expect says otherwise, if it does.
     otherwise_since: Option<Nanos>,
 }
 
 impl HeavyQueue {
-    /// Notes a request that has ended and was never in the queue.
+    /// Notes that a request ends after `wait`; `behind` others waited when it first went into a queue.
     #[inline]
-    pub fn on_light(&mut self) {
-        self.in_a_row = 0;
-    }
-
-    /// Notes a request that goes into the queue for the first time.
-    #[inline]
-    pub fn on_heavy(&mut self) {
-        self.in_a_row = self.in_a_row.saturating_add(1);
-    }
-
-    /// Notes a request that leaves the queue after `wait`; `behind` others were in it before.
-    #[inline]
-    pub fn on_left(&mut self, wait: Nanos, behind: usize) {
+    pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
         let each = wait.get() / (behind as u64).max(1);
         let known = if self.each == Nanos::ZERO { each } else { self.each.get() };
         self.each = Nanos::new((known / 8 * 7).saturating_add(each / 8));
+        self.moved_at = now;
     }
 
-    /// Whether the next request is as good as known to be heavy.
-    #[inline]
-    pub fn is_certain(&self) -> bool {
-        self.in_a_row >= HEAVY_IN_A_ROW
-    }
-
-    /// Whether a request that has waited for `waited` would be shed when it leaves the queue. At `now`, `waiting` others are
-    /// in the queue, and the queue stands. It is the wait to expect that counts, and not that of what leaves: where fresh
-    /// requests go first, nothing may. The limit is below the bound, or what is begun would be lost as often as not.
-    pub fn is_full(&mut self, now: Nanos, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
-        let expected = match self.each {
-            Nanos::ZERO if waiting >= HEAVY_IN_A_ROW as usize => bounds.bound,
-            each => waited.plus(each.times(waiting as u64)),
-        };
+    /// Whether a request that has waited for `waited` must not go into a queue. At `now`, `waiting` others are there, and
+    /// `workers` serve them.
+    pub fn is_full(&mut self, now: Nanos, waiting: usize, workers: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
+        if waiting == 0 {
+            self.moved_at = now;
+        }
+        // Where fresh requests take all the time, none of these ends. This worker sees the end of one in `workers`.
+        let unmoved = Nanos::new(now.minus(self.moved_at).get() / (workers as u64 * UNMOVED));
+        let expected = waited.plus(self.each.max(unmoved).times(waiting as u64));
         let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
         let since = (is_long != self.stands).then(|| self.otherwise_since.unwrap_or(now));
         self.otherwise_since = since;
         if since.is_some_and(|since| now.minus(since) >= bounds.interval) {
             (self.stands, self.otherwise_since) = (is_long, None);
         }
-        self.stands && expected >= Nanos::new(bounds.bound.get() / 4 * BACKLOG_QUARTERS)
+        self.stands && expected >= bounds.bound
     }
 
-    /// Notes that the worker has nothing to do: the queue does not stand.
-    pub fn on_rest(&mut self) {
-        (self.stands, self.otherwise_since) = (false, None);
+    /// Whether a request that has begun and waited for `wait` is to be broken off.
+    pub fn gives_up(&self, wait: Nanos, bounds: &WaitBounds) -> bool {
+        wait >= bounds.give_up() && (self.stands || bounds.interval == Nanos::ZERO)
+    }
+
+    /// Notes that the worker has nothing to do: the queues do not stand.
+    pub fn on_rest(&mut self, now: Nanos) {
+        (self.stands, self.otherwise_since, self.moved_at) = (false, None, now);
     }
 }
 

@@ -25,11 +25,8 @@ pub struct Stay {
     pub cost: Option<Nanos>,
     /// The service that it has had.
     pub service: Nanos,
-    /// Requests that were in queues of continuations when it first went into one.
-    pub behind: u32,
-    /// Whether it has come out of a queue of continuations. Then it is not shed any more for having waited: what was done
-    /// of it would be lost.
-    pub resumed: bool,
+    /// Since it first went into a queue of continuations: how many were there, itself included; before that 0.
+    pub in_line: u32,
 }
 
 impl Stay {
@@ -43,8 +40,7 @@ impl Stay {
             deadline: None,
             cost: None,
             service: Nanos::ZERO,
-            behind: 0,
-            resumed: false,
+            in_line: 0,
         }
     }
 
@@ -129,120 +125,100 @@ pub enum Cause {
     Expired(Expired),
 }
 
-/// What one worker knows of the queues that it takes from: the sockets, and behind them the queues of continuations.
+/// What one worker knows of the queues that it takes from: the sockets, and the queues of continuations together.
 #[derive(Debug)]
 pub struct Shedding {
-    queues: StandingQueues,
+    sockets: StandingQueues,
     heavy: HeavyQueue,
-    /// The number of the queues of continuations.
-    continuations: usize,
+    workers: usize,
 }
 
 impl Shedding {
-    /// A worker that takes from this many sockets.
-    pub fn new(sockets: usize) -> Shedding {
-        Shedding { queues: StandingQueues::new(sockets + 1), heavy: HeavyQueue::default(), continuations: sockets }
+    /// One of this many workers, which takes from this many sockets.
+    pub fn new(sockets: usize, workers: usize) -> Shedding {
+        Shedding { sockets: StandingQueues::new(sockets), heavy: HeavyQueue::default(), workers }
     }
 
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &impl Limits) -> Nanos {
-        let old = || stay.came_at.plus(stay.service).plus(limits.target(stay.has_begun()));
-        let old = if stay.resumed { Nanos::MAX } else { old() };
+        let begun = stay.has_begun();
+        let wait = if begun { limits.bounds(true).give_up() } else { limits.target(false) };
+        let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
     /// Whether a datagram that has waited in `socket` for this long is to be shed as it is received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos, limits: &impl Limits) -> bool {
         let bounds = limits.bounds(false);
-        wait >= bounds.target && self.queues.on_old(socket, now, wait, &bounds)
+        wait >= bounds.target && self.sockets.on_old(socket, now, wait, &bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`, if it must not. `waiting` counts the requests in queues of
-    /// continuations, about.
+    /// Why a fresh request from `socket` must not begin `now`, if it must not.
     #[inline]
     pub fn on_begin(
         &mut self,
         stay: &Stay,
         (class, socket): (u8, usize),
         now: Nanos,
-        waiting: impl FnOnce() -> usize,
         limits: &impl Limits,
     ) -> Option<Cause> {
-        let mut cause = None;
         if now < stay.start_by {
-            self.queues.on_young(socket);
-        } else {
-            cause = self.cause(stay, class, socket, now, limits);
+            self.sockets.on_young(socket);
+            return None;
         }
-        if cause.is_none() && self.heavy.is_certain() && self.would_wait(stay, class, now, waiting(), limits) {
-            cause = Some(Cause::Waited);
-        }
-        cause
+        self.expired(stay, class, now, limits)
+            .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
     }
 
     /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand after a pause.
     #[inline]
-    pub fn on_resume(&mut self, stay: &mut Stay, class: u8, now: Nanos, limits: &impl Limits) -> Option<Cause> {
-        // What is still at hand says nothing of the queue, and what was in it before says too much.
-        let is_first = stay.start_by != Nanos::MAX && !stay.resumed;
-        if now >= stay.start_by {
-            if let Some(cause) = self.cause(stay, class, self.continuations, now, limits) {
-                return Some(cause);
-            }
-        } else if is_first {
-            self.queues.on_young(self.continuations);
+    pub fn on_resume(&self, stay: &Stay, class: u8, now: Nanos, limits: &impl Limits) -> Option<Cause> {
+        if now < stay.start_by {
+            return None;
         }
-        if is_first {
-            stay.resumed = true;
-            self.heavy.on_left(now.minus(stay.ready_at), stay.behind as usize);
-        }
-        None
+        let gives_up = || self.heavy.gives_up(stay.wait(now), &limits.bounds(true));
+        self.expired(stay, class, now, limits).or_else(|| gives_up().then_some(Cause::Expired(Expired::TooLate)))
     }
 
-    /// Why a request from `queue` must not run `now`, which is no sooner than its [`Stay::start_by`].
+    /// Why a request whose time has come must not run `now`, by its own deadline.
     #[cold]
-    fn cause(&mut self, stay: &Stay, class: u8, queue: usize, now: Nanos, limits: &impl Limits) -> Option<Cause> {
-        if now >= stay.expires_at {
-            return Some(Cause::Expired(Expired::Passed));
-        }
-        if now >= stay.latest_start(class, limits) {
-            return Some(Cause::Expired(Expired::TooLate));
-        }
-        let (wait, bounds) = (stay.wait(now), limits.bounds(queue == self.continuations));
-        let is_old = wait >= bounds.target && !stay.resumed;
-        (is_old && self.queues.on_old(queue, now, wait, &bounds)).then_some(Cause::Waited)
+    fn expired(&self, stay: &Stay, class: u8, now: Nanos, limits: &impl Limits) -> Option<Cause> {
+        let reason = if now >= stay.expires_at { Expired::Passed } else { Expired::TooLate };
+        (now >= stay.expires_at.min(stay.latest_start(class, limits))).then_some(Cause::Expired(reason))
     }
 
-    /// Whether a fresh request that turns out heavy would then wait for too long, by the bound for all or by its own
-    /// deadline. Its first slice would be lost.
-    #[cold]
-    fn would_wait(&mut self, stay: &Stay, class: u8, now: Nanos, waiting: usize, limits: &impl Limits) -> bool {
-        let bounds = limits.bounds(true);
-        let patience = stay.latest_start(class, limits).minus(stay.came_at);
-        bounds.bound != Nanos::MAX
-            && self.heavy.is_full(now, waiting, now.minus(stay.came_at), &bounds.within(patience))
-    }
-
-    /// Notes that a request goes into a queue of continuations, while `waiting` others are in some.
-    pub fn on_put(&mut self, stay: &mut Stay, class: u8, waiting: impl FnOnce() -> usize, limits: &impl Limits) {
-        if !stay.resumed {
-            self.heavy.on_heavy();
-            stay.behind = u32::try_from(waiting()).unwrap_or(u32::MAX);
-        }
+    /// Whether a request that steps aside may go into a queue of continuations, in which `waiting` others are. If it may
+    /// not, only its first slice is lost: it is asked once.
+    pub fn on_put(
+        &mut self,
+        stay: &mut Stay,
+        class: u8,
+        now: Nanos,
+        waiting: impl FnOnce() -> usize,
+        limits: &impl Limits,
+    ) -> bool {
         stay.start_by = self.start_by(stay, class, limits);
+        if stay.in_line > 0 {
+            return true;
+        }
+        let (waiting, bounds) = (waiting(), limits.bounds(true));
+        stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
+        let patience = stay.latest_start(class, limits).minus(stay.came_at);
+        let is_full = self.heavy.is_full(now, waiting, self.workers, stay.wait(now), &bounds.within(patience));
+        !is_full || bounds.bound == Nanos::MAX
     }
 
     /// Notes that a request has ended by itself.
     #[inline]
-    pub fn on_end(&mut self, stay: &Stay) {
-        if !stay.resumed {
-            self.heavy.on_light();
+    pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
+        if stay.in_line > 0 {
+            self.heavy.on_end(now, stay.wait(now), stay.in_line as usize - 1);
         }
     }
 
     /// Notes that the worker has nothing to do: none of its queues stands.
     pub fn on_rest(&mut self, now: Nanos) {
-        self.queues.on_rest(now);
-        self.heavy.on_rest();
+        self.sockets.on_rest(now);
+        self.heavy.on_rest(now);
     }
 }

@@ -67,11 +67,15 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     let times = times(&[(1_000, 990), (100_000, 10)]);
     let bounds = |max_wait, slice| QueueBounds::new(max_wait, &times, Nanos::ZERO, slice).expect("enough was measured");
     let sliced = bounds(MaxWait::Auto, Some(MS(5)));
-    // 20 of (99 + 25) / (99 + 5) ms, and 20 of (99 + 10,000) / (99 + 100) ms.
+    // 20 of (99 + 25) / (99 + 5) ms; and of 100 ms only ten were measured: 20 of (99 + 10,000) / (99 + 100) ms.
     assert!(sliced.fresh.bound > MS(23) && sliced.fresh.bound < MS(24), "{sliced:?}");
     assert!(sliced.interrupted.bound > MS(1_014) && sliced.interrupted.bound < MS(1_016), "{sliced:?}");
     let whole = bounds(MaxWait::Auto, None);
     assert_eq!((whole.fresh, whole.interrupted), (sliced.interrupted, sliced.interrupted));
+    assert_eq!(bounds(MaxWait::Auto, Some(Nanos::new(1))).interrupted, whole.fresh, "all take longer");
+    let twenty = super::tests::times(&[(1_000, 980), (100_000, 20)]);
+    let of_heavy = QueueBounds::new(MaxWait::Auto, &twenty, Nanos::ZERO, Some(MS(5))).expect("measured").interrupted;
+    assert_eq!(of_heavy.bound, MS(2_000), "what steps aside waits by its own service times");
     let fixed = bounds(MaxWait::For(MS(7)), Some(MS(5)));
     assert_eq!((fixed.fresh, fixed.fresh.bound), (fixed.interrupted, MS(7)));
     assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
@@ -169,40 +173,52 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
     assert!(!queues.on_old(0, MS(1_640), MS(200), &bounds));
 }
 
-// Is a request certain to be heavy after 64 in a row, and not after a light one?
-#[test]
-fn many_heavy_ones_in_a_row_make_the_next_certain() {
-    let mut heavy = HeavyQueue::default();
-    (0..63).for_each(|_| heavy.on_heavy());
-    assert!(!heavy.is_certain());
-    heavy.on_heavy();
-    assert!(heavy.is_certain());
-    heavy.on_light();
-    assert!(!heavy.is_certain());
-}
-
 // Is the queue full where the expected wait, own wait included, was above half of the bound for the interval? It must be
-// above three quarters of the bound now, by recent measurements.
+// above the bound now, by recent measurements.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);
     let mut heavy = HeavyQueue::default();
-    let full = |heavy: &mut HeavyQueue, now, waiting, waited| heavy.is_full(MS(now), waiting, MS(waited), &bounds);
-    assert!(!full(&mut heavy, 0, 63, 0), "nothing was measured");
-    heavy.on_left(MS(100), 40);
-    assert!(!full(&mut heavy, 0, 60, 0) && !full(&mut heavy, 399, 60, 0), "it has not been for long");
-    assert!(full(&mut heavy, 400, 60, 0) && !full(&mut heavy, 401, 59, 0), "2.5 ms each, 150 ms at most");
-    assert!(!full(&mut heavy, 402, 19, 100) && full(&mut heavy, 403, 20, 100), "it has waited before");
-    assert!(!full(&mut heavy, 404, 0, 0) && full(&mut heavy, 803, 60, 0), "it was short, and not for long");
-    assert!(!full(&mut heavy, 900, 0, 0) && !full(&mut heavy, 1_300, 0, 0) && !full(&mut heavy, 1_301, 60, 0));
-    (0..60).for_each(|_| heavy.on_left(MS(200), 40));
-    assert!(!full(&mut heavy, 1_701, 29, 0) && full(&mut heavy, 1_701, 31, 0), "5 ms each by now");
-    heavy.on_rest();
-    assert!(!full(&mut heavy, 1_702, 31, 0), "the worker had nothing to do meanwhile");
-    heavy.on_left(MS(1), 0);
-    // Where nothing has ever left it, a long queue is full.
-    let (mut unseen, always) = (HeavyQueue::default(), WaitBounds { interval: Nanos::ZERO, ..bounds });
-    assert!(!unseen.is_full(MS(0), 63, MS(0), &always) && unseen.is_full(MS(0), 64, MS(0), &always));
+    let full = |heavy: &mut HeavyQueue, now, waiting, waited| heavy.is_full(MS(now), waiting, 100, MS(waited), &bounds);
+    assert!(!full(&mut heavy, 0, 80, 0), "nothing was measured");
+    heavy.on_end(MS(0), MS(100), 40);
+    assert!(!full(&mut heavy, 0, 80, 0) && !full(&mut heavy, 399, 80, 0), "it has not been for long");
+    assert!(full(&mut heavy, 400, 80, 0) && !full(&mut heavy, 401, 79, 0), "2.5 ms each, 200 ms at most");
+    assert!(!full(&mut heavy, 402, 39, 100) && full(&mut heavy, 403, 40, 100), "it has waited before");
+    assert!(!full(&mut heavy, 404, 0, 0) && full(&mut heavy, 803, 80, 0), "it was short, and not for long");
+    assert!(!full(&mut heavy, 900, 0, 0) && !full(&mut heavy, 1_300, 0, 0) && !full(&mut heavy, 1_301, 80, 0));
+    (0..60).for_each(|_| heavy.on_end(MS(1_301), MS(200), 40));
+    assert!(!full(&mut heavy, 1_701, 39, 0) && full(&mut heavy, 1_701, 41, 0), "5 ms each by now");
+    heavy.on_rest(MS(1_701));
+    assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
+}
+
+// Is a queue full from which nothing comes, by the time since something did? A worker sees one end of as many as there are
+// workers. While nothing waits, nothing is missing.
+#[test]
+fn a_queue_that_does_not_move_is_full() {
+    let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]) };
+    let mut heavy = HeavyQueue::default();
+    heavy.on_end(MS(0), MS(1), 1);
+    let mut full = |now, waiting| heavy.is_full(MS(now), waiting, 5, Nanos::ZERO, &bounds);
+    assert!(!full(199, 20) && full(200, 20), "200 ms by 5 workers and 4 times their share: 10 ms each");
+    assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
+}
+
+// Is begun work broken off only where the queues stand, or by a setting at once?
+#[test]
+fn begun_work_is_given_up_at_twice_the_bound() {
+    let bounds = auto(&[(10_000, 100)]);
+    let mut heavy = HeavyQueue::default();
+    assert!(!heavy.gives_up(MS(10_000), &bounds), "it does not stand");
+    heavy.on_end(MS(0), MS(10), 1);
+    assert!([0, 400].map(|now| heavy.is_full(MS(now), 20, 4, Nanos::ZERO, &bounds))[1]);
+    assert!(!heavy.gives_up(MS(399), &bounds) && heavy.gives_up(MS(400), &bounds));
+    heavy.on_rest(MS(401));
+    assert!(!heavy.gives_up(MS(400), &bounds));
+    let fixed = WaitBounds::new(MaxWait::For(MS(7)), &times(&[]), Nanos::ZERO).expect("a setting");
+    assert!(!heavy.gives_up(MS(6), &fixed) && heavy.gives_up(MS(7), &fixed));
+    assert!(!heavy.gives_up(Nanos::MAX.minus(MS(1)), &WaitBounds::NONE));
 }
 
 #[test]

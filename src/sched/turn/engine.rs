@@ -20,8 +20,9 @@ pub trait Engine {
     /// Ends `job` without running it any further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// Called when `job` is about to be put into a queue.
-    fn requeued(&mut self, job: &mut Self::Job, why: Requeued);
+    /// Called when `job` is about to be put into a queue. False if it must not wait there: the worker discards it then, as
+    /// [`Discarded::TooMany`].
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
     /// nothing is left.
@@ -100,6 +101,8 @@ impl<J> Ran<J> {
 pub enum Discarded {
     /// The queue in which it belongs is full.
     QueueFull,
+    /// More wait before it than it has time for.
+    TooMany,
     /// The server stops, and its time to drain is over.
     Draining,
 }

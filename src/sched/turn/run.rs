@@ -118,11 +118,14 @@ where
 
     /// Puts the job at hand where others may take it; no room there ends it.
     pub(super) fn put(&mut self, mut job: J, place: Place, why: Requeued) {
-        self.engine.requeued(&mut job, why);
-        match (self.world.put(place, job), place) {
-            (Ok(()), Place::Queue(queue)) => self.world.wake_for(self.policy, queue),
-            (Ok(()), Place::Own) => {}
-            (Err(job), _) => self.engine.discard(job, Discarded::QueueFull),
+        if !self.engine.requeued(&mut job, why) {
+            self.engine.discard(job, Discarded::TooMany);
+        } else {
+            match (self.world.put(place, job), place) {
+                (Ok(()), Place::Queue(queue)) => self.world.wake_for(self.policy, queue),
+                (Ok(()), Place::Own) => {}
+                (Err(job), _) => self.engine.discard(job, Discarded::QueueFull),
+            }
         }
         self.spread();
         self.over();

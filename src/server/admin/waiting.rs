@@ -3,6 +3,7 @@
 use crate::config::{Burn, Classify, Config};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
+use crate::net::RECV_BUFFER_BYTES;
 use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{Limits as _, QueueBounds, expected_by_class};
@@ -19,18 +20,21 @@ const BOOKED_BYTES: u64 = 832 / 2;
 const RECEIVE_BUFFER_MIN: usize = 212_992;
 
 /// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds what a worker that
-/// does nothing else takes out within the bound. `None` where the bound is not known from the start.
-pub(in crate::server) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
-    let MaxWait::For(bound) = max_wait else { return None };
-    let datagrams = bound.get() / KERNEL.get();
-    Some(usize::try_from(datagrams.saturating_mul(BOOKED_BYTES)).unwrap_or(usize::MAX).max(RECEIVE_BUFFER_MIN))
+/// does nothing else takes out within the bound, where that is known from the start. A core that is `time_scale` times
+/// slower has a socket that holds as many seconds of work.
+pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
+    let most = RECV_BUFFER_BYTES / usize::try_from(time_scale).unwrap_or(usize::MAX);
+    let bytes = match max_wait {
+        MaxWait::For(bound) => (bound.get() / KERNEL.times(time_scale).get()).saturating_mul(BOOKED_BYTES),
+        MaxWait::Auto | MaxWait::Off => u64::MAX,
+    };
+    usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(RECEIVE_BUFFER_MIN)
 }
 
 /// The bounds on waiting of one server.
 #[derive(Debug)]
 pub(in crate::server) struct Waiting {
     max_wait: Mutex<MaxWait>,
-    /// What each request takes beside its service.
     beside: Nanos,
     classified: bool,
     limits: Limits,
@@ -45,6 +49,11 @@ impl Waiting {
         let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), beside, None);
         let limits = Limits::new(bounds.unwrap_or(QueueBounds::NONE));
         Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
+    }
+
+    /// What each request takes of a worker beside its service.
+    pub(in crate::server) fn beside(&self) -> Nanos {
+        self.beside
     }
 
     /// What the workers read.
@@ -130,11 +139,13 @@ mod tests {
     // known?
     #[test]
     fn a_socket_holds_what_can_be_taken_out_within_the_bound() {
-        let bytes = |bound| receive_buffer(MaxWait::For(bound));
-        assert_eq!(bytes(Nanos::from_millis(15)), Some(5_000 * 416));
-        assert_eq!(bytes(Nanos::from_micros(1)), Some(212_992));
-        assert!(bytes(Nanos::from_millis(40)) > Some(crate::net::RECV_BUFFER_BYTES), "no limit");
-        assert_eq!([MaxWait::Auto, MaxWait::Off].map(receive_buffer), [None; 2]);
+        let bytes = |bound, scale| receive_buffer(MaxWait::For(bound), scale);
+        assert_eq!(bytes(Nanos::from_millis(15), 1), 5_000 * 416);
+        assert_eq!(bytes(Nanos::from_millis(15), 2), 2_500 * 416);
+        assert_eq!(bytes(Nanos::from_micros(1), 1), 212_992);
+        assert_eq!(bytes(Nanos::from_millis(40), 1), RECV_BUFFER_BYTES, "no limit");
+        let auto = |scale| [MaxWait::Auto, MaxWait::Off].map(|max_wait| receive_buffer(max_wait, scale));
+        assert_eq!([1, 8, 1_000].map(auto), [[RECV_BUFFER_BYTES; 2], [RECV_BUFFER_BYTES / 8; 2], [212_992; 2]]);
     }
 
     #[test]

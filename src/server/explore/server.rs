@@ -96,7 +96,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         runtime_id,
         classified: scenario.classified,
         transport: &transport,
-        silent: false,
+        shed_answer: Some(Nanos::from_micros(3)),
         limits: &limits,
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
@@ -334,8 +334,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
         self.gather_ready();
     }
 
-    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
-        self.current().requeued(job, why);
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
+        self.current().requeued(job, why)
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {

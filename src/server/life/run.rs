@@ -126,7 +126,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id: spawning.runtime_id,
         classified: config.classify == Classify::Header,
         transport: &bound.transport,
-        silent: config.shed_answers == ShedAnswers::Silence,
+        shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| bound.waiting.beside()),
         limits: bound.waiting.limits(),
     }
 }

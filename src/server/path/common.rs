@@ -39,8 +39,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) classified: bool,
     /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
-    /// True if what is shed is not answered.
-    pub(crate) silent: bool,
+    /// What a worker takes to answer a shed request; `None` = it answers none.
+    pub(crate) shed_answer: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
 }

@@ -10,7 +10,7 @@ use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
-use crate::sched::overload::Shedding;
+use crate::sched::overload::{Cause, Shedding};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
@@ -37,6 +37,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(crate) gathering: Gathering,
     /// What this worker knows of the queues that it takes from.
     pub(super) shedding: Shedding,
+    /// When this worker has time to answer a shed request again.
+    pub(super) next_shed_answer: Nanos,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
     /// For each owner of sockets, the number of the address from which this worker receives first the next time.
@@ -70,7 +72,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             local_queue: LocalQueue::open(common.runtime_id),
             let_out: Vec::with_capacity(BATCH),
             gathering: Gathering::default(),
-            shedding: Shedding::new(common.sockets.len()),
+            shedding: Shedding::new(common.sockets.len(), common.workers()),
+            next_shed_answer: Nanos::ZERO,
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             next_address: vec![0; common.workers()].into(),
             workers: common.workers(),
@@ -227,14 +230,17 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {
-        let cause = match why {
-            Discarded::QueueFull => AbortCause::Full,
-            Discarded::Draining => AbortCause::Draining,
-        };
-        self.abort(job, cause);
+        match (why, job) {
+            (Discarded::TooMany, Job::Continuation(mut slot)) => {
+                let packet = self.dropped(&mut slot);
+                self.shed(packet, Cause::Waited);
+            }
+            (Discarded::QueueFull | Discarded::TooMany, job) => self.abort(job, AbortCause::Full),
+            (Discarded::Draining, job) => self.abort(job, AbortCause::Draining),
+        }
     }
 
-    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         match job {
             Job::Continuation(slot) => {
                 slot.envelope.stay.ready_at = self.now;
@@ -245,18 +251,21 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                 if why != Requeued::Woken {
                     let (common, class) = (self.common, slot.envelope.class);
                     let (limits, workers) = (common.limits, self.workers);
-                    let waiting = || common.continuations(workers);
-                    self.shedding.on_put(&mut slot.envelope.stay, class, waiting, limits);
+                    let (waiting, stay) = (|| common.continuations(workers), &mut slot.envelope.stay);
+                    if !self.shedding.on_put(stay, class, self.now, waiting, limits) {
+                        return false;
+                    }
                 }
             }
             Job::Child(child) => child.queued(self.now),
-            Job::Fresh(_) => return,
+            Job::Fresh(_) => return true,
         }
         self.recorder.count(Counter::Continuations(match why {
             Requeued::Hopped(_) => Continuation::Hop,
             Requeued::Yielded => Continuation::Yield,
             Requeued::Woken => Continuation::Join,
         }));
+        true
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {

@@ -16,6 +16,11 @@ use crate::sched::turn::Ran;
 use crate::time::Nanos;
 use std::sync::Arc;
 
+/// One part in this many of a worker's time goes into answers to shed requests: the rest is for requests that are served.
+const SHED_ANSWERS_PART: u64 = 10;
+/// Answers to shed requests leave at once for as much time as a pause of the host takes.
+const SHED_ANSWERS_BURST: Nanos = Nanos::from_millis(100);
+
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// The slot of a fresh request that starts now; `None` if it is shed.
     #[inline]
@@ -25,10 +30,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         start: Nanos,
     ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let Envelope { ref stay, class, source, .. } = packet.envelope;
-        let (common, workers) = (self.common, self.workers);
-        let waiting = || common.continuations(workers);
         let from = (class, usize::from(source.socket));
-        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, common.limits) {
+        if let Some(cause) = self.shedding.on_begin(stay, from, start, self.common.limits) {
             self.shed(packet, cause);
             return None;
         }
@@ -45,7 +48,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         start: Nanos,
     ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let class = slot.envelope.class;
-        if let Some(cause) = self.shedding.on_resume(&mut slot.envelope.stay, class, start, self.common.limits) {
+        if let Some(cause) = self.shedding.on_resume(&slot.envelope.stay, class, start, self.common.limits) {
             let packet = self.dropped(&mut slot);
             self.shed(packet, cause);
             self.slot = Some(slot);
@@ -119,7 +122,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 };
             }
             Polled::Ended(packet) => {
-                self.shedding.on_end(&slot.envelope.stay);
+                self.shedding.on_end(&slot.envelope.stay, self.now);
                 self.finish(packet, &slot.envelope);
                 None
             }
@@ -222,7 +225,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Answers a request that was not served, if its handler has a reply for that.
     fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
-        if self.common.silent && status.ending() == Ending::Shed {
+        if status.ending() == Ending::Shed && !self.affords_answer(status) {
             return self.recycle(packet);
         }
         let envelope = packet.envelope;
@@ -241,6 +244,17 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         packet.extents = extents;
         self.make_room(&packet);
         self.outbox.put(packet, None);
+    }
+
+    /// Whether this worker has time to answer one more shed request. A server that stops answers all of them.
+    fn affords_answer(&mut self, status: Status) -> bool {
+        let Some(takes) = self.common.shed_answer else { return false };
+        let next = self.next_shed_answer.max(self.now.minus(SHED_ANSWERS_BURST));
+        let affords = next <= self.now || status == Status::ShedDraining;
+        if affords {
+            self.next_shed_answer = next.plus(takes.times(SHED_ANSWERS_PART));
+        }
+        affords
     }
 
     /// Ends a request that must not begin, for `cause`.

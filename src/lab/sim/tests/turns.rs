@@ -42,7 +42,9 @@ impl Engine for Checkpoints {
         panic!("there is room, and time: {why:?}");
     }
 
-    fn requeued(&mut self, _: &mut Nanos, _: Requeued) {}
+    fn requeued(&mut self, _: &mut Nanos, _: Requeued) -> bool {
+        true
+    }
 
     fn boundary(&mut self, _: Boundary) {}
 
