@@ -1,6 +1,7 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
+use crate::drive::flows::Sources;
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
@@ -52,6 +53,9 @@ pub(crate) struct RunArguments {
     /// Multiply every cost by K, for a server with emulated cores [default: what --admin says, else 1]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
+    /// Local addresses that flows send from: an address, or a prefix over which they spread, like 127.1.0.0/16
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    pub(crate) from: Option<Sources>,
     /// Bytes that follow the header of each request
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=PAYLOAD_MAX))]
     pub(crate) payload_bytes: u16,

@@ -90,7 +90,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         (plan, None) => plan?,
     };
     let json = json::open("--json", arguments.offer.json.as_deref())?;
-    let flows = flows::open(plan.target, plan.flows)?;
+    let flows = flows::open(plan.target, plan.flows, plan.sources)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
     let outputs = [json.as_ref(), dump.as_ref().map(|dump| &dump.output)];

@@ -2,6 +2,7 @@
 
 pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
+use crate::drive::flows::Sources;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use forebay::emulation::overheads::Overheads;
@@ -32,6 +33,8 @@ pub struct Plan {
     pub warmup: Nanos,
     /// The number of source ports, at least 1.
     pub flows: u16,
+    /// The addresses that flows send from; `None` = the system chooses one.
+    pub sources: Option<Sources>,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
     /// How long an attempt may take: what is replied to later is late, or sent again; `None` for the default.
@@ -109,7 +112,8 @@ impl Plan {
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
-        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, retrying, ..plan })
+        let (payload_bytes, sources) = (arguments.payload_bytes, arguments.from);
+        Ok(Plan { payload_bytes, sources, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share.
@@ -147,6 +151,7 @@ impl Plan {
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
+            sources: None,
             time_scale,
             timeout: offer.timeout,
             retrying: Retrying::default(),
@@ -234,6 +239,7 @@ pub(crate) fn test_plan() -> Plan {
         duration: Nanos::from_millis(500),
         warmup: Nanos::from_millis(500),
         flows: 64,
+        sources: None,
         time_scale: 1,
         timeout: None,
         retrying: Retrying::default(),

@@ -52,7 +52,7 @@ pub fn execute(
     interrupt: &Interrupt,
     progress: Progress,
 ) -> Result<Outcome, Failure> {
-    let sockets = flows::open(plan.target, plan.flows)?;
+    let sockets = flows::open(plan.target, plan.flows, plan.sources)?;
     execute_on(plan, &sockets, endpoint, interrupt, progress)
 }
 

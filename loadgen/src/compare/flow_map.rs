@@ -40,7 +40,7 @@ impl FlowMap {
         let process = ServerProcess::start(&free.serve_arguments(BASE, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
         let reservation = reserve(flag, address)?;
-        let flows = flows::open(address, settings.plan(address)?.flows)?;
+        let flows = flows::open(address, settings.plan(address)?.flows, None)?;
         let socket_of = sockets_of(flag, &flows)?;
         process.stop()?;
         Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
@@ -83,7 +83,7 @@ mod tests {
         let serving =
             std::thread::spawn(move || server.run(&Bench::new(Spin::new(Burner::Sleep, 1), Nanos::from_secs(1))));
         if flows.is_empty() {
-            *flows = flows::open(address, 256).expect("sockets");
+            *flows = flows::open(address, 256, None).expect("sockets");
         }
         let sockets = sockets_of("--dump", flows).expect("answers");
         stop.stop();
@@ -117,7 +117,7 @@ mod tests {
         let deaf = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let address = deaf.local_addr().expect("an address");
         deaf.connect(address).expect("connected to itself");
-        let flows = flows::open(address, 1).expect("a socket");
+        let flows = flows::open(address, 1, None).expect("a socket");
         let error = format!("{:#}", sockets_of("--dump", &flows).expect_err("no answer"));
         for part in ["--dump has to learn", "flow 0", "lower the load", "leave --dump out", "none of 5 requests"] {
             assert!(error.contains(part), "{error}");

@@ -242,7 +242,7 @@ fn run_one(
     // Who asks for a percentile asks every run for it.
     let plan = Plan { seed: task.seed, percentile, is_round: plan.percentile.is_none() && of_round.is_some(), ..plan };
     let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN);
-    let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
+    let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows, None)? } else { Vec::new() };
     let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
     let server = outcome.server.context("the server's admin endpoint did not answer once")?;

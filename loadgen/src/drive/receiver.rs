@@ -258,7 +258,7 @@ mod tests {
     /// sent over each of two flows, and a third was not sent.
     fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");
+        let sockets = flows::open(server.local_addr().expect("an address"), 2, None).expect("two flows");
         let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
         let (schedule, live) = ([0, 1, 0].map(request), Live::default());
         let before = clock::now();
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_look_sends_the_retries_that_are_due() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let sockets = flows::open(server.local_addr().expect("an address"), 1).expect("one flow");
+        let sockets = flows::open(server.local_addr().expect("an address"), 1, None).expect("one flow");
         let start = clock::now();
         let ever = Nanos::from_secs(1_000_000);
         let schedule = [Nanos::ZERO, ever].map(|at| Request { at, cost: Nanos::new(1), flow: 0, class: 0 });

@@ -89,7 +89,7 @@ mod tests {
         for (spare_cpus, pacer) in [(1, Some(Pacer::Alternating)), (2, Some(Pacer::Spinning)), (0, None)] {
             let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
             server.set_read_timeout(Some(Duration::from_millis(20))).expect("a time above zero");
-            let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");
+            let sockets = flows::open(server.local_addr().expect("an address"), 2, None).expect("two flows");
             let at = |index: usize| Nanos::from_micros(500).times(index as u64);
             let request = |index| Request { at: at(index), cost: Nanos::new(1), flow: (index % 2) as u16, class: 0 };
             let schedule: Vec<Request> = (0..REQUESTS).map(request).collect();
