@@ -77,7 +77,7 @@ struct Driver {
 
 impl Driver {
     fn open(server: SocketAddr, flow_count: usize, window: usize, train: usize) -> Result<Driver> {
-        let sockets = flows::open(server, u16::try_from(flow_count).context("too many flows")?)?;
+        let sockets = flows::open(server, u16::try_from(flow_count).context("too many flows")?, None)?;
         for socket in sockets.iter().filter(|_| train > 1) {
             let segment = i32::try_from(HEADER_BYTES).context("a header is short")?;
             setsockopt(socket, UdpGsoSegment, &segment).context("asking for UDP_SEGMENT")?;
