@@ -6,6 +6,7 @@
 //! ([`Policy::at_checkpoint`]). Nothing here reads a clock or touches a thread, an atomic or a socket. A policy knows the
 //! world by its [`View`], which may be stale.
 
+mod adapt;
 mod arrivals;
 pub mod auto;
 pub mod bounds;
@@ -21,6 +22,7 @@ pub mod sharing;
 pub mod turn;
 mod wait;
 
+pub use adapt::{Adaptation, waits};
 pub use arrivals::Patience;
 pub use auto::{Objective, estimate, gittins, stability};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};

@@ -47,8 +47,6 @@ pub struct Fit {
 const REQUESTS: f64 = 1e6;
 /// Costs that are drawn of each class whose costs vary.
 const DRAWS: u64 = 20_000;
-/// Decisions that `auto` is asked for: more than have to agree before one comes into force.
-const DECISIONS: usize = 10;
 
 impl Fit {
     /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
@@ -151,12 +149,7 @@ impl Fit {
 
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
-        let mut auto = Auto::new(&self.tuning());
-        let measured = self.measured();
-        for _ in 0..DECISIONS {
-            auto.decide(&measured);
-        }
-        auto.current().clone()
+        Auto::settled(&self.tuning()).current().clone()
     }
 }
 

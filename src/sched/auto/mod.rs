@@ -84,6 +84,15 @@ impl Auto {
         }
     }
 
+    /// The same, where what `tuning` has measured has been so for as many decisions as it takes to come into force.
+    pub fn settled(tuning: &Tuning) -> Auto {
+        let mut auto = Auto::new(tuning);
+        for _ in 0..DECISIONS_IN_A_ROW {
+            tuning.measured.iter().for_each(|measured| drop(auto.decide(measured)));
+        }
+        auto
+    }
+
     /// The decision in force.
     pub fn current(&self) -> &Decision {
         self.current.get()
@@ -192,16 +201,7 @@ pub(super) const ENTRY: Entry = Entry {
     shares_sockets: true,
     adapts: true,
     settings: &["slice", "optimise", "reserved", "classify", "notices"],
-    // As many decisions as it takes for a choice to come into force.
-    constructor: |tuning| {
-        let mut auto = Auto::new(tuning);
-        if let Some(measured) = &tuning.measured {
-            for _ in 0..DECISIONS_IN_A_ROW {
-                auto.decide(measured);
-            }
-        }
-        auto.current().make(tuning)
-    },
+    constructor: |tuning| Auto::settled(tuning).current().make(tuning),
     ..Entry::PLAIN
 };
 

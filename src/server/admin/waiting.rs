@@ -4,9 +4,9 @@ use crate::config::{Burn, Classify, Config};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::net::RECV_BUFFER_BYTES;
-use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{Limits as _, QueueBounds, expected_by_class};
+use crate::sched::overload::{Limits as _, QueueBounds};
+use crate::sched::{MaxWait, waits};
 use crate::server::path::common::Limits;
 use crate::time::Nanos;
 use std::sync::{Mutex, PoisonError};
@@ -82,15 +82,12 @@ impl Waiting {
     /// Follows `recent` measurements, under a policy whose first slices are so long; too few measurements change nothing. To be
     /// called every second.
     pub(in crate::server) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
-        let times = ServiceTimes::new(recent.service_times.iter().copied());
         // Held until the end: a setting that comes meanwhile is not overwritten.
         let max_wait = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bounds) = QueueBounds::new(*max_wait, &times, self.beside, first_slice) {
+        let (bounds, expected) = waits(recent, *max_wait, self.beside, first_slice, self.classified);
+        if let Some(bounds) = bounds {
             self.limits.set_bounds(bounds);
         }
-        let of_class = || recent.times_of_class.each_ref().map(|times| ServiceTimes::new(times.iter().copied()));
-        let of_class = self.classified.then(of_class);
-        let expected = expected_by_class(*max_wait, &times, of_class.as_ref());
         for (class, expected) in expected.into_iter().enumerate() {
             expected.into_iter().for_each(|expected| self.limits.set_expected(class, expected));
         }

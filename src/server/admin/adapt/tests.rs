@@ -201,8 +201,6 @@ fn a_server_decides_what_the_planner_predicts() {
             }
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = adaptation(&config(&settings));
-            adaptation.auto = adaptation.auto.map(|_| Auto::new(&fit.tuning()));
-            adaptation.tuning.yield_cost = fit.yield_cost;
             for _ in 0..10 {
                 adaptation.follow(&recent);
             }
@@ -210,25 +208,6 @@ fn a_server_decides_what_the_planner_predicts() {
             assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
         }
     }
-}
-
-// Is the time beside handlers what was measured on real cores, and what was charged on emulated ones?
-#[test]
-fn all_work_counts_on_real_and_on_emulated_cores() {
-    let recent = Recent {
-        between_workers: 3.0,
-        charged_workers: 6.0,
-        rate: 1e6,
-        by_class: [(1_000, Nanos::from_micros(500)); crate::fate::CLASSES],
-        ..recent(&[(1, 1_000)], 2.0)
-    };
-    for (burn, workers, beside_ns) in [(Burn::Cpu, 5.0, 3_000), (Burn::Sleep, 8.0, 6_000)] {
-        let measured = measured(&recent, burn, false);
-        assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
-        assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
-    }
-    let unknown = measured(&Recent { rate: 0.0, ..recent }, Burn::Cpu, false);
-    assert_eq!(unknown.times.beside(), Nanos::ZERO);
 }
 
 #[test]
@@ -312,7 +291,7 @@ impl<'m> Measuring<'m> {
                 (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
             }
         }
-        let all = Nanos::from_secs(adaptation.tuning.workers as u64);
+        let all = Nanos::from_secs(adaptation.policy().topology().workers() as u64);
         // A little goes into what is neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().interruptible(busy);

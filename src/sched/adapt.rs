@@ -1,0 +1,150 @@
+//! What follows measurements, once a second: the policy, and the bounds on waiting. The admin thread of a server and a
+//! server in virtual time call the same functions.
+
+use super::auto::Auto;
+use super::estimate::{ServiceTimes, TimesOfClass};
+use super::overload::{QueueBounds, expected_by_class};
+use super::{Made, MaxWait, Measured, Policy, PolicyName, Tuning};
+use crate::fate::CLASSES;
+use crate::metrics::Recent;
+use crate::time::{Nanos, Steady};
+
+/// A policy in force, and the state for changing it.
+#[derive(Clone, Debug)]
+pub struct Adaptation {
+    /// The name that was configured, which may be `auto`.
+    name: PolicyName,
+    tuning: Tuning,
+    /// Whether cores are emulated: the time beside handlers is what they are charged.
+    emulated: bool,
+    /// The policy that the workers follow.
+    made: Steady<Made>,
+    /// The decision rule of `auto`; `None` under any other policy.
+    auto: Option<Auto>,
+}
+
+/// Measurements in a row that must make the same policy before it comes into force.
+const IN_A_ROW: u32 = 2;
+
+impl Adaptation {
+    /// The policy called `name`, made from `tuning`. What that has measured counts as measured for long enough.
+    pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
+        let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
+        let made = Steady::new(made(&auto, name, &tuning));
+        Adaptation { name, tuning, emulated, made, auto }
+    }
+
+    /// The policy for the workers to follow.
+    pub fn policy(&self) -> Policy {
+        self.made.get().policy()
+    }
+
+    /// The policy, and what was chosen on the way.
+    pub fn made(&self) -> &Made {
+        self.made.get()
+    }
+
+    /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
+    pub fn follow(&mut self, recent: &Recent) -> bool {
+        // What `auto` chooses must fit the requests that come; sizes, which follow their number, change more evenly.
+        let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
+        let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
+        measured.has_shifted = recent.has_shifted;
+        measured.are_left = are_left(of_this_mix, self.tuning.workers);
+        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
+        // A second without requests says nothing about the load to come.
+        if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
+            return false;
+        }
+        self.tuning.measured = Some(measured);
+        if let Some(decision) = decided {
+            self.made.set(decision.make(&self.tuning));
+            return true;
+        }
+        let made = made(&self.auto, self.name, &self.tuning);
+        if made.is_like(self.made.get()) {
+            self.made.get_mut().reason.clone_from(&made.reason);
+        }
+        self.made.read(made, IN_A_ROW, Made::is_like)
+    }
+}
+
+/// The bounds on waiting under `max_wait`, and the service to expect by class, by `recent` measurements. A request takes
+/// `beside` beside its service. Policies have first slices of `first_slice`, and know classes if `classified`. `None` where
+/// too few were measured to tell.
+pub fn waits(
+    recent: &Recent,
+    max_wait: MaxWait,
+    beside: Nanos,
+    first_slice: Option<Nanos>,
+    classified: bool,
+) -> (Option<QueueBounds>, [Option<Nanos>; CLASSES]) {
+    let times = ServiceTimes::new(recent.service_times.iter().copied());
+    let of_class = classified.then(|| of_class(recent));
+    let bounds = QueueBounds::new(max_wait, &times, beside, first_slice);
+    (bounds, expected_by_class(max_wait, &times, of_class.as_ref()))
+}
+
+fn of_class(recent: &Recent) -> TimesOfClass {
+    recent.times_of_class.each_ref().map(|times| ServiceTimes::new(times.iter().copied()))
+}
+
+/// The policy called `name`, or what `auto` has decided for, made from `tuning`.
+fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
+    auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current().make(tuning))
+}
+
+/// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if the rest gave way.
+const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
+
+/// Workers that may be idle while a queue stands, as a share: for moments, where its requests are elsewhere.
+const IDLE_SHARE: f64 = 0.02;
+/// The share of the handlers' time that may go into requests which have not ended, and still those that have are all there is.
+const UNENDED_SHARE: f64 = 0.1;
+
+/// Whether a queue stands, or heavy requests have begun and not ended.
+fn are_left(recent: &Recent, workers: usize) -> bool {
+    recent.busy_workers > 0.0
+        && (recent.idle_workers < IDLE_SHARE * workers as f64
+            || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
+}
+
+/// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
+/// emulated core works on that for as long as it is charged, a real one for as long as it takes.
+fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
+    let mut times = ServiceTimes::new(recent.service_times.iter().copied());
+    if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
+        times = times.run_to_completion();
+    }
+    let beside_workers = if emulated { recent.charged_workers } else { recent.between_workers };
+    let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
+    let beside = Nanos::new((beside * 1e9).round() as u64);
+    let measured = Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers);
+    if classified { measured.classified(of_class(recent)) } else { measured }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is the time beside handlers what was measured on real cores, and what was charged on emulated ones?
+    #[test]
+    fn all_work_counts_on_real_and_on_emulated_cores() {
+        let recent = Recent {
+            between_workers: 3.0,
+            charged_workers: 6.0,
+            rate: 1e6,
+            by_class: [(1_000, Nanos::from_micros(500)); CLASSES],
+            service_times: vec![(Nanos::from_micros(1), 1_000)],
+            busy_workers: 2.0,
+            ..Recent::default()
+        };
+        for (emulated, workers, beside_ns) in [(false, 5.0, 3_000), (true, 8.0, 6_000)] {
+            let measured = measured(&recent, emulated, false);
+            assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
+            assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
+        }
+        let unknown = measured(&Recent { rate: 0.0, ..recent }, false, false);
+        assert_eq!(unknown.times.beside(), Nanos::ZERO);
+    }
+}
