@@ -48,6 +48,8 @@ pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Gauges, Latencies, Snapshot};
 pub use summary::summary;
+#[cfg(feature = "cli")]
+pub(crate) use window::Work;
 pub(crate) use window::class_bytes;
 pub use window::{ClassDemand, Demand, Stage};
 

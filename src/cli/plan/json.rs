@@ -90,6 +90,8 @@ fn predicted(goal: &Goal, judged: &Judged) -> Value {
         "undecided": *verdict == Verdict::Undecided,
         "measured": requests,
         "holds": judged.seems(goal),
+        "utilisation": simulation.tally.utilisation(),
+        "unstable": simulation.tally.is_unstable(),
         "unstable_from": simulation.unstable_from,
     })
 }

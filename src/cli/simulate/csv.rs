@@ -13,7 +13,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     };
     let of_fleet = if scenario.fleet.is_some() { ",servers,lost,balance,busiest_load" } else { "" };
     let mut text = format!(
-        "policy,workers{of_fleet},workload,seed,load,class,count{}{}\n",
+        "policy,workers{of_fleet},workload,seed,load,class,count{}{},utilisation,unstable\n",
         names("slowdown"),
         names("latency_us")
     );
@@ -21,10 +21,12 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
         let of_fleet = simulation.fleet.map_or_else(String::new, |(fleet, busiest)| {
             format!(",{},{},{},{busiest}", fleet.servers, fleet.lost, fleet.balance)
         });
+        let busy = simulation.tally.utilisation().map_or_else(String::new, |busy| busy.to_string());
+        let unstable = simulation.tally.is_unstable();
         for ((class, slowdown), (_, latency)) in simulation.tally.slowdown().iter().zip(&simulation.tally.latency_us())
         {
             text.push_str(&format!(
-                "{},{}{of_fleet},{},{},{},{class},{}{}{}\n",
+                "{},{}{of_fleet},{},{},{},{class},{}{}{},{busy},{unstable}\n",
                 simulation.spec,
                 scenario.workers,
                 scenario.workload.name(),

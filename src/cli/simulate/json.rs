@@ -7,6 +7,7 @@ use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::Judged;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::metrics::Block;
+use crate::time::Nanos;
 use serde_json::{Value, json};
 
 /// The document, indented, with a final newline.
@@ -86,6 +87,7 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
         "load": simulation.load,
         "chosen": simulation.chosen,
         "overload": simulation.is_overload(),
+        "unstable": tally.is_unstable(),
         "unstable_from": simulation.unstable_from,
         "fates": FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>(),
         "utilisation": tally.utilisation(),
@@ -94,6 +96,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
         "slowdown": by_class(tally.slowdown()),
         "latency_us": by_class(tally.latency_us()),
     });
+    let change = |(at, to): &(Nanos, String)| json!({"at_s": at.as_secs_f64(), "to": to});
+    item["changes"] = tally.changes().iter().map(change).collect();
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     if simulation.fleet.is_some() {
         item["fleet"] = fleet(simulation);

@@ -103,12 +103,17 @@ fn rows(simulation: &Simulation) -> String {
             0 => (simulation.spec.to_string(), behind.as_str(), simulation.load.to_string()),
             _ => <_>::default(),
         };
-        let cells = format!("{}  {}", cells(&slowdown), cells(&latency));
+        let unstable = if number == 0 && simulation.tally.is_unstable() { "  unstable" } else { "" };
+        let cells = format!("{}  {}{unstable}", cells(&slowdown), cells(&latency));
         text.push_str(&format!("{policy:<10} {behind:margin$}{load:>5} {class:<7}{cells}\n"));
     }
     let indent = margin + 17;
     if !simulation.chosen.is_empty() {
         text.push_str(&format!("{:indent$}{}\n", "", simulation.chosen));
+    }
+    if let Some((at, to)) = simulation.tally.changes().last() {
+        let changes = simulation.tally.changes().len();
+        text.push_str(&format!("{:indent$}change {changes} of policy after {at:.0}: {to}\n", ""));
     }
     if let (Some(busy), Some(contended)) = (simulation.tally.utilisation(), simulation.tally.contention())
         && contended > 0.0

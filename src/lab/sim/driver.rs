@@ -111,7 +111,6 @@ impl<E: VirtualEngine> Driver<E> {
     }
 
     /// Puts `policy` to work at `now`: each worker follows it from its next search on.
-    #[cfg(test)]
     pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
         self.world.now = now;
         self.world.switch(&policy);

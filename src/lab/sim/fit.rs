@@ -4,7 +4,7 @@ use crate::fate::CLASSES;
 use crate::lab::workload::{Cost, Workload};
 use crate::sched::auto::{Auto, Decision};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::{Made, Measured, Objective, PolicyName, Tuning};
+use crate::sched::{Adaptation, Made, Measured, Objective, PolicyName, Tuning};
 use crate::time::Nanos;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -134,6 +134,13 @@ impl Fit {
             measured: Some(self.measured()),
             ..Tuning::new(self.workers, self.slice)
         }
+    }
+
+    /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for long.
+    pub fn adaptation(&self, name: PolicyName, known: bool) -> Adaptation {
+        let tuning = self.tuning();
+        let measured = tuning.measured.clone().filter(|_| known);
+        Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
     /// What a server would have measured.

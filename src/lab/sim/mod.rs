@@ -39,7 +39,7 @@ use crate::emulation::overheads::Overheads;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::overload::{FixedLimits, QueueBounds, expected_by_class};
-use crate::sched::{MaxWait, Policy, Wait};
+use crate::sched::{Adaptation, MaxWait, Policy, Wait};
 use crate::time::Nanos;
 use servers::Servers;
 use std::cell::RefCell;
@@ -62,6 +62,19 @@ pub struct Setup {
     /// How long requests may wait, and the service that is expected of them: one with a deadline must not begin where less
     /// time is left.
     pub waits: FixedLimits,
+    /// What the server does with its measurements; `None` = nothing changes.
+    pub follows: Option<Follows>,
+}
+
+/// What a server does with its measurements.
+#[derive(Clone, Debug)]
+pub struct Follows {
+    /// The policy in force, and the rule that changes it.
+    pub adaptation: Adaptation,
+    /// How long requests may wait.
+    pub max_wait: MaxWait,
+    /// The time between two decisions; above zero.
+    pub every: Nanos,
 }
 
 /// What an idle worker does.
@@ -121,6 +134,7 @@ impl Setup {
             classified: false,
             limits: Limits::SERVER,
             waits: FixedLimits::NONE,
+            follows: None,
         }
     }
 
@@ -132,6 +146,11 @@ impl Setup {
         let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
         let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);
         Setup { waits: FixedLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
+    }
+
+    /// The same server, which follows what it measures.
+    pub fn following(self, follows: Follows) -> Setup {
+        Setup { policy: follows.adaptation.policy(), follows: Some(follows), ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.

@@ -3,12 +3,13 @@
 use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
-use super::{ArrivingRequest, Setup};
+use super::{ArrivingRequest, Follows, Setup};
 use crate::emulation::overheads::Overheads;
 use crate::fate::Fate;
-use crate::sched::overload::{Cause, Shedding};
+use crate::metrics::Work;
+use crate::sched::overload::{Cause, FixedLimits, Shedding};
 use crate::sched::turn::{Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
-use crate::sched::{Looked, Outcome, Resume, Step, WorkerId};
+use crate::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId, waits};
 use crate::time::Nanos;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -31,6 +32,11 @@ pub(super) struct CostModel<'a> {
     /// What the present step has cost so far.
     cost: Nanos,
     tally: &'a RefCell<Tally>,
+    /// How long requests may wait now.
+    waits: FixedLimits,
+    /// What the server measures, and what follows that, if anything.
+    work: Option<Box<Work>>,
+    follows: Option<Follows>,
 }
 
 /// How a slice ends.
@@ -58,6 +64,9 @@ impl<'a> CostModel<'a> {
             interrupted: 0,
             cost: Nanos::ZERO,
             tally,
+            waits: setup.waits,
+            work: setup.follows.as_ref().map(|follows| Box::new(Work::new(workers, follows.every))),
+            follows: setup.follows.clone(),
         }
     }
 
@@ -71,9 +80,27 @@ impl<'a> CostModel<'a> {
         self.cost = self.cost.plus(more);
     }
 
+    /// Follows what was measured until `now`; returns the policy if it changes. Workers found nothing to do for `idle` since
+    /// the start, and run slices that have lasted for `running`.
+    pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
+        let Follows { adaptation, max_wait, .. } = self.follows.as_mut()?;
+        let recent = self.work.as_mut()?.recent(now, idle, running);
+        let (beside, first_slice) = (self.setup.overheads.per_request(), adaptation.policy().first_slice());
+        let (bounds, expected) = waits(&recent, *max_wait, beside, first_slice, self.setup.classified);
+        self.waits.waits = bounds.unwrap_or(self.waits.waits);
+        let known = self.waits.expected.iter_mut().zip(expected);
+        known.for_each(|(known, expected)| *known = expected.unwrap_or(*known));
+        if !adaptation.follow(&recent) {
+            return None;
+        }
+        self.tally.borrow_mut().changed(now, adaptation.made());
+        Some(adaptation.policy())
+    }
+
     /// Ends a request that is not answered and holds a packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
+        self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
         self.tally.borrow_mut().lost(request.class, Some(fate), request.counts);
     }
 
@@ -92,7 +119,7 @@ impl<'a> CostModel<'a> {
 
     /// How `request` ends that is about to run, if it must not.
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
-        let limits = &self.setup.waits;
+        let limits = &self.waits;
         let shedding = &mut self.shedding[self.worker];
         let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
         if self.now >= stay.expires_at {
@@ -112,6 +139,7 @@ impl<'a> CostModel<'a> {
                 let send = self.setup.overheads.send;
                 let request = self.removed(request);
                 self.shedding[self.worker].on_end(&request.stay, self.now);
+                self.work.iter_mut().for_each(|work| work.ended(request.class, request.cost, true));
                 let sent = self.now.plus(send);
                 let (latency, counts) = (sent.minus(request.due), request.counts);
                 self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
@@ -157,7 +185,11 @@ impl VirtualEngine for CostModel<'_> {
     fn charge(&mut self, next: &Action<RequestId>) -> Nanos {
         let overheads = &self.setup.overheads;
         let more = match next {
-            Action::Settle(ran) => ran.time(),
+            Action::Settle(ran) => {
+                let (time, step) = (ran.time(), self.setup.checkpoint_step);
+                self.work.iter_mut().for_each(|work| work.ran(time, time > step));
+                time
+            }
             Action::Put(_, _, Requeued::Hopped(_)) => overheads.hop,
             Action::Put(..) => overheads.yield_,
             _ => self.finish(),
@@ -181,6 +213,7 @@ impl VirtualEngine for CostModel<'_> {
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let stay = &mut self.requests.of(*job).stay;
         stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
+        self.work.iter_mut().for_each(|work| work.ran(time, true));
     }
 }
 
@@ -191,6 +224,7 @@ impl Engine for CostModel<'_> {
         let datagrams = self.setup.limits.batch.min(self.packets).min(self.sockets[owner].len());
         let Overheads { poll, receive, .. } = self.setup.overheads;
         self.pay(if datagrams == 0 { poll } else { receive.times(datagrams as u64) });
+        self.work.iter_mut().for_each(|work| work.received(datagrams as u64));
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
@@ -199,7 +233,7 @@ impl Engine for CostModel<'_> {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
-            let (wait, limits) = (self.now.minus(known.stay.came_at), &self.setup.waits);
+            let (wait, limits) = (self.now.minus(known.stay.came_at), &self.waits);
             let shedding = &mut self.shedding[self.worker];
             if shedding.is_old(owner, self.now, wait, limits) {
                 self.end(request, Fate::ShedWaited);
@@ -242,7 +276,7 @@ impl Engine for CostModel<'_> {
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) -> bool {
-        let (waiting, limits) = (self.continuations(), &self.setup.waits);
+        let (waiting, limits) = (self.continuations(), &self.waits);
         let request = self.requests.of(*job);
         self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
         request.stay.ready_at = self.now;

@@ -4,6 +4,7 @@ use super::driver::Driver;
 use super::event_list::EventList;
 use super::model::CostModel;
 use super::{ArrivingRequest, Setup, Tally};
+use crate::metrics::Work;
 use crate::time::Nanos;
 use std::cell::RefCell;
 
@@ -15,6 +16,9 @@ pub(super) struct Servers<'a> {
     servers: Vec<Driver<CostModel<'a>>>,
     /// When a worker of each server acts next.
     event_list: EventList,
+    /// When the servers follow what they have measured next, and the time between; [`Nanos::MAX`] = never.
+    follow_at: Nanos,
+    follow_every: Nanos,
     tally: &'a RefCell<Tally>,
 }
 
@@ -28,7 +32,9 @@ impl<'a> Servers<'a> {
             driver.skips_vain_searches(setup.overheads.search_is_free())
         };
         let event_list = EventList::new(count.max(1));
-        let mut all = Servers { servers: (0..count).map(server).collect(), event_list, tally };
+        let follow_every = setup.follows.as_ref().map_or(Nanos::MAX, |follows| follows.every);
+        let servers = (0..count).map(server).collect();
+        let mut all = Servers { servers, event_list, follow_at: follow_every, follow_every, tally };
         (0..count).for_each(|server| all.schedule(server));
         all
     }
@@ -51,7 +57,9 @@ impl<'a> Servers<'a> {
         let mut next = arrivals.next();
         loop {
             let (first_at, server) = self.event_list.first();
+            let at = next.as_ref().map_or(first_at, |(came, _)| came.at.min(first_at));
             match next {
+                _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
                 Some((mut came, flow)) if came.at < first_at => {
                     let server = place(&self, &mut came, flow);
                     self.servers[server].arrive(came);
@@ -71,6 +79,25 @@ impl<'a> Servers<'a> {
             assert!(server.world.waiting() == 0, "{} requests were forgotten", server.world.waiting());
             self.tally.borrow_mut().add_worked(server.worked());
         }
+    }
+
+    /// Lets all servers follow what they have measured. Nothing else happens before `at`: of a silence beyond the window
+    /// all but its end is left out.
+    fn follow(&mut self, at: Nanos) {
+        let now = self.follow_at;
+        for server in 0..self.servers.len() {
+            let driver = &mut self.servers[server];
+            let (worked, busy_since) = (driver.worked(), driver.world.busy_since.iter().flatten());
+            // A step counts from its beginning: that is one step too early for each worker.
+            let idle = now.times(worked.workers).minus(worked.busy);
+            let running: Vec<Nanos> = busy_since.map(|since| now.minus(*since)).collect();
+            if let Some(policy) = driver.engine.follow(now, idle, &running) {
+                driver.switch(policy, now);
+                self.schedule(server);
+            }
+        }
+        let silent = at.minus(now).get() / self.follow_every.get();
+        self.follow_at = now.plus(self.follow_every.times(1 + silent.saturating_sub(Work::INTERVALS + 1)));
     }
 
     /// Puts down when `server` acts next.

@@ -3,6 +3,7 @@
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::lab::stats::{Batches, Memory, PRECISION, Sample};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::sched::Made;
 use crate::time::Nanos;
 use hdrhistogram::Histogram;
 
@@ -24,7 +25,15 @@ pub struct Tally {
     ended_at: Nanos,
     /// What the workers' time went into; none under a reference, which has no workers.
     worked: Worked,
+    /// When a policy that follows measurements changed, and to what.
+    changes: Vec<(Nanos, String)>,
 }
+
+/// The utilisation above which a backlog that has grown stays: what is left is the run's own beginning and end.
+const SATURATED: f64 = 0.99;
+
+/// The most changes of policy that are kept: a day has some dozens.
+const CHANGES_MAX: usize = 1_000;
 
 /// What the time of workers went into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +104,7 @@ impl Tally {
             precision: PRECISION,
             ended_at: Nanos::ZERO,
             worked: Worked::default(),
+            changes: Vec::new(),
         }
     }
 
@@ -166,6 +176,29 @@ impl Tally {
         let Worked { workers, busy, contended } = &mut self.worked;
         *workers += more.workers;
         (*busy, *contended) = (busy.plus(more.busy), contended.plus(more.contended));
+    }
+
+    /// A server follows another policy from `now` on.
+    pub(super) fn changed(&mut self, now: Nanos, made: &Made) {
+        if self.changes.len() < CHANGES_MAX {
+            self.changes.push((now, made.chosen.clone()));
+        }
+    }
+
+    /// When a policy that follows measurements changed, at any server, and to what.
+    pub fn changes(&self) -> &[(Nanos, String)] {
+        &self.changes
+    }
+
+    /// Whether a backlog grows through the run: the latency of a class is higher in the second half than in the first, by
+    /// more than chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
+    /// times, as for an interval, or leave its workers no time to catch up.
+    pub fn is_unstable(&self) -> bool {
+        let count = self.streams.latency_us.sample(None).count();
+        let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
+        let occurs = |(_, class): &(u8, &Class)| class.values.is_some() || class.unanswered > 0;
+        let mut classes = (0..).zip(&self.classes).filter(occurs);
+        tells && classes.any(|(number, _)| self.latency_sample(Some(number)).grows())
     }
 
     /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a

@@ -211,3 +211,25 @@ fn packets_run_out_and_come_back() {
     let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
+
+/// Extreme Bimodal at `load` on 14 workers under `levels`, with the overheads of a Linux host, in 400,000 requests.
+fn levels_at(load: f64) -> Tally {
+    let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+    let overheads = Overheads::STOCK;
+    let workload = workload.with_time_beside(overheads.per_request());
+    let fit = Fit { yield_cost: overheads.yield_, look_cost: overheads.look, ..Fit::new(&workload, 14, load) };
+    let (rate, deadline) = (workload.rate_at(load, 14, 1), Nanos::MAX);
+    let offer =
+        OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };
+    let setup = Setup::with_overheads(fit.policy(named("levels")).policy(), overheads);
+    simulate(&setup, offer.arrivals(14)).of_queue(load, overheads.per_request(), 2.0)
+}
+
+// Is a run called unstable whose backlog grows to its end, and none at a load that its workers can do? Yields and looks
+// take what a load of .95 leaves.
+#[test]
+fn a_backlog_that_grows_is_unstable() {
+    let runs = [0.9, 0.95].map(levels_at);
+    assert_eq!(runs.each_ref().map(Tally::is_unstable), [false, true]);
+    assert!(runs.each_ref().map(Tally::utilisation).is_sorted() && runs[1].utilisation() > Some(0.995));
+}

@@ -47,7 +47,7 @@ impl Memory {
     }
 
     /// Whether a run of `values` values is long enough to say anything.
-    pub(super) fn fits_into(self, values: u64) -> bool {
+    pub fn fits_into(self, values: u64) -> bool {
         values as f64 >= self.requests_needed()
     }
 

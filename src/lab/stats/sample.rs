@@ -99,9 +99,9 @@ impl Sample {
         self.drift(share).abs() > DRIFT_MAX
     }
 
-    /// Whether the share above the quantile is larger in the second half by more than chance: a backlog that grows.
-    pub fn grows(&self, share: f64) -> bool {
-        self.drift(share) > DRIFT_MAX
+    /// Whether the median or p90 grows from the first half to the second by more than chance: a backlog that grows.
+    pub fn grows(&self) -> bool {
+        [0.5, 0.9].into_iter().any(|share| self.drift(share) > DRIFT_MAX)
     }
 
     /// The change of the share above the quantile from one half to the other, in standard errors. It is 0 where there are

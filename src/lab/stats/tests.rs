@@ -165,7 +165,7 @@ fn runs_are_joined() {
 #[test]
 fn nothing_shows_nothing() {
     let nothing = sample(&[]);
-    assert!(!nothing.drifts(0.01) && !nothing.grows(0.01));
+    assert!(!nothing.drifts(0.01) && !nothing.grows());
     let interval = nothing.interval(0.99, Memory::UNKNOWN);
     assert!(!interval.high.is_finite(), "{interval:?}");
 }

@@ -252,7 +252,7 @@ impl Trial<'_> {
             if lowest(&class) > *limit && lowest(&self.goal.sample(tally, Some(*number))) > self.goal.limit {
                 return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
             }
-            if is_long && [0.5, 0.9].into_iter().any(|share| class.grows(share)) {
+            if is_long && class.grows() {
                 // A slow start may still be in a run of the least length.
                 let told = measured >= self.most.min(2 * self.least);
                 return told.then_some(Verdict::Fails(Cause::Grows(name)));

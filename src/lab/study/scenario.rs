@@ -4,9 +4,10 @@ use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
-use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
+use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 
@@ -75,6 +76,10 @@ pub(super) struct Length<'l> {
 
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
 const STEPS_MAX: f64 = 1e11;
+/// A server decides anew each second, by what it has measured in so many.
+const SECOND: Nanos = Nanos::from_secs(1);
+const WINDOW: u64 = 10;
+
 /// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
 /// load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
@@ -212,7 +217,7 @@ impl<'a> Scenario<'a> {
         load: f64,
         sizes: Option<&[usize]>,
         incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
-        Length { until_look, look, .. }: Length<'_>,
+        Length { warmup, until_look, look, .. }: Length<'_>,
         progress: &dyn Progress,
     ) -> Simulation {
         let incoming = watched(incoming, progress);
@@ -224,10 +229,14 @@ impl<'a> Scenario<'a> {
                 return self.finished(spec, load, None, tally, None);
             }
         };
-        let (made, setup) = match self.replay(sizes) {
-            Some(replay) => replay.server(policy),
+        let (made, setup, fit) = match self.replay(sizes) {
+            Some(replay) => {
+                let (made, setup) = replay.server(policy);
+                (made, setup, replay.fit)
+            }
             None => self.server(policy, load, sizes),
         };
+        let (made, setup) = self.adapting(policy, made, setup, &fit, warmup as f64 / self.rate(load));
         let Some(fleet) = self.fleet else {
             let tally = simulate_while(&setup, incoming.map(alone), until_look, look);
             return self.finished(spec, load, Some(made), tally, None);
@@ -238,6 +247,23 @@ impl<'a> Scenario<'a> {
         self.finished(spec, load, Some(made), came.tally, Some(busiest))
     }
 
+    /// The same server, which follows what it measures if `policy` does. It begins to measure with the run if the warm-up is
+    /// as long as its window. In a shorter run it is a server that has measured these requests before.
+    fn adapting(&self, policy: PolicyName, made: Made, setup: Setup, fit: &Fit, drawn_seconds: f64) -> (Made, Setup) {
+        if !policy.entry().adapts {
+            return (made, setup);
+        }
+        let trace = self.replayed.map(|replayed| &replayed.offered);
+        let every = Nanos::new(SECOND.get() / trace.map_or(1, |trace| trace.time_scale));
+        let warmup = trace.map_or(drawn_seconds, |trace| (trace.warmup.get() / trace.time_scale) as f64 / 1e9);
+        let known = warmup < every.times(WINDOW).as_secs_f64();
+        let adaptation = fit.adaptation(policy, known);
+        let unmeasured = |setup: Setup| setup.with_max_wait(self.max_wait, &ServiceTimes::default(), None);
+        let setup = if known { setup } else { unmeasured(setup) };
+        let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
+        (made, setup.following(Follows { adaptation, max_wait: self.max_wait, every }))
+    }
+
     fn finished(
         &self,
         spec: PolicySpec,
@@ -246,7 +272,9 @@ impl<'a> Scenario<'a> {
         tally: Tally,
         busiest: Option<f64>,
     ) -> Simulation {
-        let (chosen, unstable_from) = made.map(|made| (made.chosen, made.unstable_from)).unwrap_or_default();
+        let free = || if self.overheads == Overheads::NONE { "" } else { "free of --overheads" };
+        let (chosen, unstable_from) =
+            made.map_or_else(|| (free().to_owned(), None), |made| (made.chosen, made.unstable_from));
         let unstable_from = self.bound(unstable_from);
         // A group at its own bound is as busy as all workers at theirs.
         let busy = load / unstable_from.unwrap_or(1.0);
@@ -287,7 +315,7 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
+    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup, Fit) {
         let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) };
         let fitted = fit.policy(policy);
         let setup = Setup {
@@ -295,7 +323,8 @@ impl<'a> Scenario<'a> {
             checkpoint_step: self.checkpoint_step,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
-        (fitted, setup.with_max_wait(self.max_wait, &fit.times, fit.classified.then_some(&fit.of_class)))
+        let setup = setup.with_max_wait(self.max_wait, &fit.times, fit.classified.then_some(&fit.of_class));
+        (fitted, setup, fit)
     }
 
     /// The replay of the trace; `None` without a trace.

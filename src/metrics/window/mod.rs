@@ -11,6 +11,8 @@ mod distribution;
 mod histograms;
 mod recent;
 mod shift;
+#[cfg(feature = "cli")]
+mod work;
 
 pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
@@ -20,6 +22,8 @@ pub(super) use histograms::SLOWDOWN_ONE;
 pub(crate) use histograms::{Histograms, class_bytes};
 pub use histograms::{Sample, Stage};
 pub use recent::Recent;
+#[cfg(feature = "cli")]
+pub(crate) use work::Work;
 
 use crate::fate::Fate;
 use crate::metrics::WorkerMetrics;
@@ -121,6 +125,14 @@ impl Window {
     fn begin(&self, number: u64) -> Option<&Reading> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some() && slot.number >= number);
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
+    }
+
+    /// The share of the time of `workers` workers, up to the last reading `now`, in which they did not look for work in
+    /// vain; `None` before any time has passed.
+    pub(super) fn utilisation(&self, now: &Reading, workers: usize) -> Option<f64> {
+        let begin = self.begin(self.oldest(now.at))?;
+        let all = now.at.minus(begin.at).as_secs_f64() * workers as f64;
+        (all > 0.0).then(|| (1.0 - now.counts.idle.minus(begin.counts.idle).as_secs_f64() / all).max(0.0))
     }
 
     /// The number of the interval that contains `now`.

@@ -88,7 +88,7 @@ impl Auto {
     pub fn settled(tuning: &Tuning) -> Auto {
         let mut auto = Auto::new(tuning);
         for _ in 0..DECISIONS_IN_A_ROW {
-            tuning.measured.iter().for_each(|measured| drop(auto.decide(measured)));
+            let _ = tuning.measured.as_ref().and_then(|measured| auto.decide(measured));
         }
         auto
     }

@@ -1,19 +1,20 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
 use crate::config::{Burn, Classify, Config, Pool};
-use crate::metrics::{self, Recent};
+use crate::metrics;
 use crate::runtime::measured_look;
-use crate::sched::{self, Made, Policy, PolicyName, Sizes, Tuning};
+use crate::sched::{self, Made, PolicyName, Sizes, Tuning};
 use crate::server::yields;
 use crate::time::Nanos;
 
-/// The policy in force, and the state for changing it.
+/// A policy that adapts, and what a configuration says of it.
 pub(in crate::server) struct Adaptation {
     /// The name that was configured, which may be `auto`.
     pub(super) name: PolicyName,
     /// The pools as configured, for their names.
     pub(super) pools: Vec<Pool>,
-    core: sched::Adaptation,
+    /// The policy in force, and the rule that changes it.
+    pub(in crate::server) core: sched::Adaptation,
 }
 
 impl Adaptation {
@@ -39,16 +40,6 @@ impl Adaptation {
         };
         let core = sched::Adaptation::new(config.policy, tuning, config.burn == Burn::Sleep);
         Adaptation { name: config.policy, pools: config.pools.clone(), core }
-    }
-
-    /// The policy for the workers to follow.
-    pub(in crate::server) fn policy(&self) -> Policy {
-        self.core.policy()
-    }
-
-    /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
-    pub(super) fn follow(&mut self, recent: &Recent) -> bool {
-        self.core.follow(recent)
     }
 
     /// The decision in force, for the admin endpoint; `None` under a policy that does not adapt.

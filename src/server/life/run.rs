@@ -52,7 +52,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     });
     let common = common(&bound, requests, packets, &slots, &make);
     let following = Adaptation::new(&bound.config);
-    let (shared, workers) = workers(&bound, following.policy())?;
+    let (shared, workers) = workers(&bound, following.core.policy())?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.metrics);

@@ -28,7 +28,7 @@ fn files_hold_what_the_table_shows() {
     }
     // A header, and for each run a line for all requests and one for each class.
     assert_eq!(read(&csv).lines().count(), 1 + 9 * 3);
-    assert!(read(&csv).lines().all(|line| line.split(',').count() == 7 + 14));
+    assert!(read(&csv).lines().all(|line| line.split(',').count() == 7 + 14 + 2));
     let page = read(&html);
     assert!(page.contains("forebay-simulate/1") && !page.contains("/*results*/"), "the data stands in the page");
 }

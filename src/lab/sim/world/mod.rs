@@ -157,7 +157,6 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Puts another policy to work: sleepers look where the old one let them.
-    #[cfg(test)]
     pub(super) fn switch(&mut self, policy: &Policy) {
         self.thief_threshold = policy.thief_threshold();
         self.wake_all();

@@ -1,7 +1,7 @@
 mod day;
 
 use super::*;
-use crate::metrics::{Collector, Recorder, Sample, WorkerMetrics};
+use crate::metrics::{Collector, Recent, Recorder, Sample, WorkerMetrics};
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
 
@@ -25,11 +25,11 @@ fn hybrid_follows_the_demand_when_two_measurements_agree() {
     let reserved = |adaptation: &Adaptation| adaptation.decision().and_then(|decision| decision.reserved);
     assert_eq!(reserved(&adaptation), Some(3));
     let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
-    assert!(!adaptation.follow(&heavier));
-    assert!(!adaptation.follow(&recent(&[], 0.0)), "silence");
-    assert!(adaptation.follow(&heavier));
+    assert!(!adaptation.core.follow(&heavier));
+    assert!(!adaptation.core.follow(&recent(&[], 0.0)), "silence");
+    assert!(adaptation.core.follow(&heavier));
     assert_eq!(reserved(&adaptation), Some(2));
-    assert!(!adaptation.follow(&heavier), "nothing new");
+    assert!(!adaptation.core.follow(&heavier), "nothing new");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn hybrid_keeps_a_number_that_was_given() {
     let pairs = [("policy", "hybrid"), ("workers", "14"), ("reserved", "4")];
     let mut adaptation = adaptation(&config(&pairs));
     let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
-    assert!(!adaptation.follow(&heavier) && !adaptation.follow(&heavier));
+    assert!(!adaptation.core.follow(&heavier) && !adaptation.core.follow(&heavier));
     assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
 }
 
@@ -48,8 +48,8 @@ fn auto_finds_the_levels_of_what_it_measures() {
     assert_eq!((begun.policy.as_str(), begun.budget), ("levels", Some(Nanos::from_millis(50))), "the slice, scaled");
     // On the scale of emulated cores a yield costs nothing.
     let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
-    assert!(!adaptation.follow(&divided) && !adaptation.follow(&divided));
-    assert!(adaptation.follow(&divided));
+    assert!(!adaptation.core.follow(&divided) && !adaptation.core.follow(&divided));
+    assert!(adaptation.core.follow(&divided));
     let decision = adaptation.decision().expect("auto decides");
     assert_eq!(decision.policy, "levels");
     let budget = decision.budget.expect("a first level");
@@ -64,7 +64,7 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
         let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", "2")]));
         let divided = Recent { uninterruptible_workers, ..recent(&[(10, 9_900), (500, 100)], 1.0) };
         for _ in 0..3 {
-            adaptation.follow(&divided);
+            adaptation.core.follow(&divided);
         }
         assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
     }
@@ -74,12 +74,14 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
 #[test]
 fn levels_learns_its_patience_whatever_its_limits() {
     let mut adaptation = adaptation(&config(&[("policy", "levels"), ("workers", "4"), ("slice", "1ms")]));
-    assert_eq!(adaptation.policy().patience(), None);
+    assert_eq!(adaptation.core.policy().patience(), None);
     let measured = recent(&[(500, 9_900), (500_000, 100)], 2.0);
-    assert!(!adaptation.follow(&measured) && adaptation.follow(&measured) && !adaptation.follow(&measured));
+    assert!(
+        !adaptation.core.follow(&measured) && adaptation.core.follow(&measured) && !adaptation.core.follow(&measured)
+    );
     let budget = adaptation.decision().and_then(|decision| decision.budget).expect("a first level");
     assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(2), "{budget}");
-    assert!(adaptation.policy().patience().is_some());
+    assert!(adaptation.core.policy().patience().is_some());
 }
 
 // Do levels serve what they are for, and is it published? One request in 2,500 takes nearly half of the time.
@@ -88,7 +90,7 @@ fn auto_makes_least_what_it_is_told() {
     let decided = |optimise, mix: &[(u64, u64)]| {
         let mut adaptation = adaptation(&config(&[("policy", "auto"), ("optimise", optimise)]));
         let measured = recent(mix, 2.0);
-        assert!((0..3).any(|_| adaptation.follow(&measured)));
+        assert!((0..3).any(|_| adaptation.core.follow(&measured)));
         let decision = adaptation.decision().expect("auto decides");
         (decision.policy, decision.budget.is_some_and(|budget| budget > Nanos::from_micros(99)), decision.reason)
     };
@@ -112,7 +114,7 @@ fn auto_knows_classes_where_it_may() {
         let [light, heavy] = [10, 500].map(|us| (Nanos::from_micros(us), 5_000));
         let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
         (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
-        assert!((0..3).any(|_| adaptation.follow(&recent)));
+        assert!((0..3).any(|_| adaptation.core.follow(&recent)));
         let decision = adaptation.decision().expect("auto decides");
         assert_eq!(decision.policy, "levels");
         assert_eq!(decision.reason.ends_with(", class 1 begins at level 1"), classify == "header", "{decision:?}");
@@ -124,11 +126,11 @@ fn reserve_follows_the_demand_of_classes() {
     let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
     let mut adaptation = adaptation(&config(&pairs));
     let mut recent = Recent::default();
-    assert!(!adaptation.follow(&recent));
+    assert!(!adaptation.core.follow(&recent));
     (recent.by_class[0], recent.by_class[1]) =
         ((1_000, Nanos::from_micros(1_000)), (1_000, Nanos::from_micros(100_000)));
-    assert!(!adaptation.follow(&recent));
-    assert!(adaptation.follow(&recent));
+    assert!(!adaptation.core.follow(&recent));
+    assert!(adaptation.core.follow(&recent));
     let decision = adaptation.decision().expect("reserve decides");
     assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
     assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
@@ -143,8 +145,8 @@ fn reserve_keeps_a_number_that_was_given() {
     for light in [99_500, 50_000] {
         (recent.by_class[0], recent.by_class[1]) =
             ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
-        adaptation.follow(&recent);
-        adaptation.follow(&recent);
+        adaptation.core.follow(&recent);
+        adaptation.core.follow(&recent);
         assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
     }
 }
@@ -202,9 +204,9 @@ fn a_server_decides_what_the_planner_predicts() {
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = adaptation(&config(&settings));
             for _ in 0..10 {
-                adaptation.follow(&recent);
+                adaptation.core.follow(&recent);
             }
-            let served = adaptation.policy();
+            let served = adaptation.core.policy();
             assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
         }
     }
@@ -214,7 +216,7 @@ fn a_server_decides_what_the_planner_predicts() {
 fn fixed_policies_decide_nothing() {
     for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {
         let mut adaptation = adaptation(&config(&[("policy", policy), ("workers", "2")]));
-        assert!(!adaptation.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
+        assert!(!adaptation.core.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
         assert_eq!(adaptation.decision(), None);
     }
 }
@@ -228,7 +230,7 @@ fn auto_weighs_the_yields_of_emulated_cores() {
         let mut adaptation = adaptation(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
         let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
         for _ in 0..3 {
-            adaptation.follow(&divided);
+            adaptation.core.follow(&divided);
         }
         adaptation.decision().expect("auto decides")
     };
@@ -291,14 +293,14 @@ impl<'m> Measuring<'m> {
                 (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
             }
         }
-        let all = Nanos::from_secs(adaptation.policy().topology().workers() as u64);
+        let all = Nanos::from_secs(adaptation.core.policy().topology().workers() as u64);
         // A little goes into what is neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().interruptible(busy);
         recorder.get_mut().end_slice(busy);
         in_virtual_time::pass(Nanos::from_secs(1));
         collector.collect(|_| recorder.borrow_mut().hand_over());
-        adaptation.follow(&collector.recent())
+        adaptation.core.follow(&collector.recent())
     }
 }
 

@@ -78,3 +78,61 @@ fn a_day_is_decided_as_before() {
     ];
     assert_golden("auto.txt", &days.map(decisions).concat());
 }
+
+// Does a server in virtual time change its policy at the seconds at which a real one does? Method: the requests of the
+// day up to its overload come at even distances. The first table of `auto.txt` says when which policy is in force.
+#[cfg(feature = "cli")]
+#[test]
+fn virtual_time_decides_as_the_server_does() {
+    use crate::lab::sim::{Follows, Setup, simulate};
+    use crate::sched::MaxWait;
+
+    let workers = WORKERS.to_string();
+    let common = [("policy", "auto"), ("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1")];
+    let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat())).core;
+    let follows = Follows { adaptation, max_wait: MaxWait::Off, every: Nanos::from_secs(1) };
+    let setup = Setup::ideal(follows.adaptation.policy()).following(follows);
+    let tally = simulate(&setup, (0..14 * HOUR).flat_map(requests));
+    let mut seen = Vec::new();
+    for (at, chosen) in tally.changes() {
+        let second = at.as_secs_f64() as usize - 1;
+        let (policy, limits) = chosen.split_at(chosen.find([',', ':']).expect("settings or a reason"));
+        let budget = limits.strip_prefix(", levels from ").and_then(|limits| limits.split(',').next());
+        let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
+        // Other changes, of patience alone, are not shown in the table.
+        if seen.last().is_none_or(|(_, before, of_before)| (before, of_before) != (&policy, &budget)) {
+            seen.push((time, policy, budget));
+        }
+    }
+    let seen: String = seen.iter().map(|(time, policy, budget)| format!("{time} {policy} {budget:?}\n")).collect();
+    let table = include_str!("../../../../../tests/golden/auto.txt").lines().skip(2).take_while(|line| *line < "14:");
+    let decided: String = table.map(of_table).collect();
+    assert!(decided.lines().count() > 5, "the table has other lines");
+    assert_eq!(seen, decided);
+}
+
+/// Time, policy and budget of a line of the table.
+#[cfg(feature = "cli")]
+fn of_table(line: &str) -> String {
+    let [time, policy, _, budget] = line.splitn(5, ' ').take(4).collect::<Vec<_>>()[..] else { panic!("{line}") };
+    let nanos = budget.trim_start_matches("Some(Nanos(").trim_end_matches("))").parse().ok();
+    format!("{time} {policy} {:?}\n", nanos.map(|nanos| Nanos::new(nanos).to_string()))
+}
+
+/// The requests of a second of the day, at even distances, in an order that mixes them.
+#[cfg(feature = "cli")]
+fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
+    let of_mix = |(mix, requests): (Mix, u64)| {
+        mix.iter().flat_map(move |(ns, percent)| std::iter::repeat_n(*ns, (requests * percent / 100) as usize))
+    };
+    let costs: Vec<u64> = served(second / HOUR, second % HOUR).0.into_iter().flat_map(of_mix).collect();
+    let apart = 1_000_000_000 / costs.len().max(1) as u64;
+    let request = |number: usize| {
+        let at = Nanos::from_secs(second as u64).plus(Nanos::new(number as u64 * apart));
+        // The factor is a prime, and no number of requests is a multiple of it.
+        let cost = Nanos::new(costs[number * 61 % costs.len()]);
+        let socket = number % WORKERS as usize;
+        crate::lab::sim::ArrivingRequest { at, due: at, cost, class: 0, socket, deadline: Nanos::MAX, counts: true }
+    };
+    (0..costs.len()).map(request).collect()
+}

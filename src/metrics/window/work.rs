@@ -1,0 +1,61 @@
+//! What a server in virtual time measures, on one thread and by that time: the views are those of the collector.
+
+use super::{Bins, Reading, Recent, Series, Stage, Window};
+use crate::metrics::Spent;
+use crate::metrics::counters::Counts;
+use crate::time::Nanos;
+
+/// The work of one server, and its last ten intervals.
+#[derive(Debug)]
+pub(crate) struct Work {
+    workers: usize,
+    counts: Counts,
+    /// What was recorded since the last reading.
+    gathered: Bins,
+    last: Reading,
+    window: Window,
+    mix: u64,
+}
+
+impl Work {
+    /// No work yet, of this many workers. Readings are `every` apart.
+    pub(crate) fn new(workers: usize, every: Nanos) -> Work {
+        let mut counts = Counts::default();
+        counts.busy.push(Nanos::ZERO);
+        let last = Reading { at: Nanos::ZERO, counts: counts.clone(), kernel_dropped: None };
+        // A fleet has thousands of servers: their windows grow with what they hold.
+        let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), room: 0 };
+        Work { workers, counts, gathered: Bins::default(), last, window, mix: 0 }
+    }
+
+    /// The intervals of the window.
+    pub(crate) const INTERVALS: u64 = 10;
+
+    /// Counts received datagrams.
+    pub(crate) fn received(&mut self, datagrams: u64) {
+        self.counts.received += datagrams;
+    }
+
+    /// Counts time in a handler, which could have given way or not.
+    pub(crate) fn ran(&mut self, time: Nanos, interruptible: bool) {
+        self.counts.busy[0] = self.counts.busy[0].plus(time);
+        self.counts.spend(Spent::Interruptible, if interruptible { time } else { Nanos::ZERO });
+    }
+
+    /// Records the end of a request of `class` after this service.
+    pub(crate) fn ended(&mut self, class: u8, service: Nanos, answered: bool) {
+        let class = usize::from(class);
+        let series = if answered { Series::stage(class, Stage::Service) } else { Series::unanswered(class) };
+        self.gathered.record(series, service.get());
+    }
+
+    /// The work of the last intervals, up to `now`. Workers found nothing to do for `idle` since the start, and run slices
+    /// that have lasted for `running`. To be called once an interval.
+    pub(crate) fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
+        self.counts.idle = idle.max(self.counts.idle);
+        self.window.add(&self.last, now, &self.gathered);
+        self.gathered.clear();
+        self.last = Reading { at: now, counts: self.counts.clone(), kernel_dropped: None };
+        Recent::of(&self.window, &self.last, running, self.workers, &mut self.mix)
+    }
+}
