@@ -99,7 +99,9 @@ impl<'b> Collector<'b> {
     /// latest entries of workers that were late. So an answered request can be in the fates before it is in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let demand = Demand::of(&self.windows[2], &self.last, gauges.class_names);
-        Snapshot::new(gauges, self.start_time, self.metrics.counts(), &self.windows, demand)
+        let utilisation = |window: &Window| window.utilisation(&self.last, self.metrics.workers());
+        let utilisation = self.windows.each_ref().map(utilisation);
+        Snapshot::new(gauges, self.start_time, self.metrics.counts(), &self.windows, utilisation, demand)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
@@ -285,6 +287,8 @@ mod tests {
         let near = |value: f64, due: f64| (value - due).abs() < 0.2;
         assert!(near(recent.between_workers, 0.75) && near(recent.charged_workers, 0.5), "{recent:?}");
         assert!(recent.rate > 0.0 && recent.rate <= 30.0 / slept_for.as_secs_f64(), "{recent:?}");
+        let utilisation = collector.snapshot(Gauges::default()).utilisation.map(Option::unwrap_or_default);
+        assert!(utilisation.iter().all(|share| near(share * 3.0, 1.0)), "two of three were idle: {utilisation:?}");
     }
 
     /// Does the wake reach a sleeping worker with new entries, and no other worker?

@@ -60,6 +60,9 @@ impl Serialize for Snapshot {
         }
         body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
         body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
+        let [since_start, last_10s, last_60s] = self.utilisation;
+        let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];
+        body.serialize_entry("utilisation", &Pairs(&utilisation))?;
         body.serialize_entry("unanswered_us", &self.counts.spent(Spent::Unanswered).as_micros_f64())?;
         // Null: requests may wait for ever.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
@@ -174,6 +177,7 @@ mod tests {
                 "start_time_seconds",
                 "time_scale",
                 "unanswered_us",
+                "utilisation",
                 "windows",
                 "workers"
             ]

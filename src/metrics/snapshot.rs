@@ -104,6 +104,9 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
+    /// The share of the workers' time that everything they did took: since the start, in the last 10 and 60 seconds. `None`
+    /// before anything was measured.
+    pub utilisation: [Option<f64>; 3],
     /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
     pub demand: Demand,
     /// Distributions since the start.
@@ -117,6 +120,7 @@ impl Snapshot {
         start_time: Nanos,
         counts: Counts,
         [since_start, last_10s, last_60s]: &[Window; 3],
+        utilisation: [Option<f64>; 3],
         demand: Demand,
     ) -> Snapshot {
         let now = clock::now();
@@ -130,6 +134,7 @@ impl Snapshot {
             gauges,
             start_time,
             counts,
+            utilisation,
             demand,
         }
     }

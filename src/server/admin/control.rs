@@ -56,9 +56,14 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) drops_unread: Once,
     /// The failures already logged. Used by the admin thread once a second.
     said: Mutex<Said>,
+    /// Whether the log has said that the workers are saturated. Used by the admin thread once a second.
+    saturated: AtomicCell<bool>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     following: Mutex<Adaptation>,
 }
+
+/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
+const SATURATED: f64 = 0.98;
 
 impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(in crate::server) fn new(
@@ -81,6 +86,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(Socket::inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
+            saturated: AtomicCell::new(false),
             following: Mutex::new(following),
         }
     }
@@ -102,6 +108,17 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.watch().look(&self.bound.metrics, &pools, clock::now())
     }
 
+    /// Logs once when the workers have had nearly no idle time for seconds while requests wait, and anew after they had some.
+    fn say_saturated(&self, recent: &Recent) {
+        let utilisation = 1.0 - recent.idle_workers / self.bound.config.workers as f64;
+        let queued: usize = self.shared.queue_lengths().chain(self.shared.deque_lengths()).sum();
+        if utilisation <= SATURATED || recent.busy_workers == 0.0 {
+            self.saturated.store(false);
+        } else if queued > 0 && !self.saturated.swap(true) {
+            tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
+        }
+    }
+
     /// Switches to the policy of `config`, with its sizes and its slice.
     pub(in crate::server) fn follow(&self, config: &Config) {
         let Config { policy, slice, optimise, reserved, ref pools, .. } = *config;
@@ -112,7 +129,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.live.store(Arc::new(asked));
         tracing::info!(policy = policy.name(), "another policy was asked for");
         // Under the lock, so that the policy announced last is the policy in force.
-        self.shared.switch(following.policy());
+        self.shared.switch(following.core.policy());
     }
 
     /// Reads the configuration again, and follows what may change while the server runs.
@@ -169,7 +186,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let config = &self.bound.config;
         // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
         let following = self.following();
-        let policy = following.policy();
+        let policy = following.core.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
@@ -239,9 +256,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         // Workers that could not receive try again.
         self.bound.transport.deaf(now).for_each(|worker| self.wake(worker));
         self.stuck();
+        self.say_saturated(recent);
         let mut following = self.following();
-        self.bound.waiting.follow(recent, following.policy().first_slice());
-        if !following.follow(recent) {
+        self.bound.waiting.follow(recent, following.core.policy().first_slice());
+        if !following.core.follow(recent) {
             return;
         }
         if let Some(decision) = following.decision() {
@@ -253,7 +271,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 "the policy follows the load"
             );
         }
-        self.shared.switch(following.policy());
+        self.shared.switch(following.core.policy());
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {
