@@ -190,8 +190,8 @@ impl Tally {
         &self.changes
     }
 
-    /// Whether a backlog grows through the run: the latency of a class is higher in the second half than in the first, by
-    /// more than chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
+    /// Whether a backlog grows through the run. The latency of a class is then higher in the second half, by more than
+    /// chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
     /// times, as for an interval, or leave its workers no time to catch up.
     pub fn is_unstable(&self) -> bool {
         let count = self.streams.latency_us.sample(None).count();

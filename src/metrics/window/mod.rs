@@ -127,8 +127,8 @@ impl Window {
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
     }
 
-    /// The share of the time of `workers` workers, up to the last reading `now`, in which they did not look for work in
-    /// vain; `None` before any time has passed.
+    /// The share of the time of so many workers in which they found something to do. `now` is the last reading. `None` before
+    /// any time has passed.
     pub(super) fn utilisation(&self, now: &Reading, workers: usize) -> Option<f64> {
         let begin = self.begin(self.oldest(now.at))?;
         let all = now.at.minus(begin.at).as_secs_f64() * workers as f64;

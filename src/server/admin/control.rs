@@ -65,6 +65,12 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
 /// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
 const SATURATED: f64 = 0.98;
 
+/// Whether the workers are saturated, where `queued` requests wait; `None` = as before.
+fn saturated(recent: &Recent, workers: usize, queued: usize) -> Option<bool> {
+    let has_time = recent.busy_workers == 0.0 || recent.idle_workers >= (1.0 - SATURATED) * workers as f64;
+    if has_time { Some(false) } else { (queued > 0).then_some(true) }
+}
+
 impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(in crate::server) fn new(
         bound: &'c Bound,
@@ -110,11 +116,11 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 
     /// Logs once when the workers have had nearly no idle time for seconds while requests wait, and anew after they had some.
     fn say_saturated(&self, recent: &Recent) {
-        let utilisation = 1.0 - recent.idle_workers / self.bound.config.workers as f64;
+        let workers = self.bound.config.workers;
         let queued: usize = self.shared.queue_lengths().chain(self.shared.deque_lengths()).sum();
-        if utilisation <= SATURATED || recent.busy_workers == 0.0 {
-            self.saturated.store(false);
-        } else if queued > 0 && !self.saturated.swap(true) {
+        let Some(saturated) = saturated(recent, workers, queued) else { return };
+        if !self.saturated.swap(saturated) && saturated {
+            let utilisation = 1.0 - recent.idle_workers / workers as f64;
             tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
         }
     }
@@ -298,5 +304,20 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         if worker < self.bound.config.workers {
             self.shared.wake(worker);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Are workers saturated that were never idle while requests wait, and are they so until they are idle?
+    #[test]
+    fn workers_are_saturated_until_they_have_time() {
+        let saturated = |busy_workers, idle_workers, queued| {
+            saturated(&Recent { busy_workers, idle_workers, ..Recent::default() }, 4, queued)
+        };
+        assert_eq!([saturated(3.9, 0.05, 9), saturated(3.9, 0.05, 0)], [Some(true), None]);
+        assert_eq!([saturated(3.8, 0.1, 9), saturated(0.0, 0.0, 9)], [Some(false); 2], "nothing was measured yet");
     }
 }

@@ -100,6 +100,17 @@ fn an_overload_is_marked() {
     assert_eq!((&report["results"][0]["overload"], &report["results"][1]["overload"]), (&false.into(), &true.into()));
 }
 
+// Is a run whose backlog grows marked in each output, and no other?
+#[test]
+fn a_backlog_that_grows_is_marked() {
+    let flags = "simulate --policy global --workers 4 --workload fixed:10us --load 0.5,2 --requests 5000";
+    assert_eq!(stdout(flags).lines().filter(|line| line.ends_with("  unstable")).count(), 1);
+    let report = json(&format!("{flags} --json -"));
+    assert_eq!([0, 1].map(|number| report["results"][number]["unstable"].as_bool()), [Some(false), Some(true)]);
+    let csv = stdout(&format!("{flags} --quiet --csv -"));
+    assert_eq!([",false", ",true"].map(|end| csv.lines().filter(|line| line.ends_with(end)).count()), [2, 2]);
+}
+
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
     assert_refused(&[
@@ -194,4 +205,39 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
         ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
     ]);
+}
+
+/// A trace of 40 s on two emulated cores: requests that are alike, and after 20 s light and heavy ones.
+fn trace_of_a_shift(warmup: &str) -> String {
+    let line = |number: u32| {
+        let cost = match number {
+            0..4_000 => "4us",
+            _ if number.is_multiple_of(50) => "100us",
+            _ => "500ns",
+        };
+        format!("{at}ms {at}ms short {cost} {socket} {socket}\n", at = number * 5, socket = number % 2)
+    };
+    let header = format!("forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup={warmup} workload=shift");
+    format!("{header}\n{}", (0..8_000).map(line).collect::<String>())
+}
+
+// Does `auto` follow a trace, on its time scale? Does it begin without measurements where the warm-up is long, and else
+// with what the trace holds?
+#[test]
+fn auto_follows_a_shift_of_the_mix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (warmup, begins) in [("12s", "too few"), ("1s", "by the measured service times")] {
+        let path = folder.path().join("shift.trace");
+        std::fs::write(&path, trace_of_a_shift(warmup)).expect("written");
+        let report = json(&format!("simulate --quiet --json - --policy auto,steal --replay {}", path.display()));
+        let [auto, steal] = [0, 1].map(|number| &report["results"][number]);
+        assert!(auto["chosen"].as_str().is_some_and(|chosen| chosen.contains(begins)), "{warmup}: {auto}");
+        let change = |number: usize| {
+            let change = &auto["changes"][number];
+            let to = change["to"].as_str().expect("a change").split([',', ':']).next().unwrap_or_default();
+            ((change["at_s"].as_f64().expect("a time") * 1e3).round() as u32, to.to_owned())
+        };
+        assert_eq!((change(0), &steal["changes"]), ((5, "global".to_owned()), &serde_json::json!([])));
+        assert!((21..=24).contains(&change(1).0) && change(1).1 == "levels", "{auto}");
+    }
 }
