@@ -1,6 +1,6 @@
 //! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
 
-use super::value::{Refusal, list_text, number};
+use super::value::{Refusal, list, list_text, number};
 use super::{LISTEN_MAX, REJECTED_PORTS_MAX};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -25,37 +25,29 @@ pub(super) fn admin(text: &str) -> Result<Option<SocketAddr>, Refusal> {
 
 /// Addresses separated by commas, of which no two take the same datagrams.
 pub(super) fn listen(text: &str) -> Result<Vec<SocketAddr>, Refusal> {
-    let mut addresses = Vec::new();
     let is_list = text.contains(',');
-    for part in text.split(',') {
-        let part = part.trim();
+    let parse = |part: &str| {
         let named = |refusal| if is_list { format!("{part:?} is refused: {refusal}") } else { refusal };
-        let address = listen_address(part).map_err(named)?;
-        if let Some(other) = addresses.iter().find(|other| collide(**other, address)) {
-            return Err(if same(*other, address) {
-                format!("{address} is named twice")
-            } else {
-                format!("one of {other} and {address} takes all datagrams of the other")
-            });
-        }
-        if addresses.len() == LISTEN_MAX {
-            return Err(format!("more than {LISTEN_MAX} addresses"));
-        }
-        addresses.push(address);
-    }
-    Ok(addresses)
+        listen_address(part).map_err(named)
+    };
+    let clash = |other: &SocketAddr, address: &SocketAddr| match (same(*other, *address), collide(*other, *address)) {
+        (true, _) => Some(format!("{address} is named twice")),
+        (false, true) => Some(format!("one of {other} and {address} takes all datagrams of the other")),
+        (false, false) => None,
+    };
+    list(text, (LISTEN_MAX, "addresses"), parse, clash)
 }
 
 fn same(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
 }
 
-/// Whether two addresses are the same, or one is the wildcard of the other's family and port. `[::]` leaves IPv4 to an
-/// IPv4 address of its port.
+/// Whether one of two addresses is the wildcard of the other's family and port. `[::]` leaves IPv4 to an IPv4 address of
+/// its port.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
     let overlap = ip.is_ipv4() == other_ip.is_ipv4() && (ip.is_unspecified() || other_ip.is_unspecified());
-    same(one, other) || (overlap && one.port() == other.port() && one.port() != 0)
+    overlap && one.port() == other.port() && one.port() != 0
 }
 
 /// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
@@ -74,18 +66,9 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
     if text == "none" {
         return Ok(Vec::new());
     }
-    let mut ports = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let port = number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"))?;
-        if ports.contains(&port) {
-            return Err(format!("port {port} is named twice"));
-        }
-        if ports.len() == REJECTED_PORTS_MAX {
-            return Err(format!("more than {REJECTED_PORTS_MAX} ports"));
-        }
-        ports.push(port);
-    }
-    Ok(ports)
+    let parse = |part: &str| number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"));
+    let clash = |one: &u16, other: &u16| (one == other).then(|| format!("port {other} is named twice"));
+    list(text, (REJECTED_PORTS_MAX, "ports"), parse, clash)
 }
 
 /// The text that [`ports`] parses as `ports`.

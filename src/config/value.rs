@@ -198,17 +198,33 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
     }
 }
 
+/// What `parse` makes of the parts of `text`, which commas separate. There are at most `most` of these `things`, and
+/// `clash` says why two cannot be in one list.
+pub(super) fn list<T>(
+    text: &str,
+    (most, things): (usize, &str),
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+    clash: impl Fn(&T, &T) -> Option<Refusal>,
+) -> Result<Vec<T>, Refusal> {
+    let mut values = Vec::new();
+    for part in text.split(',') {
+        let value = parse(part.trim())?;
+        if let Some(refusal) = values.iter().find_map(|earlier| clash(earlier, &value)) {
+            return Err(refusal);
+        }
+        if values.len() == most {
+            return Err(format!("more than {most} {things}"));
+        }
+        values.push(value);
+    }
+    Ok(values)
+}
+
 /// Pools in the form `front=3,heavy=11`.
 pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
-    let pools = text.split(',').map(|part| pool(part.trim())).collect::<Result<Vec<Pool>, Refusal>>()?;
-    if pools.len() > POOLS_MAX {
-        return Err(format!("{} pools", pools.len()));
-    }
-    for (index, pool) in pools.iter().enumerate() {
-        if pools[..index].iter().any(|earlier| earlier.name == pool.name) {
-            return Err(format!("two pools are called {}", pool.name));
-        }
-    }
+    let clash =
+        |one: &Pool, other: &Pool| (one.name == other.name).then(|| format!("two pools are called {}", other.name));
+    let pools = list(text, (POOLS_MAX, "pools"), pool, clash)?;
     let workers: usize = pools.iter().map(|pool| pool.workers).sum();
     if workers > WORKERS_MAX {
         return Err(format!("{workers} workers in all, more than {WORKERS_MAX}"));
@@ -281,7 +297,7 @@ mod tests {
             ("1st=1", "no name for a pool"),
             ("a=1,b=1,a=2", "two pools are called a"),
             ("a=1000,b=25", "1025 workers"),
-            ("a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "9 pools"),
+            ("a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "more than 8 pools"),
         ] {
             let refusal = pools(text).unwrap_err();
             assert!(refusal.contains(reason), "{text:?}: {refusal}");
