@@ -18,8 +18,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+use support::client::client_of;
 use support::http::{latency, metric};
-use support::text::client_of;
 use support::{Running, alone, await_until};
 
 #[global_allocator]

@@ -118,10 +118,6 @@ pub(in crate::cli) fn printed(report: String, outputs: &[Option<&Output>]) -> St
 mod tests {
     use super::*;
 
-    fn text(output: &Output, text: &str) -> io::Result<()> {
-        output.write(|to| to.write_all(text.as_bytes()))
-    }
-
     // Does a file keep its old content until the new one is there, and hold nothing but the new one then?
     #[test]
     fn a_file_is_replaced_when_it_is_written_and_not_before() {
@@ -130,26 +126,7 @@ mod tests {
         std::fs::write(&path, "an older and longer result").expect("written");
         let output = Output::open("--json", &path).expect("a file that can be written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "an older and longer result");
-        text(&output, "new").expect("written");
+        output.write(|to| to.write_all(b"new")).expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "new");
-    }
-
-    // Is a full disk reported, with the flag and the path?
-    #[test]
-    fn what_cannot_be_written_is_an_error_that_names_the_flag() {
-        let output = Output::open("--json", Path::new("/dev/full")).expect("a device that opens");
-        let error = text(&output, "new").expect_err("a full device");
-        assert!(error.to_string().starts_with("--json /dev/full cannot be written: No space"), "{error}");
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        let error = Output::open("--csv", Path::new("/nowhere/x")).expect_err("no such folder");
-        assert!(error.starts_with("--csv /nowhere/x cannot be written: No such file"), "{error}");
-    }
-
-    #[test]
-    fn standard_output_takes_one_result() {
-        let [first, second] = ["--json", "--csv"].map(|flag| Output::open(flag, Path::new("-")).ok());
-        assert_eq!(one_on_stdout(&[first.as_ref(), None]), Ok(()));
-        let error = one_on_stdout(&[first.as_ref(), None, second.as_ref()]).expect_err("two");
-        assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
     }
 }

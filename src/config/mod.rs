@@ -198,34 +198,6 @@ mod tests {
         assert_eq!(Config::default().slice_scaled(), Config::default().slice);
     }
 
-    // Is the text of a configuration the configuration?
-    #[test]
-    fn text_and_configuration_are_inverses() {
-        let bases: [&[(&str, &str)]; 5] = [
-            &[],
-            &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
-            &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
-            &[("burn", "sleep"), ("overheads", "lab,send=2.3us,wake=7us")],
-            &[
-                ("slice", "1500us"),
-                ("reserved", "1"),
-                ("optimise", "latency"),
-                ("workers", "2"),
-                ("drain-timeout", "0s"),
-                ("cost-cap", "90s"),
-                ("listen", "[::1]:0"),
-                ("reject-source-ports", "none"),
-                ("max-wait", "25ms"),
-            ],
-        ];
-        for base in bases {
-            let config = Config::from_pairs(base.iter().copied()).unwrap();
-            let pairs = config.to_pairs();
-            let again = Config::from_pairs(pairs.iter().map(|(key, value)| (*key, value.as_str())));
-            assert_eq!(again.as_ref(), Ok(&config), "{pairs:?}");
-        }
-    }
-
     // Are the bounds that the table states the parser's: both ends taken, what lies beyond refused?
     #[test]
     fn allowed_ranges_are_the_parsed_ones() {

@@ -300,15 +300,6 @@ mod tests {
         assert!(layers.given.is_empty());
     }
 
-    // Does a file that is not TOML say where, and does what is left of it count for nothing?
-    #[test]
-    fn broken_files_are_located() {
-        let layers = read_text("workers = 3\n\npolicy = \"pools\nslice = \"1s\"\n");
-        assert!(!layers.problems.is_empty());
-        assert!(layers.problems[0].message.starts_with("line 3 is not TOML"), "{}", layers.problems[0]);
-        assert!(layers.given.is_empty() && layers.incomplete);
-    }
-
     // Is a file without an end, and one of a byte too much, refused instead of read?
     #[test]
     fn what_is_read_is_bounded() {

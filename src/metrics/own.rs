@@ -35,27 +35,3 @@ pub struct OwnValue {
     /// The present value.
     pub value: f64,
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::fate::Fate;
-    use crate::metrics::WorkerMetrics;
-
-    /// Is a rejection for a reason of the handler's own a part of its fate, and of nothing else?
-    #[test]
-    fn own_reasons_are_a_part_of_their_fate() {
-        let metrics = WorkerMetrics::new(2);
-        let (mut first, mut second) = (metrics.recorder(0), metrics.recorder(1));
-        first.rejected(Fate::Malformed, 2);
-        first.ended(Fate::Malformed);
-        second.rejected(Fate::Malformed, 2);
-        second.rejected(Fate::Ignored, 15);
-        second.ended(Fate::Ignored);
-        let counts = metrics.counts();
-        assert_eq!((counts.ended[Fate::Malformed as usize], counts.ended[Fate::Ignored as usize]), (3, 2));
-        assert_eq!(counts.ended.iter().sum::<u64>(), 5);
-        assert_eq!(counts.counted.malformed.iter().sum::<u64>(), 1, "the server's reasons");
-        assert_eq!((counts.rejected[Fate::Malformed as usize][2], counts.rejected[Fate::Ignored as usize][15]), (2, 1));
-        assert_eq!(counts.rejected.as_flattened().iter().sum::<u64>(), 3);
-    }
-}

@@ -20,7 +20,6 @@ pub(crate) mod raw;
 pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;
-pub(crate) mod text;
 
 use erased::Erased;
 use forebay::config::Config;

@@ -56,7 +56,7 @@ fn refusals_name_the_value_and_the_range() {
         ("simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal", "at most 1e9"),
         ("simulate --policy rr:1ns:0ns --workload fixed:1ms", "steps of 1ns"),
         ("simulate --overheads send=1h", "0ns to 10ms"),
-        ("simulate --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
+        ("simulate --overheads file:/nowhere/a=b", "/nowhere/a=b: it cannot be read: No such file"),
         ("serve --burn sleep --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
         ("simulate --deadline 99999999999999h", "at most 1000h"),
         ("simulate --replay /dev/zero", "--replay /dev/zero: line 1: it is longer than 8192 bytes"),

@@ -3,9 +3,9 @@
 //! Method: a handler notes when it is in a request. Flows that are held busy, and flows in a hurry, ask over real
 //! sockets. Replies, fates and the depth of the queue are compared.
 
+use crate::support::client::{ask, client, receive};
 use crate::support::fates::fates;
 use crate::support::http::metric;
-use crate::support::text::{ask, client, receive};
 use crate::support::{Running, assert_adds_up, await_until, policies, sized};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};

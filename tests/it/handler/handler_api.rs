@@ -2,9 +2,9 @@
 //! datagrams as long as the setting says. Replies may be longer than requests, within the bound against amplification.
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
+use crate::support::client::{ask, ask_from, client, client_of};
 use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
-use crate::support::text::{ask, ask_from, client, client_of};
 use crate::support::{Running, bound, policies, quiescent, sized};
 use forebay::fate::Status;
 use forebay::handler::{

@@ -2,8 +2,8 @@
 //! contained whatever it carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
+use crate::support::client::{ask, client, receive};
 use crate::support::fates::fates;
-use crate::support::text::{ask, client, receive};
 use crate::support::{Running, await_until, policies, sized};
 use forebay::handler::{Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved};
 use forebay::handler::{checkpoint, fork, hop};

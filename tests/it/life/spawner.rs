@@ -1,8 +1,8 @@
 //! Does work that threads put on a server's workers run there, within its bound, and to its end at a stop?
 //! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
 
+use crate::support::client::client_of;
 use crate::support::erased::Erased;
-use crate::support::text::client_of;
 use crate::support::{await_until, policies};
 use forebay::handler::{fork, hop, uninterrupted};
 use forebay::metrics::SpawnEnd;

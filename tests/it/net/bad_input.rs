@@ -375,17 +375,3 @@ fn assert_no_longer(answer: &Answer, lengths: &[usize]) {
     let id = usize::try_from(answer.header.id).expect("a number of ours");
     assert!(HEADER_BYTES + answer.payload.len() <= lengths[id], "{answer:?} to {} bytes", lengths[id]);
 }
-
-// Do two servers that are made to answer each other fall silent at once?
-// Method: a reply from one, sent on to the other by a socket that both could take for a server.
-#[test]
-fn an_answer_is_never_answered() {
-    let (server, other) = (server(), server());
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.send_to(&message(&Header::request(1, 0, Nanos::ZERO), b"x"), server.udp).expect("sent");
-    let mut reply = [0; DATAGRAM_MAX_BYTES];
-    let (length, _) = socket.recv_from(&mut reply).expect("an answer");
-    socket.send_to(&reply[..length], other.udp).expect("sent");
-    let fates = other.quiescent(1);
-    assert_eq!(fates, fates! { received: 1, malformed: 1 });
-}

@@ -172,12 +172,15 @@ fn the_environment_names_the_file() {
 // Does --check-config show what follows from other settings, and is its output a file that means the same?
 #[test]
 fn the_checked_configuration_is_a_file() {
-    let arguments = ["--pools", "front=1,heavy=3", "--burn", "sleep", "--listen", "127.0.0.1:0"];
-    let rows = checked(forebay().args(arguments));
+    let flags = "--pools front=1,middle=1,heavy=2 --burn sleep --listen [::1]:0 --overheads lab,send=2.3us,wake=7us \
+                 --time-scale 1000 --slice 1500us --reserved 1 --optimise latency --drain-timeout 0s --cost-cap 90s \
+                 --reject-source-ports none --max-wait 25ms --pin --log-format json";
+    let arguments = || flags.split_whitespace();
+    let rows = checked(forebay().args(arguments()));
     assert_eq!(rows["workers"], "4 # the sum of pools");
     assert_eq!(rows["wait"], "\"park\" # park because of burn sleep");
 
-    let output = forebay().args(arguments).arg("--check-config").output().unwrap();
+    let output = forebay().args(arguments()).arg("--check-config").output().unwrap();
     let file = File::new(std::str::from_utf8(&output.stdout).unwrap());
     let value = |row: &str| row.split(" # ").next().unwrap().to_owned();
     let again = checked(forebay().arg("--config").arg(file.path()));

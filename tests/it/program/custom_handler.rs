@@ -1,9 +1,9 @@
 //! Does a server written outside this crate work, as the README shows it?
 //! Method: `examples/factors.rs` is the README's program, to the letter; it runs as a child process.
 
+use crate::support::client::{ask_from, client_of};
 use crate::support::http::{http, latency, metric};
 use crate::support::process::{Forebay, example};
-use crate::support::text::{ask_from, client_of};
 use crate::support::{listen, quiescent};
 use nix::sys::signal::Signal;
 use std::process::Command;

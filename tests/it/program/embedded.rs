@@ -3,8 +3,8 @@
 //! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
 use crate::support::await_until;
+use crate::support::client::client_of;
 use crate::support::erased::Erased;
-use crate::support::text::client_of;
 use forebay::config::{Config, PolicyName};
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};

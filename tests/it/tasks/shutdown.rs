@@ -1,7 +1,7 @@
 //! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
 
-use super::DEADLINE;
-use forebay::tasks::{JoinError, Rejected, Runtime, Spawner};
+use super::{DEADLINE, await_shutdown, here};
+use forebay::tasks::{JoinError, Rejected, Runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -30,10 +30,9 @@ fn a_hundred_lives_lose_nothing() {
 fn children_spawned_during_a_shutdown_finish() {
     fn descend(depth: usize, ends: &Arc<AtomicUsize>) {
         ends.fetch_add(1, Ordering::Relaxed);
-        let spawner = Spawner::current().expect("a task runs on a worker");
         for _ in 0..if depth == 0 { 0 } else { 2 } {
             let ends = Arc::clone(ends);
-            drop(spawner.spawn(move || descend(depth - 1, &ends)));
+            drop(here().spawn(move || descend(depth - 1, &ends)));
         }
     }
     let runtime = Runtime::with_workers(2).unwrap();
@@ -48,10 +47,7 @@ fn children_spawned_during_a_shutdown_finish() {
     };
     let spawner = runtime.spawner().clone();
     let stopper = thread::spawn(move || drop(runtime));
-    // Not before the shutdown has begun.
-    while spawner.spawn(|| ()).join() != Err(JoinError::ShutDown) {
-        thread::yield_now();
-    }
+    await_shutdown(&spawner);
     release.send(()).unwrap();
     root.join().unwrap();
     stopper.join().unwrap();
@@ -68,9 +64,7 @@ fn a_parked_task_is_waited_for() {
     let waits = runtime.spawn_future(async move { slow.await.map(|()| 7) });
     let spawner = runtime.spawner().clone();
     let stopper = thread::spawn(move || drop(runtime));
-    while spawner.spawn(|| ()).join() != Err(JoinError::ShutDown) {
-        thread::yield_now();
-    }
+    await_shutdown(&spawner);
     assert!(!waits.is_over());
     release.send(()).unwrap();
     assert_eq!(waits.join(), Ok(Ok(7)));

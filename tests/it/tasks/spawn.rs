@@ -1,7 +1,7 @@
 //! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned and whatever happens to it?
 
-use super::DEADLINE;
-use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime, Spawner};
+use super::{DEADLINE, here, hold};
+use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
@@ -78,10 +78,9 @@ fn a_tree_is_over_when_its_last_leaf_is() {
             leaves.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let spawner = Spawner::current().expect("a task runs on a worker");
         for _ in 0..6 {
             let leaves = Arc::clone(leaves);
-            drop(spawner.spawn(move || walk(depth - 1, &leaves)));
+            drop(here().spawn(move || walk(depth - 1, &leaves)));
         }
     }
     let runtime = Runtime::with_workers(2).unwrap();
@@ -91,7 +90,7 @@ fn a_tree_is_over_when_its_last_leaf_is() {
     let inner = Arc::clone(&leaves);
     group.spawn(move || {
         held.recv_timeout(DEADLINE).unwrap();
-        let group = Spawner::current().unwrap().group();
+        let group = here().group();
         group.spawn(move || walk(5, &inner));
     });
     assert_eq!(group.open(), 1);
@@ -121,8 +120,7 @@ fn a_panic_is_a_value_and_the_worker_lives() {
             panic!("dropped");
         }
     }
-    let (release, held) = channel::<()>();
-    drop(runtime.spawn(move || held.recv_timeout(DEADLINE)));
+    let release = hold(&runtime);
     drop(runtime.spawn(|| Bomb));
     release.send(()).unwrap();
     assert_eq!(runtime.spawn(|| 1).join(), Ok(1));
@@ -133,19 +131,12 @@ fn a_panic_is_a_value_and_the_worker_lives() {
 #[test]
 fn a_full_queue_is_an_outcome() {
     let runtime = Runtime::builder().pool("main", 1).queue_capacity(4).build().unwrap();
-    let (release, held) = channel::<()>();
-    let (tell, told) = channel();
-    let stuck = runtime.spawn(move || {
-        tell.send(()).unwrap();
-        held.recv_timeout(DEADLINE).unwrap();
-    });
-    told.recv_timeout(DEADLINE).unwrap();
+    let release = hold(&runtime);
     let handles: Vec<_> = (0..4).map(|number| runtime.try_spawn(move || number).unwrap()).collect();
     let Err(Rejected { task, error: JoinError::Full }) = runtime.try_spawn(|| 4) else { panic!("there is no room") };
     assert_eq!(task(), 4, "the task comes back as it was");
     assert_eq!(runtime.counters().total().waiting, 4);
     release.send(()).unwrap();
-    stuck.join().unwrap();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).collect::<Vec<i32>>(), [0, 1, 2, 3]);
     assert_eq!(total(&runtime.counters()).submitted, 5);
 }
