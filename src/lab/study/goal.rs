@@ -141,7 +141,7 @@ impl FromStr for Goal {
 #[cfg(test)]
 mod tests {
     use super::super::policy_spec::PolicySpec;
-    use super::super::progress::Progress;
+    use super::super::progress::Silent;
     use super::super::scenario::Scenario;
     use super::*;
     use crate::emulation::overheads::Overheads;
@@ -174,13 +174,6 @@ mod tests {
         ] {
             assert!(text.parse::<Goal>().is_err(), "{text} was taken");
         }
-    }
-
-    struct Silent;
-
-    impl Progress for Silent {
-        fn simulated(&self, _requests: u64) {}
-        fn looks_at(&self, _what: String) {}
     }
 
     // Is a run that is too short for its load known to be, where a count would have called p99.9 known?

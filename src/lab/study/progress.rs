@@ -21,3 +21,13 @@ pub(super) fn watched<I: Iterator>(requests: I, progress: &dyn Progress) -> impl
         }
     })
 }
+
+/// Tells nobody.
+#[cfg(test)]
+pub(crate) struct Silent;
+
+#[cfg(test)]
+impl Progress for Silent {
+    fn simulated(&self, _requests: u64) {}
+    fn looks_at(&self, _what: String) {}
+}

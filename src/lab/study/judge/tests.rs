@@ -2,14 +2,8 @@
 
 use super::*;
 use crate::emulation::overheads::Overheads;
+use crate::lab::study::progress::Silent;
 use crate::lab::workload::{Trace, Workload};
-
-struct Silent;
-
-impl Progress for Silent {
-    fn simulated(&self, _requests: u64) {}
-    fn looks_at(&self, _what: String) {}
-}
 
 /// Judges `policy` on four workers without overheads.
 fn judge(workload: &str, policy: &str, load: f64, sizes: Option<&[usize]>, goal: &str, most: u64) -> Judged {

@@ -2,16 +2,10 @@
 
 use super::*;
 use crate::emulation::overheads::Overheads;
+use crate::lab::study::progress::Silent;
 use crate::lab::study::scenario::Scenario;
 use crate::lab::workload::Workload;
 use std::ops::RangeInclusive;
-
-struct Silent;
-
-impl Progress for Silent {
-    fn simulated(&self, _requests: u64) {}
-    fn looks_at(&self, _what: String) {}
-}
 
 fn ask<T>(
     [workload, goal]: [&str; 2],
