@@ -44,8 +44,13 @@ pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     ip("link set end up");
     // Nobody is there to ask for it.
     ip(&format!("neigh add {THERE} lladdr 02:00:00:00:00:02 dev slow nud permanent"));
-    let shape = format!("qdisc add dev slow root tbf rate 8kbit burst 1600 limit {limit_bytes}");
-    let shaped = Command::new("tc").args(shape.split(' ')).status().is_ok_and(|status| status.success());
+    shaped("slow", &format!("rate 8kbit burst 1600 limit {limit_bytes}"))
+}
+
+/// Puts `device` behind a token bucket of this `shape`. False, skipped, where that is not possible.
+pub(crate) fn shaped(device: &str, shape: &str) -> bool {
+    let rule = format!("qdisc add dev {device} root tbf {shape}");
+    let shaped = Command::new("tc").args(rule.split(' ')).status().is_ok_and(|status| status.success());
     if !shaped {
         skip("tc is not installed, or this kernel has no token bucket filter");
     }

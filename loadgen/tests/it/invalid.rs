@@ -3,8 +3,8 @@
 
 use crate::support::admin;
 use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, is_stopped, reply, run, serve};
-use crate::support::network::in_own_network;
-use crate::support::server::ServerProcess;
+use crate::support::network::{in_own_network, shaped};
+use crate::support::server::started;
 use crate::support::skip::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -48,7 +48,7 @@ fn a_server_restarted_in_mid_run() {
     let port = u16::try_from(10_000 + std::process::id() % 10_000).expect("a port");
     let (udp, admin) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", port + 10_000));
     let arguments = ["--workers", "1", "--policy", "isolated", "--listen", &udp, "--admin", &admin];
-    let start = || ServerProcess::start(arguments);
+    let start = || started(arguments);
     let received = || {
         let mut response = ureq::get(format!("http://{admin}/latency")).call().ok()?;
         let body: Value = response.body_mut().read_json().ok()?;
@@ -70,7 +70,7 @@ fn a_server_restarted_in_mid_run() {
 // Datagrams for which `sendto` returned success, and which the device's queue threw away.
 #[test]
 fn an_own_queue_that_is_full() {
-    if !in_own_network("invalid::an_own_queue_that_is_full") || !slow_loopback("rate 400kbit burst 1600 limit 1600") {
+    if !in_own_network("invalid::an_own_queue_that_is_full") || !shaped("lo", "rate 400kbit burst 1600 limit 1600") {
         return;
     }
     let server = honest();
@@ -87,7 +87,7 @@ fn an_own_queue_that_is_full() {
 #[test]
 fn own_sends_that_are_refused() {
     let way = "rate 64kbit burst 1600 limit 100000000";
-    if !in_own_network("invalid::own_sends_that_are_refused") || !slow_loopback(way) {
+    if !in_own_network("invalid::own_sends_that_are_refused") || !shaped("lo", way) {
         return;
     }
     let server = honest();
@@ -232,14 +232,4 @@ fn a_kernel_that_does_not_tell() {
     command.args(["--target", &honest().to_string(), "--json"]).arg(&file).args(SHORT.split(' '));
     let result = Run::of(&file, command.output().expect("it did before"));
     result.is_invalid("whether our own kernel sent what it took is not known: reading /proc/self/net/snmp");
-}
-
-/// In a network of one's own: loopback through a token bucket. False, skipped, where that is not possible.
-fn slow_loopback(shape: &str) -> bool {
-    let arguments = format!("qdisc add dev lo root tbf {shape}");
-    let shaped = Command::new("tc").args(arguments.split(' ')).status().is_ok_and(|status| status.success());
-    if !shaped {
-        skip("tc is not installed, or this kernel has no token bucket filter");
-    }
-    shaped
 }

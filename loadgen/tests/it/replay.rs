@@ -3,9 +3,10 @@
 //! do not ask how near the figures are.
 
 use crate::support::admin;
-use crate::support::server::ServerProcess;
+use crate::support::server::started;
 use forebay::cli;
 use forebay::lab::workload::Trace;
+use loadgen::compare::server_process::ServerProcess;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -83,7 +84,7 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
 /// A server of four emulated workers.
 fn serve(policy: &str) -> ServerProcess {
     let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 50 --policy";
-    ServerProcess::start(flags.split(' ').chain([policy]))
+    started(flags.split(' ').chain([policy]))
 }
 
 #[test]

@@ -7,5 +7,4 @@ mod alone;
 mod pages;
 mod readme;
 #[path = "../support/server.rs"]
-#[allow(dead_code, reason = "other tests send to it")]
 mod server;

@@ -3,7 +3,7 @@
 
 use crate::alone::alone;
 use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands, read};
-use crate::server::ServerProcess;
+use crate::server::started;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -107,8 +107,8 @@ impl Said {
 fn serve_drive_and_scrape_work_as_written() {
     let _alone = alone();
     let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned);
-    let server = ServerProcess::start(arguments(RUN_FOREBAY, "").into_iter().chain(free));
-    let admin = &server.admin;
+    let server = started(arguments(RUN_FOREBAY, "").into_iter().chain(free));
+    let admin = server.admin.trim_start_matches("http://");
 
     let run = arguments(RUN_LOADGEN, "run").into_iter().map(|word| word.replace("127.0.0.1:9001", admin));
     // The port is not the README's: it is the admin endpoint that says where the server receives.

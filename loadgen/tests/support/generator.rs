@@ -52,7 +52,7 @@ impl Generator {
         let child = Command::new(LOADGEN)
             .args(["run", "--quiet", "--target", &target.to_string(), "--json"])
             .arg(folder.path().join("run.json"))
-            .args(flags.split(' '))
+            .args(flags.split_whitespace())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -79,11 +79,17 @@ pub(crate) fn run(target: SocketAddr, flags: &str) -> Run {
     Generator::start(target, flags).finish()
 }
 
-/// A server that does `act` with each datagram, until the tests are over.
-pub(crate) fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
+/// A socket of a server, with room for a flood.
+pub(crate) fn bound() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
     socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
     let address = socket.local_addr().expect("an address");
+    (socket, address)
+}
+
+/// A server that does `act` with each datagram, until the tests are over.
+pub(crate) fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
+    let (socket, address) = bound();
     std::thread::spawn(move || {
         let mut buffer = [0; 2_048];
         while let Ok((bytes, client)) = socket.recv_from(&mut buffer) {

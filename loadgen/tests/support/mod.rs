@@ -12,11 +12,12 @@ pub(crate) mod skip;
 use forebay::fate::Ending;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Served, Status};
+use generator::{Run, bound};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -44,10 +45,8 @@ impl Server {
     /// Starts a server that replies to each request as `act` says, in the order of their arrival. It hears nothing
     /// while `act` takes its time.
     pub(crate) fn start(act: impl FnMut(&Header) -> Answers + Send + 'static) -> Server {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
+        let (socket, address) = bound();
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
-        let address = socket.local_addr().expect("an address");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || serve(&socket, act, &stopped));
@@ -86,17 +85,8 @@ fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Answers, stop: &Ato
 /// Runs `loadgen run` against `server` with `flags`, separated by blanks. Returns its JSON report, what the server heard in
 /// the order of arrival, and how the process ended.
 pub(crate) fn run(server: Server, flags: &str) -> (Value, Vec<Header>, Output) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("run.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["run", "--quiet", "--target", &server.address.to_string(), "--json"])
-        .arg(&file)
-        .args(flags.split_whitespace())
-        .output()
-        .expect("loadgen runs");
-    let text = std::fs::read_to_string(&file)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    (serde_json::from_str(&text).expect("JSON"), server.stop(), output)
+    let Run { report, output, .. } = generator::run(server.address, flags);
+    (report, server.stop(), output)
 }
 
 /// A number of a JSON report.
