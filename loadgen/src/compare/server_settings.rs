@@ -4,7 +4,7 @@ use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use forebay::config::{Burn, Classify};
+use forebay::config::{Burn, Classify, Config};
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::Fit;
 use forebay::lab::workload::Workload;
@@ -171,7 +171,7 @@ impl ServerSettings {
 
     /// Workers of each pool; `None` without pools.
     pub(crate) fn sizes(&self) -> Option<Vec<usize>> {
-        sizes_of(self.pools.as_deref()?).map(|sizes| sizes.into_iter().map(usize::from).collect())
+        sizes_of(self.pools.as_deref()?).ok()
     }
 
     /// True if policies may know a request's class.
@@ -214,20 +214,18 @@ fn saturated_for(burn: Burn, arguments: &CompareArguments) -> Result<Option<Nano
     }
 }
 
-/// The sum of `front=3,heavy=11`; the names are checked by the server.
+/// The sum of `front=3,heavy=11`; a server has 1,024 workers at most.
 fn workers_in(pools: &str) -> Result<u16, Failure> {
-    let sum = sizes_of(pools).and_then(|sizes| sizes.into_iter().try_fold(0_u16, u16::checked_add));
-    sum.ok_or_else(|| {
-        Failure::usage(format!(
-            "--pools {pools} is no list of pools: write NAME=WORKERS,.. of at least 1 worker each, like front=3,heavy=11"
-        ))
-    })
+    Ok(sizes_of(pools)?.iter().sum::<usize>() as u16)
 }
 
-/// The workers of each pool of `front=3,heavy=11`.
-fn sizes_of(pools: &str) -> Option<Vec<u16>> {
-    let size = |pool: &str| pool.split_once('=')?.1.trim().parse().ok().filter(|workers| *workers > 0);
-    pools.split(',').map(size).collect()
+/// The workers of each pool of `front=3,heavy=11`, as a server reads it.
+fn sizes_of(pools: &str) -> Result<Vec<usize>, Failure> {
+    let config = Config::from_pairs([("pools", pools)]).map_err(|problems| {
+        let messages: Vec<&str> = problems.iter().map(|problem| &*problem.message).collect();
+        Failure::usage(format!("--pools {pools}: {}", messages.join("; ")))
+    })?;
+    Ok(config.pools.iter().map(|pool| pool.workers).collect())
 }
 
 #[cfg(test)]

@@ -159,23 +159,18 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
 }
 
 fn slips_over_limit(result: &RunResult, pacer: Pacer) -> Option<String> {
-    let sends = result.slip_us.count;
-    (result.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
-        format!(
-            "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %; {}",
-            result.slips_over_limit,
-            text::time(Some(SLIP_LIMIT.as_micros_f64())),
-            pacer.remedy()
-        )
-    })
+    late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, pacer)
 }
 
 fn late_retries(attempts: &AttemptCounts, pacer: Pacer) -> Option<String> {
-    let retries = attempts.retries();
-    (attempts.late as f64 > SLIPS_OVER_LIMIT_SHARE * retries as f64).then(|| {
+    late(("up with its retries", ""), attempts.late, attempts.retries(), pacer)
+}
+
+/// That `late` of `all` were late, where these are too many. The generator could not keep `what`, which are `things`.
+fn late((what, things): (&str, &str), late: u64, all: u64, pacer: Pacer) -> Option<String> {
+    (late as f64 > SLIPS_OVER_LIMIT_SHARE * all as f64).then(|| {
         format!(
-            "the generator could not keep up with its retries: {} of {retries} were more than {} late, above 0.1 %; {}",
-            attempts.late,
+            "the generator could not keep {what}: {late} of {all} {things}were more than {} late, above 0.1 %; {}",
             text::time(Some(SLIP_LIMIT.as_micros_f64())),
             pacer.remedy()
         )
