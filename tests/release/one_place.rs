@@ -3,7 +3,7 @@
 //! Method: plain edits add one of each to a copy of the sources, which is then built. What the programs of the copy and
 //! of this build say is compared with the READMEs. These must list what this build has, and lack what was added.
 
-use crate::support::http::{http, latency};
+use crate::support::http::{latency, page};
 use crate::support::process::Forebay;
 use forebay::sched::PolicyName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,7 +161,7 @@ impl Shown {
         let beside = ["received", "in_flight", "kernel_dropped"];
         let fates =
             latency["fates"].as_object().expect("an object").keys().filter(|key| !beside.contains(&key.as_str()));
-        let metrics = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        let metrics = page(server.admin, "/metrics");
         let helps = metrics.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
         let families = helps.filter(|(name, _)| name.starts_with("forebay_"));
         let rows = [

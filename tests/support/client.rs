@@ -2,7 +2,7 @@
 
 use super::{GIVE_UP_AFTER, Running};
 use forebay::time::Nanos;
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -86,6 +86,11 @@ impl Client {
         assert_eq!(header.kind, Kind::Reply);
         Some(Answer { header, payload: buffer[forebay::wire::HEADER_BYTES..length].to_vec() })
     }
+}
+
+/// What becomes of a request of no cost.
+pub(crate) fn status_at(server: SocketAddr) -> Status {
+    Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
 
 /// The bytes of a message.

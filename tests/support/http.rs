@@ -27,11 +27,21 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
     Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
 }
 
+/// The page at `path`, which is there.
+pub(crate) fn page(admin: SocketAddr, path: &str) -> String {
+    let reply = http(admin, &format!("GET {path}")).expect("the endpoint answers");
+    assert_eq!(reply.status, 200, "{path}: {reply:?}");
+    reply.body
+}
+
+/// What `/readyz` says.
+pub(crate) fn ready(admin: SocketAddr) -> (u16, String) {
+    http(admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer")
+}
+
 /// The body of `/latency`.
 pub(crate) fn latency(admin: SocketAddr) -> Value {
-    let reply = http(admin, "GET /latency").expect("the endpoint answers");
-    assert_eq!(reply.status, 200, "{reply:?}");
-    serde_json::from_str(&reply.body).expect("JSON")
+    serde_json::from_str(&page(admin, "/latency")).expect("JSON")
 }
 
 /// The fates in a body of `/latency`.

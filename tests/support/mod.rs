@@ -29,7 +29,7 @@ use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
 use forebay::server::{PolicyHandle, Report, Server, StopHandle};
 use forebay::time::{Nanos, clock};
-use http::{fates, http, latency, metric};
+use http::{fates, latency, metric, page};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -143,7 +143,7 @@ impl Running {
 
     /// The page `/metrics`.
     pub(crate) fn metrics(&self) -> String {
-        http(self.admin, "GET /metrics").expect("the endpoint answers").body
+        page(self.admin, "/metrics")
     }
 
     /// How many datagrams ended as `fate` for `reason`, by `/metrics`.

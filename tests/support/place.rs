@@ -1,10 +1,20 @@
-//! Servers that take over from one another.
+//! Servers that take over from one another, and sockets that servers share.
 
 use super::listen;
 use super::process::{Forebay, Process, wait_for_exit};
+use socket2::{Domain, Socket, Type};
 use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// A UDP socket at `address`, which others may share.
+pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+    socket.set_reuse_port(true).expect("an option of Linux");
+    socket.bind(&address.into()).expect("a free port, or that of the group");
+    socket.into()
+}
 
 /// A directory for the socket of successors, and the flags that all of them share.
 pub(crate) struct Place {

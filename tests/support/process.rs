@@ -86,6 +86,21 @@ impl Forebay {
         (status, said)
     }
 
+    /// Waits for its end, which is a good one; returns what it said after it began to listen.
+    #[track_caller]
+    pub(crate) fn ends_well(self) -> String {
+        let (status, said) = self.end();
+        assert_eq!(status.code(), Some(0), "{said}");
+        said
+    }
+
+    /// Asks it to stop, and waits for its good end.
+    #[track_caller]
+    pub(crate) fn stop(self) -> String {
+        self.signal(Signal::SIGTERM);
+        self.ends_well()
+    }
+
     /// User and system time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Nanos {
         let pid = i32::try_from(self.id()).expect("a process id");

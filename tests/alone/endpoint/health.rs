@@ -1,9 +1,8 @@
 //! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held without a checkpoint,
 //! and an address that goes.
 
-use super::page;
 use crate::support::client::Client;
-use crate::support::http::{http, metric};
+use crate::support::http::{http, metric, ready};
 use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
 use crate::support::scripted::{Act, run_scripted};
 use crate::support::{GIVE_UP_AFTER, Running, alone, await_until};
@@ -46,7 +45,7 @@ fn a_stuck_server_says_so() {
     let (_, said_front) = get(&front, "GET /readyz").expect("an answer");
     assert!(said_front.starts_with("stuck: of the 1 workers of pool front none has moved for "), "{said_front}");
     assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
-    let busy = metric(&page(&stuck, "/metrics"), "forebay_worker_busy_seconds_total{worker=\"1\"}");
+    let busy = metric(&stuck.metrics(), "forebay_worker_busy_seconds_total{worker=\"1\"}");
     assert!((1.0..30.0).contains(&busy), "{busy} s");
     [script, patients, fronts].iter().for_each(|script| script.release());
     await_until(|| status(&stuck, "GET /healthz") == Some(200), "it never gets well");
@@ -66,16 +65,15 @@ fn a_stuck_part_says_so() {
         [(isolated, 1, "the 1 workers of socket "), (pools, 2, "the 2 workers of pool front ")]
     {
         let (server, script) = run_scripted(&settings);
-        let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
         for number in 1..=held {
-            assert_eq!(ready().0, 200, "{number} of {held}");
+            assert_eq!(ready(server.admin).0, 200, "{number} of {held}");
             Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
             await_until(|| script.begun() == number, "a worker is never held");
             thread::sleep(Nanos::from_millis(if number < held { 1_200 } else { 0 }).into());
         }
         let mut said = String::new();
         let not_ready = || {
-            said = ready().1;
+            said = ready(server.admin).1;
             said != "ready\n"
         };
         await_until(not_ready, "nothing is noticed");
@@ -83,7 +81,7 @@ fn a_stuck_part_says_so() {
         let stuck = script.blockers()[0];
         assert!(held > 1 || said.contains(&format!("socket {stuck} ")), "worker {stuck}: {said}");
         script.release();
-        await_until(|| ready() == (200, "ready\n".to_owned()), "it never gets ready");
+        await_until(|| ready(server.admin) == (200, "ready\n".to_owned()), "it never gets ready");
     }
 }
 
@@ -97,15 +95,14 @@ fn a_lost_address_says_so() {
     lonely_device();
     let listen = format!("{HERE}:9000,[{HERE_V6}]:9000,127.0.0.1:9000,[::]:9001");
     let (server, _) = run_scripted(&[("listen", &listen)]);
-    let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
     let all_there = (200, "ready\n".to_owned());
     for (address, length, named) in
         [(HERE.to_string(), 16, format!("{HERE}:9000")), (HERE_V6.to_string(), 64, format!("[{HERE_V6}]:9000"))]
     {
-        assert_eq!(ready(), all_there);
+        assert_eq!(ready(server.admin), all_there);
         ip(&format!("addr del {address}/{length} dev near"));
-        assert_eq!(ready(), (503, format!("gone: this host has no longer the address of {named}\n")));
+        assert_eq!(ready(server.admin), (503, format!("gone: this host has no longer the address of {named}\n")));
         ip(&format!("addr add {address}/{length} dev near nodad"));
     }
-    assert_eq!(ready(), all_there);
+    assert_eq!(ready(server.admin), all_there);
 }

@@ -4,7 +4,7 @@ mod health;
 mod stages;
 
 use crate::support::client::{Client, message};
-use crate::support::http::{self, http, latency, metric};
+use crate::support::http::{self, latency, metric, page};
 use crate::support::scripted::{Act, run_scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
@@ -12,13 +12,6 @@ use forebay::time::{Nanos, clock};
 use forebay::wire::Header;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
-
-/// The page `path`, which is there.
-fn page(server: &Running, path: &str) -> String {
-    let reply = http(server.admin, &format!("GET {path}")).expect("the endpoint answers");
-    assert_eq!(reply.status, 200, "{path}: {reply:?}");
-    reply.body
-}
 
 // Is every page there within 100 ms while every worker is busy, with checkpoints and without?
 // Method: each page is asked for three times, the fastest counts: the machine itself may be busy. A page that waits for a
@@ -64,7 +57,7 @@ fn assert_prompt(server: &Running) {
     for path in PAGES {
         let time = |_| {
             let asked = clock::now();
-            page(server, path);
+            page(server.admin, path);
             clock::now().minus(asked)
         };
         let fastest = (0..3).map(time).min().expect("three of them");
@@ -91,7 +84,7 @@ fn the_oldest_request_is_shown() {
     assert_eq!((ages[0] > 200e3, ages[1]), (true, 0.0), "{ages:?}");
     let [least, most] = [asked.minus(held), clock::now().minus(begun)].map(Nanos::as_micros_f64);
     assert!(ages[2] >= ages[0].max(least) && ages[2] <= most, "{ages:?}, {least} to {most}");
-    assert!(metric(&page(&server, "/metrics"), "forebay_oldest_request_seconds{class=\"long\"}") >= ages[2] / 1e6);
+    assert!(metric(&server.metrics(), "forebay_oldest_request_seconds{class=\"long\"}") >= ages[2] / 1e6);
     script.release();
     server.quiescent(2);
     assert_eq!(["all", "short", "long"].map(oldest), [Some(0.0); 3]);

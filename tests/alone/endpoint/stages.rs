@@ -1,6 +1,5 @@
 //! What the endpoint says of the stages of requests: no more than the client waited, and no less than it must be.
 
-use super::page;
 use crate::support::client::{Client, message};
 use crate::support::http::{latency, metric};
 use crate::support::scripted::{Act, run_scripted};
@@ -39,7 +38,7 @@ fn stages_are_no_longer_than_the_client_waited() {
     assert!(of("service", "p50") >= least.as_micros_f64(), "{body}");
     // A system call takes longer than 0.1 us everywhere.
     assert!(of("send", "p50") >= 0.1, "{body}");
-    let sent = metric(&page(&server, "/metrics"), "forebay_latency_seconds_sum{stage=\"send\",class=\"short\"}");
+    let sent = metric(&server.metrics(), "forebay_latency_seconds_sum{stage=\"send\",class=\"short\"}");
     assert!(sent >= 0.1e-6 * REQUESTS as f64, "{sent} s");
 }
 
@@ -75,7 +74,7 @@ fn waiting_in_the_queue_counts() {
     let queued = body["since_start"]["queue"]["class2"]["max"].as_f64();
     assert!(queued >= Some(served[1].service.as_micros_f64()), "{body}");
     let series = "forebay_latency_seconds_sum{stage=\"queue\",class=\"class2\"}";
-    assert!(metric(&page(&server, "/metrics"), series) >= 0.1);
+    assert!(metric(&server.metrics(), series) >= 0.1);
 }
 
 // Is what a request waits in the socket of a busy worker seen, in its reply and on both pages?
@@ -99,5 +98,5 @@ fn waiting_in_the_socket_counts() {
     await_until(|| kernel().is_some(), "the wait is never added up");
     assert!(kernel() >= Some(50_000.0), "{:?} us", kernel());
     let series = "forebay_latency_seconds_sum{stage=\"kernel\",class=\"class2\"}";
-    assert!(metric(&page(&server, "/metrics"), series) >= 0.05);
+    assert!(metric(&server.metrics(), series) >= 0.05);
 }

@@ -6,17 +6,15 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::client::Client;
+use crate::support::client::{Client, status_at};
 use crate::support::http::{fates, http, latency};
 use crate::support::place::Place;
 use crate::support::process::figure;
 use crate::support::stream::stream;
 use crate::support::{EndOf, alone, await_until, listen};
 use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
-use nix::sys::signal::Signal;
+use forebay::wire::Status;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{env, fs, thread};
@@ -34,10 +32,6 @@ fn all_answered(said: &str) -> (u64, u64) {
     let received = figure(said, "received");
     assert_eq!(figure(said, "answered"), received, "{said}");
     (received, figure(said, "kernel_dropped"))
-}
-
-fn ask(server: SocketAddr) -> Status {
-    Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
 
 // Is every request answered, once, by one of the servers, while ten of them take over from one another?
@@ -67,16 +61,13 @@ fn a_restart_loses_nothing() {
             let successor = place.start();
             assert_eq!((successor.udp, successor.admin), (udp, admin));
             assert_eq!(http(admin, "GET /readyz").map(|reply| reply.status), Some(200));
-            let (status, said) = std::mem::replace(&mut runs, successor).end();
-            assert_eq!(status.code(), Some(0), "{said}");
-            summaries.push(said);
+            summaries.push(std::mem::replace(&mut runs, successor).ends_well());
         }
         let received = || fates(&latency(admin)).received;
         await_until(|| received() > 0, "the last one serves nothing");
         drop(guard);
         let became = streaming.join().expect("no panic");
-        runs.signal(Signal::SIGTERM);
-        summaries.push(runs.end().1);
+        summaries.push(runs.stop());
         (became, summaries)
     });
     let (received, dropped): (Vec<u64>, Vec<u64>) = summaries.iter().map(|said| all_answered(said)).unzip();
@@ -109,13 +100,11 @@ fn drops_are_counted_by_one_of_both() {
     thread::scope(|scope| {
         let starting = scope.spawn(|| place.start());
         flood(&mut || starting.is_finished());
-        let (status, said) = first.end();
-        assert_eq!(status.code(), Some(0), "{said}");
+        let said = first.ends_well();
         let second = starting.join().expect("it serves");
         let before = dropped();
         flood(&mut || dropped() > before);
-        second.signal(Signal::SIGTERM);
-        let counts = [all_answered(&said), all_answered(&second.end().1)];
+        let counts = [all_answered(&said), all_answered(&second.stop())];
         let sum: u64 = counts.iter().map(|(received, dropped)| received + dropped).sum();
         assert_eq!(sum, sent.get(), "{counts:?}");
         assert!(counts.iter().all(|(_, dropped)| *dropped > 0), "{counts:?}");
@@ -145,13 +134,10 @@ fn all_addresses_are_handed_over() {
     waiting.iter().for_each(|client| client.request(2, Nanos::ZERO, b""));
     let second = place.start();
     assert_eq!(second.addresses, addresses);
-    let (status, said) = first.end();
-    assert_eq!(status.code(), Some(0), "{said}");
-    assert_eq!(all_answered(&said), (before + 2, 0), "what waited is the successor's");
+    assert_eq!(all_answered(&first.ends_well()), (before + 2, 0), "what waited is the successor's");
     for client in &waiting {
         assert_eq!(client.receive().header.id, 2);
     }
-    addresses.iter().for_each(|address| assert_eq!(ask(*address), Status::Ok, "{address}"));
-    second.signal(Signal::SIGTERM);
-    assert_eq!(all_answered(&second.end().1), (27, 0));
+    addresses.iter().for_each(|address| assert_eq!(status_at(*address), Status::Ok, "{address}"));
+    assert_eq!(all_answered(&second.stop()), (27, 0));
 }

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::Client;
-use crate::support::http::{http, latency};
+use crate::support::http::{http, latency, page};
 use crate::support::process::Forebay;
 use crate::support::stream::{Became, stream};
 use crate::support::{EndOf, alone, await_until, listen};
@@ -56,9 +56,7 @@ impl Configured {
 
     /// The body of `/config`.
     fn config(&self) -> Value {
-        let reply = http(self.server.admin, "GET /config").expect("the endpoint answers");
-        assert_eq!(reply.status, 200, "{reply:?}");
-        serde_json::from_str(&reply.body).expect("JSON")
+        serde_json::from_str(&page(self.server.admin, "/config")).expect("JSON")
     }
 
     fn value(&self, key: &str) -> String {
@@ -108,7 +106,7 @@ fn what_may_change_does() {
     assert!(refused(udp, Nanos::from_millis(80)), "the cost cap counts");
     let body = latency(admin);
     assert_eq!((&body["policy"], &body["decision"]["reserved"]), (&"hybrid".into(), &1.into()), "{body}");
-    let text = http(admin, "GET /metrics").expect("the endpoint answers").body;
+    let text = page(admin, "/metrics");
     assert!(text.contains("\nforebay_max_wait_seconds 0.25\n"), "{text}");
     // The log has a thread of its own.
     let named = "take a restart settings=\"handler = spin\"";
@@ -124,7 +122,7 @@ fn what_may_change_does() {
     let lame = || http(admin, "GET /readyz").is_some_and(|reply| (reply.status, &*reply.body) == (503, "lame duck\n"));
     await_until(lame, "it is no lame duck");
     running.server.signal(Signal::SIGTERM);
-    assert_eq!(running.server.end().0.code(), Some(0));
+    running.server.ends_well();
 }
 
 const GOOD: [&str; 2] = [
@@ -210,11 +208,10 @@ fn a_balancer_that_watches_loses_nothing() {
         let streaming = scope.spawn(move || stream(PER_SECOND, to, |sent| sent < total));
         await_until(|| sent_to_first.load(Ordering::SeqCst) > 100, "nothing is sent");
         leaving.signal(Signal::SIGTERM);
-        let left = leaving.end().1;
+        let left = leaving.ends_well();
         let became = streaming.join().expect("no panic");
         drop(guard);
-        other.signal(Signal::SIGTERM);
-        (became, [left, other.end().1])
+        (became, [left, other.stop()])
     });
     let Became { sent, answered, .. } = became;
     println!("{became:?}");

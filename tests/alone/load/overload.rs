@@ -2,7 +2,7 @@
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
-use crate::support::http::{fates, http, latency};
+use crate::support::http::{fates, latency};
 use crate::support::scripted::{Act, run_scripted};
 use crate::support::{EndOf, alone, at_once, await_until, emulated, sized};
 use forebay::time::{Nanos, clock};
@@ -53,7 +53,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
                 clock::now().minus(begin)
             });
             let mut times: Vec<Nanos> = times.collect();
-            let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+            let text = server.metrics();
             let queued = queued(&text);
             assert!(queued > 0.0 && queued <= QUEUES_HOLD, "{policy}: {queued} jobs wait");
             await_until(|| shed() > before + 50, &format!("{policy}: the queues did not stay full"));

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::{Client, message};
-use crate::support::http::{http, metric};
+use crate::support::http::metric;
 use crate::support::network::{HERE, HERE_V6, in_own_network, lonely_device};
 use crate::support::raw::Raw;
 use crate::support::skip::skip;
@@ -55,7 +55,7 @@ fn absent_neighbours_do_not_stop_honest_answers() {
         "{answered} of {asked} honest requests answered, beside {:.0} forged ones a second",
         forged as f64 / seconds
     );
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let text = server.metrics();
     println!("buffer full: {}", metric(&text, "forebay_unsent_total{reason=\"buffer_full\"}"));
     assert!(forged as f64 / seconds > 3_000.0, "this machine forges {forged} in {seconds} s, which is no attack");
     assert!(answered * 100 >= asked * 99, "{answered} of {asked} honest requests were answered");

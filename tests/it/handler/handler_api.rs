@@ -4,7 +4,7 @@
 
 use crate::support::client::{ask, ask_from, client, client_of};
 use crate::support::fates::fates;
-use crate::support::http::{http, latency, metric};
+use crate::support::http::{latency, metric, page};
 use crate::support::{Running, bound, policies, quiescent, sized};
 use forebay::fate::Status;
 use forebay::handler::{
@@ -119,13 +119,12 @@ fn names_and_metrics_are_the_handlers_own() {
     ask_from(&client_of(udp), "where do you listen, please?");
     // A reply is counted once it is sent.
     quiescent(admin, 1);
-    let page = || http(admin, "GET /metrics").expect("the endpoint answers").body;
-    let text = page();
+    let text = page(admin, "/metrics");
     assert_eq!((metric(&text, "lookups_total"), metric(&text, "cache_entries")), (7.0, 2.5));
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"informed\"}"), 1.0);
     assert_eq!(latency(admin)["since_start"]["total"]["informed"]["count"], 1);
     counted.store(8, Ordering::SeqCst);
-    assert_eq!(metric(&page(), "lookups_total"), 8.0, "each scrape reads anew");
+    assert_eq!(metric(&page(admin, "/metrics"), "lookups_total"), 8.0, "each scrape reads anew");
     stop.stop();
     thread.join().expect("no panic").expect("it ends well");
     for name in ["", "9lives", "a-b", "forebay_x", "process_x", "x_total"] {

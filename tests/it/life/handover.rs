@@ -1,22 +1,22 @@
 //! Does the server that runs serve on when a successor fails, at every step, and a successor begin when its predecessor dies?
 //! Method: one side of the hand-over is played here.
 
-use crate::support::client::Client;
+use crate::support::client::{Client, status_at};
 use crate::support::http::{fates, latency};
-use crate::support::place::Place;
+use crate::support::place::{Place, shared_socket};
 use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::skip::skip;
 use crate::support::stream::stream;
 use crate::support::{EndOf, await_until, listen, quiescent};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use forebay::wire::Status;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, Permissions};
 use std::io::{IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
@@ -25,10 +25,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-
-fn ask(server: SocketAddr) -> Status {
-    Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
-}
 
 /// A process that plays one side of a hand-over by hand: each message is one packet.
 struct Side(UnixStream);
@@ -118,11 +114,11 @@ fn a_successor_that_dies_changes_nothing() {
         // One that says nothing is waited for, and holds up nothing.
         let silent = Side::connect(&place.path());
         let successor = place.start();
-        assert_eq!(server.end().0.code(), Some(0));
+        server.ends_well();
         drop(guard);
         let became = streaming.join().expect("no panic");
         assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
-        assert_eq!(ask(successor.udp), Status::Ok);
+        assert_eq!(status_at(successor.udp), Status::Ok);
         drop(silent);
     });
 }
@@ -205,7 +201,7 @@ fn another_user_is_refused() {
     assert_eq!((side.hear(), side.hear()), (Some(json!({"refused": {"reason": reason}})), None));
     let (code, said) = place.fails(("--workers", "2"));
     assert!(said.contains("the other process is user 65534's, this one 0's"), "{said}");
-    assert_eq!((code, ask(server.udp)), (Some(1), Status::Ok));
+    assert_eq!((code, status_at(server.udp)), (Some(1), Status::Ok));
 }
 
 // Does a successor that has not answered in time hear that the server serves on, also after the word to begin?
@@ -216,7 +212,7 @@ fn a_successor_that_stands_still_is_told() {
     let (mut side, _) = begun(&place, &server);
     let reason = "the successor has not answered in time";
     assert_eq!(side.hear(), Some(json!({"staying": {"reason": reason}})));
-    assert_eq!((side.hear(), ask(server.udp)), (None, Status::Ok));
+    assert_eq!((side.hear(), status_at(server.udp)), (None, Status::Ok));
 }
 
 /// A predecessor played by hand, with a socket for each of two workers; a request waits in one of them.
@@ -230,15 +226,9 @@ struct Played {
 
 /// Plays a predecessor until the successor is ready, and holds no socket any more.
 fn play(place: &mut Place) -> Played {
-    let bound = |address: SocketAddr| {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-        socket.set_reuse_port(true).expect("an option");
-        socket.bind(&address.into()).expect("a free port");
-        UdpSocket::from(socket)
-    };
-    let first = bound(listen().parse().expect("an address"));
+    let first = shared_socket(listen().parse().expect("an address"));
     let udp = first.local_addr().expect("bound");
-    let sockets = [first, bound(udp)];
+    let sockets = [first, shared_socket(udp)];
     let admin = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let door = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
     door.bind(&SockAddr::unix(place.path()).expect("a path")).and_then(|()| door.listen(1)).expect("a free path");
@@ -271,7 +261,7 @@ fn a_predecessor_that_dies_is_succeeded() {
     let Played { side, mut successor, udp, client, .. } = play(&mut place);
     assert_eq!(client.receive_within(Nanos::from_millis(100)), None, "it has not begun");
     drop(side);
-    assert_eq!((client.receive().header.id, ask(udp)), (7, Status::Ok));
+    assert_eq!((client.receive().header.id, status_at(udp)), (7, Status::Ok));
     successor.signal(Signal::SIGTERM);
     assert_eq!(wait_for_exit(&mut successor.child).code(), Some(0));
     assert!(!place.path().exists(), "it removes the socket, which was its own by then");
@@ -304,11 +294,7 @@ fn a_successor_that_does_not_fit_is_refused() {
     ] {
         let (code, said) = place.fails((flag, value));
         assert!(said.contains(says), "{said}");
-        assert_eq!((code, ask(server.udp)), (Some(2), Status::Ok), "{said}");
+        assert_eq!((code, status_at(server.udp)), (Some(2), Status::Ok), "{said}");
     }
-    let (status, said) = {
-        server.signal(Signal::SIGTERM);
-        server.end()
-    };
-    assert_eq!(status.code(), Some(0), "{said}");
+    server.stop();
 }

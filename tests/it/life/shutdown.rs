@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
 
-use crate::support::client::Client;
-use crate::support::http::{fates, http, latency};
+use crate::support::client::{Client, status_at};
+use crate::support::http::{fates, http, latency, ready};
 use crate::support::process::{Forebay, figure, this_as};
 use crate::support::{at_once, await_until, bound};
 use forebay::handler::{Handler, Reply, Request};
@@ -63,8 +63,7 @@ fn a_stop_finishes_what_was_begun() {
             let header = waiting.receive().header;
             assert_eq!((header.id, header.status), (id, Status::Ok));
         }
-        let (status, said) = server.end();
-        assert_eq!(status.code(), Some(0), "{said}");
+        let said = server.ends_well();
         let served = 4 + sent - dropped;
         assert!(
             said.starts_with(&format!("received {served}, answered {served}, kernel_dropped {dropped}\n")),
@@ -124,27 +123,20 @@ fn what_waits_in_the_sockets_is_served() {
 // Does a lame duck say so and serve, until its time is over or a second signal comes?
 #[test]
 fn a_lame_duck_still_serves() {
-    let ready = |server: &Forebay| http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body));
-    let lame = Some((503, "lame duck\n".to_owned()));
-    let ask = |server: &Forebay| Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status;
     let server = Forebay::start(&["--workers", "2", "--lame-duck", "1h"]);
-    assert_eq!(ready(&server), Some((200, "ready\n".to_owned())));
+    assert_eq!(ready(server.admin), (200, "ready\n".to_owned()));
     server.signal(Signal::SIGTERM);
-    await_until(|| ready(&server) == lame, "it never becomes a lame duck");
-    assert_eq!(ask(&server), Status::Ok);
+    await_until(|| ready(server.admin) == (503, "lame duck\n".to_owned()), "it never becomes a lame duck");
+    assert_eq!(status_at(server.udp), Status::Ok);
     assert_eq!(http(server.admin, "GET /healthz").map(|reply| reply.status), Some(200), "it is well");
-    server.signal(Signal::SIGTERM);
-    let (status, said) = server.end();
-    assert_eq!(status.code(), Some(0), "{said}");
+    let said = server.stop();
     assert!(said.starts_with("received 1, answered 1\n"), "{said}");
 
     let server = Forebay::start(&["--workers", "2", "--lame-duck", "500ms"]);
     let asked = clock::now();
-    server.signal(Signal::SIGTERM);
-    let (status, said) = server.end();
+    assert_eq!(server.stop(), "received 0\n");
     let took = clock::now().minus(asked);
     assert!(took >= Nanos::from_millis(500), "it took {took}");
-    assert_eq!((status.code(), said.as_str()), (Some(0), "received 0\n"));
 }
 
 // Do the signals that kill who does not ask for them leave the server alone?
@@ -158,9 +150,7 @@ fn other_signals_do_not_kill() {
         assert_eq!(client.ask(&header, b"").header.status, Status::Ok, "{signal}");
         assert_eq!(http(server.admin, "GET /readyz").map(|reply| reply.status), Some(200), "{signal}");
     }
-    server.signal(Signal::SIGTERM);
-    let (status, said) = server.end();
-    assert_eq!(status.code(), Some(0), "{said}");
+    let said = server.stop();
     assert!(said.starts_with("received 4, answered 4\n"), "{said}");
 }
 
@@ -240,8 +230,7 @@ fn a_port_in_use_is_not_shared() {
         assert_eq!(said.lines().count(), 1, "one line: {said}");
         assert!(stdout.is_empty());
     }
-    let client = Client::new(first.udp);
-    assert_eq!(client.ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status, Status::Ok, "the first goes on");
+    assert_eq!(status_at(first.udp), Status::Ok, "the first goes on");
 }
 
 // Is a server given up whose handler never comes to a checkpoint, with a summary, when it was told not to wait for it? One

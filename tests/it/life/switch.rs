@@ -2,7 +2,7 @@
 //! Method: clients that wait for each reply go on while the policy changes, from every one to every other.
 
 use crate::support::client::Client;
-use crate::support::http::{http, latency};
+use crate::support::http::{latency, page};
 use crate::support::{EndOf, Running, at_once, await_until, policies};
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Order, Work};
@@ -103,8 +103,7 @@ fn a_switch_under_load_strands_nothing() {
 
 /// The policy by `/config`: `/latency` would add up all histograms each time.
 fn followed(server: &Running) -> String {
-    let reply = http(server.admin, "GET /config").expect("the endpoint answers");
-    let config: Value = serde_json::from_str(&reply.body).expect("JSON");
+    let config: Value = serde_json::from_str(&page(server.admin, "/config")).expect("JSON");
     config["settings"]["policy"]["value"].as_str().expect("a name").to_owned()
 }
 

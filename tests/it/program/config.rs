@@ -7,7 +7,6 @@ use crate::support::quiescent;
 use assert_cmd::Command;
 use forebay::config::Group;
 use forebay::sched::PolicyName;
-use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -94,8 +93,7 @@ fn settings_without_effect_are_warnings() {
     command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(flags);
     let mut server = Forebay::spawn_to(&mut command, Stdio::piped());
     let log = server.process.child.stderr.take().unwrap();
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.end().0.code(), Some(0));
+    server.stop();
     let log = io::read_to_string(log).unwrap();
     warnings.iter().for_each(|warning| {
         assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}");
@@ -281,8 +279,7 @@ fn too_few_open_files_are_refused_with_the_number_that_it_takes() {
             let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
             assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
             drop(clients);
-            server.signal(Signal::SIGTERM);
-            assert_eq!(server.end().0.code(), Some(0));
+            server.stop();
         }
     }
 }

@@ -2,10 +2,9 @@
 //! Method: `examples/factors.rs` is the README's program, to the letter; it runs as a child process.
 
 use crate::support::client::{ask_from, client_of};
-use crate::support::http::{http, latency, metric};
+use crate::support::http::{latency, metric, page};
 use crate::support::process::{Forebay, example};
 use crate::support::{listen, quiescent};
-use nix::sys::signal::Signal;
 use std::process::Command;
 
 /// 2^31 - 1, a prime: 46,340 divisions.
@@ -31,12 +30,11 @@ fn the_readme_server_serves() {
     assert_eq!(ask_from(&socket, "15?"), "3");
     let fates = quiescent(server.admin, 9);
     assert_eq!((fates.answered, fates.no_reply, fates.received), (7, 2, 9), "to answer nothing is the handler's right");
-    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let text = page(server.admin, "/metrics");
     assert_eq!(metric(&text, "forebay_continuations_total{reason=\"hop\"}"), 1.0, "the large prime moved");
     assert_eq!(latency(server.admin)["policy"], "pools");
-    server.signal(Signal::SIGTERM);
-    let (status, said) = server.end();
-    assert!(status.success() && said.contains("received 9, answered 7, no_reply 2\n"), "{said}");
+    let said = server.stop();
+    assert!(said.contains("received 9, answered 7, no_reply 2\n"), "{said}");
 }
 
 // Is an answer of the README's server no request to it, so that two of them never answer each other?

@@ -5,12 +5,12 @@
 use crate::support::await_until;
 use crate::support::client::client_of;
 use crate::support::erased::Erased;
+use crate::support::place::shared_socket as bound;
 use forebay::config::{Config, PolicyName};
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};
 use forebay::{Reply, Request, handler_fn};
-use socket2::{Domain, Socket, Type};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 
@@ -72,14 +72,6 @@ fn measurements_without_an_endpoint() {
     let metrics = echo.metrics.clone();
     assert_eq!(echo.stop(), 1);
     assert!(metrics.snapshot().is_none(), "it has ended");
-}
-
-/// A UDP socket of a group at `address`.
-fn bound(address: SocketAddr) -> UdpSocket {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-    socket.set_reuse_port(true).expect("an option of Linux");
-    socket.bind(&address.into()).expect("a free port, or that of the group");
-    socket.into()
 }
 
 // Does a server serve on the sockets that it is given, one for each worker, and say what does not fit?

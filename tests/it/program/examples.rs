@@ -3,7 +3,7 @@
 //! turnutils_stunclient and coap-client ask, where these are installed.
 
 use crate::support::client::{client_of, receive_bytes};
-use crate::support::http::{fates, http, latency, metric};
+use crate::support::http::{fates, latency, metric, page};
 use crate::support::process::{Forebay, example};
 use crate::support::skip::skip;
 use std::net::UdpSocket;
@@ -29,7 +29,7 @@ fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
 /// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must be by then.
 fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
     let series = format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}");
-    let count = || metric(&http(server.admin, "GET /metrics").expect("the endpoint answers").body, &series);
+    let count = || metric(&page(server.admin, "/metrics"), &series);
     crate::support::await_until(|| count() == expected, &series);
 }
 

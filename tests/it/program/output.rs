@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
 
-use crate::support::client::Client;
+use crate::support::client::{Client, status_at};
 use crate::support::erased::Erased;
 use crate::support::http::http;
 use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
@@ -80,8 +80,7 @@ fn panics_that_nobody_reads_hold_nobody_up() {
     for flow in 0..10 {
         assert_eq!(ask(b"answer me"), Status::Ok, "flow {flow}");
     }
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.end().0.code(), Some(0));
+    server.stop();
 }
 
 // Is each panic either a line or counted in one, a few lines in a second, however many there are?
@@ -119,12 +118,9 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
     let server = Forebay::spawn_to(serve().env("RUST_LOG", "trace"), stderr);
     // More lines than wait in the queue.
     (0..2_000).for_each(|_| drop(http(server.admin, "GET /readyz").expect("an answer")));
-    let client = Client::new(server.udp);
-    assert_eq!(client.ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status, Status::Ok);
+    assert_eq!(status_at(server.udp), Status::Ok);
     server.signal(Signal::SIGHUP);
-    server.signal(Signal::SIGTERM);
-    let (status, said) = server.end();
-    assert_eq!(status.code(), Some(0), "{said}");
+    server.stop();
 }
 
 // Does a server on a full disk serve, and end with 1 because its summary is lost?
@@ -140,8 +136,7 @@ fn a_full_disk_does_not_stop_a_server() {
         let mut server = Process { child };
         let admin = admin.parse().expect("an address");
         await_until(|| http(admin, "GET /readyz").is_some_and(|reply| reply.status == 200), "it never serves");
-        let client = Client::new(udp.parse().expect("an address"));
-        assert_eq!(client.ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status, Status::Ok);
+        assert_eq!(status_at(udp.parse().expect("an address")), Status::Ok);
         assert_eq!(quiescent(admin, 1).answered, 1);
         server.signal(Signal::SIGTERM);
         assert_eq!(wait_for_exit(&mut server.child).code(), Some(code));

@@ -2,7 +2,7 @@
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
 use crate::support::await_until;
-use crate::support::http::{http, latency};
+use crate::support::http::{latency, page};
 use crate::support::process::{Forebay, example};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -121,10 +121,7 @@ fn hup_reads_the_file_again() {
     let server = Forebay::spawn(coap().args(FREE_PORTS).arg("--config").arg(file.path()));
     fs::write(file.path(), "max-wait = \"2s\"\n").expect("written");
     server.signal(Signal::SIGHUP);
-    let config = || -> Value {
-        let body = http(server.admin, "GET /config").expect("the endpoint answers").body;
-        serde_json::from_str(&body).expect("JSON")
-    };
+    let config = || -> Value { serde_json::from_str(&page(server.admin, "/config")).expect("JSON") };
     await_until(|| config()["reloads"] == 1, "it has not read its file");
     let config = config();
     assert_eq!(config["last_reload"]["changed"], serde_json::json!(["max-wait"]), "{config}");

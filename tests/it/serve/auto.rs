@@ -2,7 +2,7 @@
 //! then of one.
 
 use crate::support::client::{Client, message};
-use crate::support::http::{fates, http, latency, metric};
+use crate::support::http::{fates, latency, metric};
 use crate::support::scripted::{Act, run_scripted};
 use crate::support::{Running, await_until, emulated};
 use forebay::time::{Nanos, clock};
@@ -45,10 +45,7 @@ fn gives_way(decision: &Value) -> bool {
 #[test]
 fn auto_follows_the_load() {
     let server = emulated(1_000, &[("policy", "auto"), ("workers", "4")]);
-    let active = |policy: &str| {
-        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-        metric(&text, &format!("forebay_policy_active{{policy=\"{policy}\"}}"))
-    };
+    let active = |policy: &str| metric(&server.metrics(), &format!("forebay_policy_active{{policy=\"{policy}\"}}"));
     let begun = latency(server.admin)["decision"].clone();
     assert_eq!((&begun["policy"], &begun["budget_us"]), (&json!("levels"), &json!(50_000.0)));
     assert_eq!(active("levels"), 1.0);
