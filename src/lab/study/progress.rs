@@ -22,7 +22,7 @@ pub(super) fn watched<I: Iterator>(requests: I, progress: &dyn Progress) -> impl
     })
 }
 
-/// Tells nobody.
+/// Shows nothing.
 #[cfg(test)]
 pub(crate) struct Silent;
 
