@@ -24,6 +24,17 @@ pub trait Work: Sync {
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
 
+/// Sends the payload back, whatever the cost says.
+#[derive(Debug)]
+pub struct Echo;
+
+impl Work for Echo {
+    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
+        // As much room as the payload took; were there less, the reply would be marked and not be sent.
+        let _ = reply.put(order.payload);
+    }
+}
+
 /// Serves the bench protocol of [`super::wire`] with the work `W`.
 #[derive(Debug)]
 pub struct Bench<W> {

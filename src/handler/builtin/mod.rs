@@ -4,17 +4,15 @@ mod bench;
 mod burn;
 #[cfg(feature = "cli")]
 mod digest;
-mod echo;
 mod forking;
 mod packet_chain;
 mod spin;
 pub mod wire;
 
-pub use bench::{Asked, Bench, CostCap, Order, Work};
+pub use bench::{Asked, Bench, CostCap, Echo, Order, Work};
 pub use burn::Burner;
 #[cfg(feature = "cli")]
 pub use digest::Digest;
-pub use echo::Echo;
 pub use forking::Forking;
 pub use packet_chain::PacketChain;
 pub use spin::Spin;
