@@ -35,6 +35,7 @@
 //! | fleet | equal servers behind a balancer, in virtual time |
 //! | flow | requests with one key, of which one is served at a time; to the network, what goes from one port to another |
 //! | goodput | requests answered in time, per second |
+//! | group | workers of a large server with queues, sleepers and a watch set of their own |
 //! | hop | a handler's move to another pool |
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |
 //! | job | what a worker runs: a fresh request, a continuation or a child |

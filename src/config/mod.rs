@@ -18,6 +18,7 @@
 mod setting;
 
 mod addresses;
+pub(crate) mod caches;
 mod effective;
 mod layers;
 mod problem;

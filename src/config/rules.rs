@@ -1,14 +1,19 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
+use super::caches;
 use super::layers::Layers;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, SOCKETS_MAX, Wait};
 use crate::emulation::overheads::Overheads;
-use crate::sched::Sizes;
+use crate::sched::{Sizes, grouping};
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
     pools(config, layers);
     parking(config, layers);
+    if config.groups == 0 {
+        let groups = || grouping::groups_of(config.workers, caches::used(config.workers));
+        config.groups = if config.policy.entry().may_group() { groups() } else { 1 };
+    }
     for (excluded, keys, why) in exclusions(config) {
         if excluded {
             layers.conflict(config, keys, why);
@@ -50,8 +55,8 @@ fn parking(config: &mut Config, layers: &mut Layers) {
 }
 
 /// Whether two settings exclude each other, which ones, and why.
-fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
-    let &Config { ref listen, io, policy, workers, classify, reserved, handler, burn, .. } = config;
+fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 9] {
+    let &Config { ref listen, io, policy, workers, groups, classify, reserved, handler, burn, .. } = config;
     let (addresses, name) = (listen.len(), handler.name());
     [
         (
@@ -93,6 +98,12 @@ fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
             policy.entry().needs_class && classify == Classify::None,
             ["policy", "classify"],
             format!("{policy} must know the class of a request; allowed: classify header, or another policy"),
+        ),
+        (groups > workers, ["groups", "workers"], format!("a group has a worker; allowed: auto, or 1 to {workers}")),
+        (
+            groups > 1 && !policy.entry().may_group(),
+            ["groups", "policy"],
+            format!("the sizes of {policy} are of all workers; allowed: groups auto or 1, or another policy"),
         ),
         (
             reserved.is_some_and(|reserved| reserved > workers),
@@ -182,6 +193,8 @@ mod tests {
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
             (("reserved", "5"), ("workers", "4")),
+            (("groups", "5"), ("workers", "4")),
+            (("groups", "2"), ("policy", "pools")),
             (("io", "portable"), ("listen", "0.0.0.0:9000")),
             (("io", "portable"), ("listen", "[::]:9000")),
             (("io", "portable"), ("listen", "127.0.0.1:9000,[::]:9000")),

@@ -108,6 +108,17 @@ settings! {
             "The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.",
         ],
     }
+    /// Number of groups of workers, 1 to `workers`; 1 under policies with sizes of their own.
+    groups: usize {
+        key: "groups", group: Policy, value_name: "COUNT", change: Restart,
+        default: Text("auto"),
+        form: text("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
+        help: "Number of groups of workers.", [
+            "A group has queues and sleepers of its own. An idle group takes from a full one.",
+            "auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.",
+            "The policies pools and reserve have one group.",
+        ],
+    }
     /// The pools in hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set
     /// whatever the policy is, used by `pools` alone.
     pools: Vec<Pool> {
@@ -179,7 +190,7 @@ settings! {
         key: "pin", group: Policy, value_name: "BOOL", change: Restart,
         default: Text("false"),
         form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
-        help: "Keeps each worker on one CPU.", [],
+        help: "Keeps each worker on one CPU.", ["Workers of a group get CPUs of one last-level cache, where there are as many."],
     }
     /// How long a request may wait before it is shed; see [`Config::max_wait_scaled`].
     max_wait: MaxWait {

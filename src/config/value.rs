@@ -179,6 +179,11 @@ pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
     if text == "auto" { Ok(None) } else { workers(text).map(Some) }
 }
 
+/// A number of groups; 0 for `auto`.
+pub(super) fn groups(text: &str) -> Result<usize, Refusal> {
+    if text == "auto" { Ok(0) } else { workers(text) }
+}
+
 /// The text of `value`, or the name for none.
 pub(super) fn option_text(value: Option<impl Display>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())

@@ -37,7 +37,8 @@ impl Snapshot {
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Description { policy, listen, workers, burn, time_scale, overheads, notices } = &self.gauges.description;
+        let Description { policy, listen, workers, groups, burn, time_scale, overheads, notices } =
+            &self.gauges.description;
         let malformed: Vec<_> = Malformed::NAMES.into_iter().zip(self.counts.counted.malformed).collect();
         let oldest: Vec<_> = self.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect();
         let mut body = to.serialize_map(None)?;
@@ -45,6 +46,7 @@ impl Serialize for Snapshot {
         body.serialize_entry("policy", policy)?;
         body.serialize_entry("listen", listen)?;
         body.serialize_entry("workers", workers)?;
+        body.serialize_entry("groups", groups)?;
         body.serialize_entry("burn", burn)?;
         body.serialize_entry("time_scale", time_scale)?;
         if let Some(overheads) = overheads {
@@ -139,6 +141,7 @@ mod tests {
             policy,
             listen,
             workers: 1,
+            groups: 1,
             burn: burn.into(),
             time_scale: 1_000,
             overheads: None,
@@ -171,6 +174,7 @@ mod tests {
                 "busy_us",
                 "demand",
                 "fates",
+                "groups",
                 "listen",
                 "malformed_by_reason",
                 "max_wait_us",

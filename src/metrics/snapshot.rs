@@ -75,6 +75,8 @@ pub struct Description {
     pub listen: String,
     /// The number of workers.
     pub workers: usize,
+    /// The number of groups that the workers form.
+    pub groups: usize,
     /// `cpu`, or `sleep` for emulated cores.
     pub burn: String,
     /// The factor by which times are scaled up under emulation; 1 otherwise.

@@ -7,6 +7,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deque;
+mod groups;
 pub(crate) mod notice;
 pub(crate) mod queues;
 mod rest;
@@ -17,6 +18,7 @@ mod world;
 
 pub use crate::sched::Wait;
 pub use deque::Deque;
+pub use groups::{Groups, Members};
 pub(crate) use sleep::readiness::measured_look;
 pub use thread::{AbortOnPanic, Worker};
 
@@ -171,9 +173,9 @@ impl<J: Send> Shared<J> {
         self.idle.wake(worker);
     }
 
-    /// What wakes a sleeping worker of any pool, if there is one; threads outside may keep it for longer than the workers
+    /// What wakes a sleeping worker of any pool, and says whether there is one; threads outside may keep it for longer than the workers
     /// live.
-    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+    pub(crate) fn waker(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let idle = Arc::clone(&self.idle);
         move || idle.wake_any()
     }
@@ -214,7 +216,7 @@ impl<J: Send> Shared<J> {
     /// A job in a queue that no worker will take any more. To be called when all workers have ended: one of them may
     /// have passed a continuation on to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.pop_any()
+        self.queues.pop_any().map(|(_, job)| job)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

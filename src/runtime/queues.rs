@@ -53,9 +53,10 @@ impl<J> Queues<J> {
         Some(job)
     }
 
-    /// Takes a job from any queue.
-    pub(super) fn pop_any(&self) -> Option<J> {
-        self.queues.iter().find_map(|queue| queue.pop(0)).inspect(|_| self.taken())
+    /// Takes a job from the first queue that has one.
+    pub(crate) fn pop_any(&self) -> Option<(PoolId, J)> {
+        let pop = |(pool, queue): (PoolId, &Sharded<J>)| queue.pop(0).map(|job| (pool, job));
+        self.queues.iter().enumerate().find_map(pop).inspect(|_| self.taken())
     }
 
     /// How many jobs wait in all queues together; exact when nothing moves.
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(queues.pop(7, &mut next), Some(11));
         assert_eq!(queues.push(3, 0, 14), Ok(()));
         assert_eq!(queues.lengths().collect::<Vec<_>>(), [1, 1, 0, 1, 0, 0, 0, 0]);
-        let mut left: Vec<i32> = std::iter::from_fn(|| queues.pop_any()).collect();
+        let mut left: Vec<i32> = std::iter::from_fn(|| queues.pop_any().map(|(_, job)| job)).collect();
         left.sort_unstable();
         assert_eq!(left, [10, 12, 14]);
         assert_eq!(queues.pop(0, &mut next), None);

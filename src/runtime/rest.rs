@@ -1,10 +1,12 @@
 //! A worker that finds nothing searches again for a while, then sleeps. sleep/README.md argues why no job and no datagram
 //! is forgotten meanwhile.
 
+use super::groups::Found;
 use super::sleep::readiness::WATCH;
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
 use super::worker::Loop;
 use crate::sched::Policy;
+use crate::sched::grouping::HELP_NAP;
 use crate::sched::turn::{Action, Boundary, Engine};
 use crate::time::{Nanos, clock};
 use std::thread;
@@ -23,6 +25,9 @@ impl<J: Send> Loop<'_, J> {
             now
         });
         self.idle_since = Some(since);
+        if self.helps(engine, now) {
+            return;
+        }
         if self.world.spins(now) {
             std::hint::spin_loop();
             self.vain_looks = self.vain_looks.wrapping_add(1);
@@ -33,6 +38,42 @@ impl<J: Send> Loop<'_, J> {
             return;
         }
         sleep(&self.world.shared.idle, &mut Resting { worker: self, engine });
+    }
+}
+
+/// How one group helps another: sleep/README.md, section 7.
+impl<J: Send> Loop<'_, J> {
+    /// After a search that found nothing: takes what waits in a full group. False if there is nothing.
+    fn helps<E: Engine<Job = J>>(&mut self, engine: &mut E, now: Nanos) -> bool {
+        let Some((groups, own)) = self.neighbours.filter(|_| self.policy.has_watchers()) else { return false };
+        match groups.help(own, now) {
+            None => false,
+            Some(Found::Job(job)) => {
+                self.turn.take_over(job);
+                true
+            }
+            Some(Found::Socket(first, owner)) => {
+                engine.visit(first);
+                let datagrams = self.turn.receive_over(&self.policy, (now, owner), &mut self.world, engine);
+                engine.visit(groups.first(own));
+                datagrams > 0
+            }
+        }
+    }
+
+    /// Before a job: where the group is full now, or this worker naps no more, another sees to what that needs.
+    #[inline]
+    pub(super) fn before_work(&mut self) {
+        let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
+        if std::mem::take(&mut self.napped) || self.world.shared.idle.asleep(0) == 0 {
+            groups.call();
+        }
+    }
+
+    /// Whether the worker, which has announced its sleep, naps on behalf of full groups.
+    fn begin_nap(&mut self) -> bool {
+        self.napped = self.policy.has_watchers() && self.neighbours.is_some_and(|(groups, own)| groups.naps(own));
+        self.napped
     }
 }
 
@@ -58,12 +99,18 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
 
     fn park(&mut self, backs_off: bool) -> bool {
         self.engine.boundary(Boundary::Rest);
+        let naps = self.worker.begin_nap();
         let Loop { poll, events, policy, .. } = &mut *self.worker;
         events.clear();
-        match poll.poll(events, backs_off.then(|| back_off(policy).into())) {
+        let back_off = backs_off.then(|| back_off(policy));
+        let nap = naps.then_some(HELP_NAP).into_iter().chain(back_off).min();
+        match poll.poll(events, nap.map(Into::into)) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => panic!("a worker cannot wait: {error}"),
+        }
+        if let Some((groups, _)) = self.worker.neighbours.filter(|_| naps) {
+            groups.end_nap();
         }
         self.worker.world.idle_at = clock::now();
         self.worker.end_idle(self.engine);

@@ -1,8 +1,8 @@
 //! A worker before its thread runs, and the guard of that thread.
 
-use super::Shared;
 use super::deque::Deque;
 use super::worker::Loop;
+use super::{Groups, Shared};
 use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
 use crossbeam_deque::Stealer;
@@ -45,6 +45,12 @@ impl<J: Send> Worker<J> {
     /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
         Loop::new(self.id, self.policy, Rc::new(self.deque), self.poll, shared).run(engine);
+    }
+
+    /// As [`Worker::run`], in this group of a server.
+    pub fn run_in<E: Engine<Job = J>>(self, groups: &Groups<J>, group: usize, engine: &mut E) {
+        let own = Loop::new(self.id, self.policy, Rc::new(self.deque), self.poll, groups.of(group));
+        own.of_group(groups, group).run(engine);
     }
 
     /// As [`Worker::run`], with an engine whose jobs put jobs into the worker's own deque.

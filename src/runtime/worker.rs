@@ -1,8 +1,8 @@
 //! A worker on its thread: carries out its turn step by step, and sleeps when there is nothing to do.
 
-use super::Shared;
 use super::deque::Deque;
 use super::world::ThreadWorld;
+use super::{Groups, Shared};
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
@@ -21,6 +21,10 @@ pub(super) struct Loop<'s, J> {
     pub(super) events: Events,
     /// Searches that found nothing while the worker spun.
     pub(super) vain_looks: u32,
+    /// The other groups of the server, and the number of this worker's own; `None` where there are no others.
+    pub(super) neighbours: Option<(&'s Groups<J>, usize)>,
+    /// Whether the worker has napped since it last began a job or slept.
+    pub(super) napped: bool,
     /// When the first search of the present run of searches without a find ended.
     pub(super) idle_since: Option<Nanos>,
 }
@@ -45,12 +49,22 @@ impl<'s, J: Send> Loop<'s, J> {
             events: Events::with_capacity(8),
             vain_looks: 0,
             idle_since: None,
+            neighbours: None,
+            napped: false,
         }
+    }
+
+    /// The same worker, of this group of a server.
+    pub(super) fn of_group(self, groups: &'s Groups<J>, group: usize) -> Loop<'s, J> {
+        Loop { neighbours: groups.are_several().then_some((groups, group)), ..self }
     }
 
     /// Works until [`Shared::stop`].
     pub(super) fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
         let _notices = self.world.shared.notice(self.turn.worker());
+        if let Some((groups, own)) = self.neighbours {
+            engine.visit(groups.first(own));
+        }
         loop {
             self.follow(engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of
@@ -63,6 +77,7 @@ impl<'s, J: Send> Loop<'s, J> {
                 Action::Sleep { contended: false } => self.wait(engine),
                 _ => {}
             }
+            self.before_work();
             while self.turn.has_job() {
                 self.end_idle(engine);
                 self.step(engine);

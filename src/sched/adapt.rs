@@ -17,6 +17,8 @@ pub struct Adaptation {
     tuning: Tuning,
     /// Whether cores are emulated: the time beside handlers is what they are charged.
     emulated: bool,
+    /// The share of the measured work that the largest group of workers does: the policy is for that.
+    share: f64,
     /// The policy that the workers follow.
     made: Steady<Made>,
     /// The decision rule of `auto`; `None` under any other policy.
@@ -31,7 +33,12 @@ impl Adaptation {
     pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
         let made = Steady::new(made(&auto, name, &tuning));
-        Adaptation { name, tuning, emulated, made, auto }
+        Adaptation { name, tuning, emulated, share: 1.0, made, auto }
+    }
+
+    /// The same of workers that are this share of all whose work is measured.
+    pub fn of_group(self, share: f64) -> Adaptation {
+        Adaptation { share, ..self }
     }
 
     /// The policy for the workers to follow.
@@ -50,7 +57,8 @@ impl Adaptation {
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
-        measured.are_left = are_left(of_this_mix, self.tuning.workers);
+        measured.are_left = are_left(of_this_mix, self.tuning.workers as f64 / self.share);
+        measured.busy_workers *= self.share;
         let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
         // A second without requests says nothing about the load to come.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
@@ -103,10 +111,9 @@ const IDLE_SHARE: f64 = 0.02;
 const UNENDED_SHARE: f64 = 0.1;
 
 /// Whether a queue stands, or heavy requests have begun and not ended.
-fn are_left(recent: &Recent, workers: usize) -> bool {
+fn are_left(recent: &Recent, workers: f64) -> bool {
     recent.busy_workers > 0.0
-        && (recent.idle_workers < IDLE_SHARE * workers as f64
-            || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
+        && (recent.idle_workers < IDLE_SHARE * workers || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
 }
 
 /// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An

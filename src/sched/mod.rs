@@ -10,6 +10,7 @@ mod adapt;
 mod arrivals;
 pub mod auto;
 pub mod bounds;
+pub mod grouping;
 mod interface;
 pub mod ladder;
 mod noticed;

@@ -101,6 +101,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         received
     }
 
+    fn visit(&mut self, first: WorkerId) {
+        self.engine.visit(first);
+    }
+
     fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
         if self.is_emulated() { self.run_emulated(job, at_most) } else { self.engine.run(job, at_most) }
     }

@@ -23,6 +23,12 @@ pub(crate) struct SimulateArguments {
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
+    /// Groups of the workers, or auto
+    ///
+    /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers of its own, and an idle
+    /// group takes from a full one. The policies pools and reserve have one group. So has a replayed run.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
+    pub(super) groups: Groups,
     /// Number of servers behind a balancer
     ///
     /// A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself.
@@ -153,6 +159,10 @@ pub(super) enum Pools {
     Sizes(Vec<usize>),
 }
 
+/// Groups of workers; `None` = as many as a server would form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Groups(pub(super) Option<usize>);
+
 /// Loads in the order of the flag.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loads(pub(super) Vec<f64>);
@@ -250,6 +260,11 @@ fn parse_pools(text: &str) -> Result<Pools, String> {
     sizes.map(Pools::Sizes).ok_or_else(|| {
         "write best, or 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
     })
+}
+
+fn parse_groups(text: &str) -> Result<Groups, String> {
+    let given = text.parse().ok().filter(|groups| (1..=64).contains(groups)).map(Some);
+    given.or((text == "auto").then_some(None)).map(Groups).ok_or_else(|| "write auto, or 1 to 64".to_owned())
 }
 
 fn parse_positive(text: &str) -> Result<Nanos, String> {

@@ -72,6 +72,9 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
     if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
         return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
     }
+    if let Some(groups) = arguments.groups.0.filter(|groups| *groups > workers) {
+        return Err(format!("--groups is {groups}, but there are {workers} workers: a group has at least one"));
+    }
     Ok(workers)
 }
 
@@ -95,6 +98,7 @@ impl<'a> Sweep<'a> {
         let servers = arguments.servers.map_or(1, usize::from);
         let scenario = Scenario {
             replayed,
+            groups: arguments.groups.0,
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,

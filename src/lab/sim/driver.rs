@@ -86,6 +86,11 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.first().0
     }
 
+    /// Whether workers may take what waits in other groups.
+    pub(super) fn helps(&self) -> bool {
+        self.policy.has_watchers()
+    }
+
     /// Lets `came` come to its socket, no later than [`Driver::next_at`].
     pub(crate) fn arrive(&mut self, came: E::Arrival) {
         self.world.now = E::time(&came);
@@ -119,7 +124,31 @@ impl<E: VirtualEngine> Driver<E> {
     }
 
     /// Lets the worker whose time has come act until it is idle or busy for a time.
+    #[cfg(test)]
     pub(crate) fn act(&mut self) {
+        if let Some(took) = self.act_to_rest() {
+            self.rest(took);
+        }
+    }
+
+    /// Lets the worker rest whose search took this long and found nothing.
+    pub(super) fn rest(&mut self, took: Nanos) {
+        self.engine.boundary(Boundary::Rest);
+        self.world.rest(took);
+    }
+
+    /// Lets the worker that would rest begin `job` instead, after `took`; without one it searches again.
+    pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
+        let VirtualWorld { me, now, .. } = self.world;
+        if let Some(job) = job {
+            self.workers[me].turn.take_over(job);
+        }
+        self.busy = self.busy.plus(took);
+        self.world.event_list.set(me, now.plus(took));
+    }
+
+    /// As [`Driver::act`], but for the rest: returns how long the search took after which the worker is to rest.
+    pub(super) fn act_to_rest(&mut self) -> Option<Nanos> {
         let (now, id) = self.world.event_list.first();
         let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
         let worker = &mut workers[id];
@@ -127,11 +156,11 @@ impl<E: VirtualEngine> Driver<E> {
         world.acted = (now, if world.acted.0 == now { id.max(world.acted.1) } else { id });
         engine.set(id, now);
         if !world.rise() {
-            return;
+            return None;
         }
         worker.catch_up(world, engine, busy);
         if worker.leaves_out(world, engine, now) {
-            return;
+            return None;
         }
         loop {
             if !worker.turn.has_job() {
@@ -147,8 +176,7 @@ impl<E: VirtualEngine> Driver<E> {
                     } else {
                         worker.turn.skip_search();
                     }
-                    engine.boundary(Boundary::Rest);
-                    return world.rest(Nanos::ZERO);
+                    return Some(Nanos::ZERO);
                 }
             }
             worker.turn.step(&worker.policy, now, world, engine);
@@ -156,15 +184,14 @@ impl<E: VirtualEngine> Driver<E> {
             let next = worker.turn.next();
             let took = engine.charge(next).plus(world.contention.take_delay());
             if matches!(next, Action::Sleep { .. }) {
-                engine.boundary(Boundary::Rest);
-                return world.rest(took);
+                return Some(took);
             }
             if took > Nanos::ZERO {
                 *busy = busy.plus(took);
                 if !worker.leaves_out(world, engine, now.plus(took)) {
                     world.event_list.set(id, now.plus(took));
                 }
-                return;
+                return None;
             }
         }
     }

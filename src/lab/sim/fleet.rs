@@ -70,7 +70,7 @@ impl Fleet {
         until_look: u64,
         mut look: impl FnMut(&Tally) -> Option<u64>,
     ) -> FleetTally {
-        let workers = setup.policy.topology().workers();
+        let workers = setup.workers();
         let tally = RefCell::new(Tally::new());
         let servers = Servers::new(setup, self.left(), &tally);
         let mut balancer = Balancer::new(self.balance, self.left(), offer.flows, offer.seed);

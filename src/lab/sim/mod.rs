@@ -4,7 +4,7 @@
 //! same [`Policy`] objects. `world` is what that worker acts on, `model.rs` what a request is. What threads do beside
 //! the work has a price ([`Overheads`]), and they wait for one another where only one can be at a time
 //! (`world/contention.rs`). The same requests give the same result, bit for bit.
-//! Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`).
+//! Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`), and so are the groups of one server.
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
@@ -47,8 +47,10 @@ use std::cell::RefCell;
 /// A server to simulate.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The policy that the workers follow.
+    /// The policy that the workers follow; that of the largest group where they form groups.
     pub policy: Policy,
+    /// Workers of each group, the largest first.
+    pub groups: Vec<usize>,
     /// What each step costs.
     pub overheads: Overheads,
     /// What an idle worker does.
@@ -127,6 +129,7 @@ impl Setup {
     /// A server of workers that always look, without any overhead, with a checkpoint for each microsecond of cost.
     pub fn ideal(policy: Policy) -> Setup {
         Setup {
+            groups: vec![policy.topology().workers()],
             policy,
             overheads: Overheads::NONE,
             rest: Rest::Looks,
@@ -136,6 +139,11 @@ impl Setup {
             waits: FixedLimits::NONE,
             follows: None,
         }
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.groups.iter().sum()
     }
 
     /// The same server, where requests wait as under `max_wait` at a server that has measured `times`. A request that is

@@ -48,10 +48,9 @@ enum End {
 }
 
 impl<'a> CostModel<'a> {
-    /// The requests of a server at rest, which are counted in `tally`.
-    pub(super) fn new(setup: &'a Setup, tally: &'a RefCell<Tally>) -> CostModel<'a> {
+    /// The requests of this many workers at rest, which are counted in `tally`.
+    pub(super) fn new(setup: &'a Setup, workers: usize, tally: &'a RefCell<Tally>) -> CostModel<'a> {
         assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
-        let workers = setup.policy.topology().workers();
         CostModel {
             setup,
             now: Nanos::ZERO,
@@ -73,6 +72,34 @@ impl<'a> CostModel<'a> {
     /// Requests that came and have not ended.
     pub(super) fn in_flight(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Gives a request that has a packet to `other`, the model of another group.
+    pub(super) fn give(&mut self, request: RequestId, other: &mut CostModel<'_>) -> RequestId {
+        let request = self.removed(request);
+        other.packets -= 1;
+        other.interrupted += usize::from(request.continuation);
+        other.requests.add(Request { socket: other.worker, ..request })
+    }
+
+    /// Moves a batch out of the socket of `owner` into that of the present worker of `other`, the model of another group.
+    pub(super) fn give_datagrams(&mut self, owner: WorkerId, other: &mut CostModel<'_>) -> usize {
+        let batch = self.setup.limits.batch.min(other.packets).min(self.sockets[owner].len());
+        for request in self.sockets[owner].drain(..batch) {
+            let request = Request { socket: other.worker, ..self.requests.remove(request) };
+            other.sockets[other.worker].push_back(other.requests.add(request));
+        }
+        batch
+    }
+
+    /// What a look at another group costs that finds something: as a steal.
+    pub(super) fn help_cost(&self) -> Nanos {
+        self.setup.overheads.steal
+    }
+
+    /// Whether the group has packets for work of another one.
+    pub(super) fn has_packets(&self) -> bool {
+        self.packets > 0
     }
 
     /// Makes the present step cost `more`.

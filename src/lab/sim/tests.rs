@@ -5,6 +5,7 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
+use crate::sched::grouping::HELP_NAP;
 use crate::sched::{Patience, Policy, PolicyName, Tuning, Wait};
 use inputs::{named, offer, policies, workload};
 
@@ -60,6 +61,46 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
     };
     // The first request wakes the owner of the socket, which wakes the other worker when it has received both.
     assert_eq!(latency(&woken), us(40));
+}
+
+// Is what comes to a full group served by an idle one, at the latest after a nap, and by no policy that shares nothing?
+#[test]
+fn an_idle_group_helps_a_full_one() {
+    let us = Nanos::from_micros;
+    let mut shared = 0;
+    for (name, policy) in
+        policies(&workload("extreme-bimodal"), 0.5, 2).into_iter().filter(|(_, policy)| policy.topology().pools() == 1)
+    {
+        // Both workers of the first group are stuck between two checkpoints, and their own looks come too late.
+        let setup =
+            Setup { groups: vec![2, 2], checkpoint_step: us(9_000), ..Setup::with_overheads(policy, Overheads::STOCK) };
+        let tally = simulate(&setup, [arriving(1, 9_000, 1), arriving(2, 9_000, 1), arriving(300, 1, 0)].into_iter());
+        let latency = tally.latency_mean(Some(0));
+        if setup.policy.has_watchers() {
+            let bound = HELP_NAP.plus(Overheads::STOCK.wake).plus(us(10));
+            assert!(latency <= bound, "{name}: {latency}");
+            shared += 1;
+        } else {
+            assert!(latency > us(8_000), "{name}: {latency}");
+        }
+    }
+    assert!(shared > 4);
+}
+
+// Has each request one fate where groups are of several sizes, full, and their bounds so small that each is met?
+#[test]
+fn groups_lose_nothing() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    let limits = Limits { batch: 4, packets_per_worker: 8, queued_per_worker: 4, socket_capacity: 16 };
+    for load in [0.5, 0.9, 3.0] {
+        for (name, policy) in policies(&workload, load, 3) {
+            if policy.topology().pools() == 1 {
+                let setup = Setup { limits, groups: vec![3, 2, 2], ..Setup::with_overheads(policy, Overheads::STOCK) };
+                let tally = simulate(&setup, offer(&workload, load, 7).arrivals(7));
+                assert_eq!(tally.fates().arrived(), Some(22_000), "{name} at {load}: {:?}", tally.fates());
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Se
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::{Made, MaxWait, Objective, PolicyName};
+use crate::sched::{Made, MaxWait, Objective, PolicyName, grouping};
 use crate::time::Nanos;
 
 /// The common conditions of all simulations of a report.
@@ -17,6 +17,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
     /// Workers of each server.
     pub(crate) workers: usize,
+    /// Groups of each server; `None` = as many as a server would form.
+    pub(crate) groups: Option<usize>,
     /// The servers, of whose workers a load is a share; `None` = one server without a balancer.
     pub(crate) fleet: Option<Fleet>,
     pub(crate) seed: u64,
@@ -130,6 +132,7 @@ impl<'a> Scenario<'a> {
         Scenario {
             workload,
             workers,
+            groups: None,
             fleet: None,
             seed,
             requests,
@@ -316,9 +319,16 @@ impl<'a> Scenario<'a> {
     }
 
     fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup, Fit) {
-        let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) };
+        let groups = match policy.entry().may_group() {
+            true => grouping::sizes(self.workers, self.groups.unwrap_or(grouping::groups_of(self.workers, None))),
+            false => vec![self.workers],
+        };
+        let share = groups[0] as f64 / self.workers as f64;
+        let fit = self.fit(load);
+        let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), workers: groups[0], offered: fit.offered * share, ..fit };
         let fitted = fit.policy(policy);
         let setup = Setup {
+            groups,
             classified: self.classified || policy.entry().needs_class,
             checkpoint_step: self.checkpoint_step,
             ..Setup::with_overheads(fitted.policy(), self.overheads)

@@ -132,9 +132,9 @@ impl<R: Readiness> Idle<R> {
         true
     }
 
-    /// Wakes one sleeper, if there is one. To be called after work was put where every worker looks.
-    pub(crate) fn wake_any(&self) {
-        let _ = (0..self.pools.load(Ordering::Relaxed)).any(|pool| self.wake_one(pool));
+    /// Wakes one sleeper; false if there is none. To be called after work was put where every worker looks.
+    pub(crate) fn wake_any(&self) -> bool {
+        (0..self.pools.load(Ordering::Relaxed)).any(|pool| self.wake_one(pool))
     }
 
     /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job was put there.

@@ -27,11 +27,11 @@ fn a_wake_from_outside_finds_a_sleeper_of_any_pool() {
     let policy = Tuning { sizes: Some(vec![2, 1]), ..Tuning::new(3, Nanos::from_micros(50)) }.policy("pools");
     let idle = Idle::new(&policy, policy.queues(), Woken::default());
     idle.announce(2, false);
-    (0..2).for_each(|_| idle.wake_any());
+    assert_eq!([(); 2].map(|()| idle.wake_any()), [true, false]);
     assert_eq!(idle.readiness.0.take(), [2]);
     for worker in [2, 1] {
         idle.announce(worker, false);
     }
-    idle.wake_any();
+    assert!(idle.wake_any());
     assert_eq!(idle.readiness.0.take(), [1], "one of the first pool, if any, and only one");
 }

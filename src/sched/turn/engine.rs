@@ -11,6 +11,9 @@ pub trait Engine {
     /// Receives from the socket of worker `owner` and appends the jobs that come of it to `batch`, which is empty.
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
 
+    /// From now on owners of sockets count from worker `first` of the server: the first worker of a group.
+    fn visit(&mut self, _first: WorkerId) {}
+
     /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `at_most`.
     fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job>;
 

@@ -111,6 +111,31 @@ impl<J> Turn<J> {
         engine.boundary(Boundary::Pool(self.search.pool()));
     }
 
+    /// Begins `job`, which the worker of another group has put somewhere, where a search has found nothing.
+    pub fn take_over(&mut self, job: J) {
+        // From no place that this worker's group has.
+        self.next = Action::Begin(job, Step::Own);
+    }
+
+    /// Puts the jobs that `receive` brings from a socket of another group where `policy` wants them. Returns the number of
+    /// datagrams.
+    pub fn receive_over<W, E>(
+        &mut self,
+        policy: &Policy,
+        (now, owner): (Nanos, WorkerId),
+        world: &mut W,
+        engine: &mut E,
+    ) -> usize
+    where
+        W: Acts<Job = J>,
+        E: Engine<Job = J>,
+    {
+        let mut actor = Actor { turn: self, policy, now, world, engine };
+        let (outcome, jobs) = actor.receive(owner);
+        actor.engine.boundary(Boundary::Tried { step: Step::Receive(owner), outcome, jobs });
+        jobs
+    }
+
     /// Counts as a search that found nothing, where that is known beforehand.
     pub fn skip_search(&mut self) {
         self.search.skip();

@@ -80,7 +80,7 @@ where
 
     /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
     /// datagrams.
-    fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
+    pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
         if !self.world.accepts() {
             return (Outcome::Empty, 0);
         }

@@ -3,7 +3,7 @@
 use crate::config::{Burn, Classify, Config, Pool};
 use crate::metrics;
 use crate::runtime::measured_look;
-use crate::sched::{self, Made, PolicyName, Sizes, Tuning};
+use crate::sched::{self, Made, PolicyName, Sizes, Tuning, grouping};
 use crate::server::yields;
 use crate::time::Nanos;
 
@@ -28,17 +28,19 @@ impl Adaptation {
         let entry = config.policy.entry();
         // Only what follows measurements weighs it, and to measure it takes time.
         let (yield_cost, look_cost) = if entry.adapts { costs(config, measured) } else { Default::default() };
+        let group = grouping::sizes(config.workers, config.groups)[0];
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
-            reserved: config.reserved,
+            reserved: config.reserved.map(|reserved| reserved.div_ceil(config.groups)),
             classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
             yield_cost,
             look_cost,
             objective: config.optimise,
-            ..Tuning::new(config.workers, config.slice_scaled())
+            ..Tuning::new(group, config.slice_scaled())
         };
         let core = sched::Adaptation::new(config.policy, tuning, config.burn == Burn::Sleep);
+        let core = core.of_group(group as f64 / config.workers as f64);
         Adaptation { name: config.policy, pools: config.pools.clone(), core }
     }
 

@@ -6,7 +6,7 @@ use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io, Socket};
-use crate::runtime::Shared;
+use crate::runtime::Groups;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
@@ -38,7 +38,7 @@ pub(in crate::server) enum Phase {
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
 pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     pub(in crate::server) bound: &'c Bound,
-    pub(in crate::server) shared: &'c Shared<Job<'s, 'e, H, M>>,
+    pub(in crate::server) shared: &'c Groups<Job<'s, 'e, H, M>>,
     pub(in crate::server) common: &'c Common<'s, 'e, H, M>,
     /// The configuration as of now: that of the start in all that takes a restart.
     pub(in crate::server) live: ArcSwap<Config>,
@@ -74,7 +74,7 @@ fn saturated(recent: &Recent, workers: usize, queued: usize) -> Option<bool> {
 impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(in crate::server) fn new(
         bound: &'c Bound,
-        shared: &'c Shared<Job<'s, 'e, H, M>>,
+        shared: &'c Groups<Job<'s, 'e, H, M>>,
         common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,
         reloads: Reloads,
@@ -107,17 +107,15 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 
     /// The pool that has been stuck for longest, if any.
     fn stuck(&self) -> Option<Stuck> {
-        let policy = self.shared.policy();
-        let (queues, deques): (Vec<_>, Vec<_>) =
-            (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
-        let pools = stuck::Pool::all(policy.topology(), &self.following(), &queues, &deques);
+        let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
+        let pools = stuck::Pool::all(&self.shared.topology(), &self.following(), &queues, &deques);
         self.watch().look(&self.bound.metrics, &pools, clock::now())
     }
 
     /// Logs once when the workers have had nearly no idle time for seconds while requests wait, and anew after they had some.
     fn say_saturated(&self, recent: &Recent) {
         let workers = self.bound.config.workers;
-        let queued: usize = self.shared.queue_lengths().chain(self.shared.deque_lengths()).sum();
+        let queued: usize = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let Some(saturated) = saturated(recent, workers, queued) else { return };
         if !self.saturated.swap(saturated) && saturated {
             let utilisation = 1.0 - recent.idle_workers / workers as f64;
@@ -135,7 +133,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.live.store(Arc::new(asked));
         tracing::info!(policy = policy.name(), "another policy was asked for");
         // Under the lock, so that the policy announced last is the policy in force.
-        self.shared.switch(following.core.policy());
+        self.shared.switch(&following.core.policy());
     }
 
     /// Reads the configuration again, and follows what may change while the server runs.
@@ -200,7 +198,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         };
         // A queue of this policy, or one that still holds requests of an earlier policy.
         let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
-        let queues = self.shared.queue_lengths().enumerate().filter(exists);
+        let queues = self.shared.queue_lengths().into_iter().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
         queue_depths.push(("flows".to_owned(), self.common.flows.set_aside()));
@@ -210,6 +208,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 policy: following.name.name().to_owned(),
                 listen: listen_text(self.bound.listening.group.addresses()),
                 workers: config.workers,
+                groups: config.groups,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
                 overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
@@ -277,7 +276,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 "the policy follows the load"
             );
         }
-        self.shared.switch(following.core.policy());
+        self.shared.switch(&following.core.policy());
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {

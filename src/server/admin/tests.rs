@@ -41,6 +41,7 @@ impl Probe for Server {
             policy,
             listen,
             workers: 1,
+            groups: 1,
             burn: "cpu".into(),
             time_scale: 1,
             overheads: None,

@@ -4,7 +4,7 @@ use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{BATCH, Group};
-use crate::runtime::Shared;
+use crate::runtime::{Groups, Shared};
 use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::server::admin::control::{Control, Phase};
 use crate::server::path::packet::{Make, Packet};
@@ -36,7 +36,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         tracing::info!(in_flight = self.bound.metrics.in_flight(), "draining");
         let (mut group, leaves) = (Some(&self.bound.listening.group), self.leaves_sockets());
         if leaves {
-            self.shared.stop_receiving();
+            self.shared.each().for_each(Shared::stop_receiving);
             group = None;
         } else if let Some(Err(error)) = group.map(Group::shut_gate) {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
@@ -80,9 +80,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         if in_flight > 0 || (!self.leaves_sockets() && self.bound.listening.group.has_waiting()) {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
-        self.shared.stop_receiving();
-        self.shared.abandon();
-        self.shared.stop();
+        self.shared.each().for_each(Shared::stop_receiving);
+        self.shared.each().for_each(Shared::abandon);
+        self.shared.each().for_each(Shared::stop);
         self.shed_waiting(engine);
         let deadline = clock::now().plus(STUCK_AFTER);
         while !all_ended() && clock::now() < deadline {
@@ -131,7 +131,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
 fn drain<J: Send, E>(
     group: Option<&Group>,
     metrics: &WorkerMetrics,
-    shared: &Shared<J>,
+    shared: &Groups<J>,
     spawned: impl Fn() -> usize,
     all_ended: &dyn Fn() -> bool,
     mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
@@ -144,7 +144,7 @@ fn drain<J: Send, E>(
     (0..metrics.workers()).for_each(|worker| shared.wake(worker));
     until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))?;
     until(&|| metrics.in_flight() == 0 && spawned() == 0)?;
-    shared.stop();
+    shared.each().for_each(Shared::stop);
     until(all_ended)
 }
 
@@ -167,7 +167,8 @@ mod tests {
         let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
         let mut recorder = metrics.recorder(0);
         let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
-        let (shared, _workers) = Shared::<u8>::new(policy, Wait::Park, &[socket.as_raw_fd()], 8).expect("queues");
+        let ingress = [socket.as_raw_fd()];
+        let (shared, _workers) = Groups::<u8>::new(&policy, &[1], Wait::Park, &ingress, 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.addresses()[0]).expect("an open gate");
         group.shut_gate().expect("a filter");
@@ -196,9 +197,9 @@ mod tests {
                         recorder.ended(Fate::Answered);
                         assert!(!is_over(), "spawned work is under way");
                         spawned.set(0);
-                        assert!(!shared.is_stopping(), "the workers may be needed");
+                        assert!(!shared.each().all(Shared::is_stopping), "the workers may be needed");
                     }
-                    _ => assert!(shared.is_stopping(), "nothing is left"),
+                    _ => assert!(shared.each().all(Shared::is_stopping), "nothing is left"),
                 }
                 if is_over() { Ok(()) } else { Err(step) }
             },

@@ -10,9 +10,9 @@ use crate::metrics::{Collector, Snapshot, summary};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
-use crate::runtime::{AbortOnPanic, Shared, Worker};
+use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
 use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use crate::sched::{Policy, turn};
+use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::Probe;
 use crate::server::admin::adapt::Adaptation;
 use crate::server::admin::control::Control;
@@ -52,7 +52,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     });
     let common = common(&bound, requests, packets, &slots, &make);
     let following = Adaptation::new(&bound.config);
-    let (shared, workers) = workers(&bound, following.core.policy())?;
+    let (shared, workers) = workers(&bound, &following.core.policy())?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.metrics);
@@ -64,7 +64,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let (begin, mut demands) = (OnceLock::new(), Demands::new(demands));
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
-        let _workers = OnDrop(|| shared.stop());
+        let _workers = OnDrop(|| shared.each().for_each(Shared::stop));
         let _others = OnDrop(|| {
             let _ = begin.set(false);
         });
@@ -132,16 +132,19 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 }
 
 /// The workers that follow `policy`, and what they share.
-fn workers<J: Send>(bound: &Bound, policy: Policy) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Members<J>)> {
     let config = &bound.config;
     let ingress: Vec<_> = bound.listening.group.sockets().iter().map(AsRawFd::as_raw_fd).collect();
-    let (shared, workers) = Shared::new(policy, config.wait, &ingress, bound.sizes.queued)?;
-    let shared = shared.with_kernel_notices(bound.notices.by_kernel);
-    let shared = match config.burn {
-        Burn::Cpu => shared,
-        Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
+    let sizes = grouping::sizes(config.workers, config.groups);
+    let (groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, bound.sizes.queued)?;
+    let groups = groups.map(|shared| shared.with_kernel_notices(bound.notices.by_kernel));
+    let groups = match config.burn {
+        Burn::Cpu => groups,
+        Burn::Sleep => {
+            groups.map(|shared| shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale))
+        }
     };
-    Ok((shared, workers))
+    Ok((groups, workers))
 }
 
 /// Lets the workers finish, and ends what they leave. True if the process must exit around those that do not end.

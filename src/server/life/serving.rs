@@ -4,6 +4,7 @@
 use super::handover::{Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
+use crate::runtime::Shared;
 use crate::server::ServeError;
 use crate::server::admin::control::{Control, Phase};
 use crate::server::path::packet::{Make, Packet};
@@ -123,14 +124,14 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
 
     /// Receives no more. Returns the kernel's drop counters as of then, by socket.
     fn pause(&self) -> Vec<Option<u32>> {
-        self.shared.stop_receiving();
+        self.shared.each().for_each(Shared::stop_receiving);
         self.set_handed_over(true)
     }
 
     /// Undoes [`Control::pause`], also where it was not called.
     fn resume(&self) {
         self.set_handed_over(false);
-        self.shared.start_receiving();
+        self.shared.each().for_each(Shared::start_receiving);
         // The successor may have said that it is the one.
         self.bound.supervisor.main_process();
     }

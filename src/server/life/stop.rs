@@ -2,6 +2,7 @@
 
 use super::handover::Asked;
 use crate::config::{Classify, Config};
+use crate::sched::PolicyName;
 use crate::time::Nanos;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -83,6 +84,7 @@ pub struct StopHandle {
 pub struct PolicyHandle {
     demands: Sender<Demand>,
     workers: usize,
+    groups: usize,
     classify: Classify,
 }
 
@@ -98,6 +100,9 @@ pub enum FollowError {
         /// The configuration's number of workers.
         asked: usize,
     },
+    /// The policy has sizes of its own, which groups exclude; groups are settled at the start.
+    #[error("--policy {0}: this server's workers form groups, which have no sizes; start it with --groups 1")]
+    Groups(PolicyName),
     /// The configuration has another `classify`; what a policy may know is fixed at start.
     #[error("--classify {}: what is known of a request is settled at the start; allowed: {}", .asked.name(), .has.name())]
     Classify {
@@ -118,7 +123,12 @@ impl StopHandle {
 
     /// A handle that switches policies of the same server.
     pub(in crate::server) fn policy_handle(&self, config: &Config) -> PolicyHandle {
-        PolicyHandle { demands: self.demands.clone(), workers: config.workers, classify: config.classify }
+        PolicyHandle {
+            demands: self.demands.clone(),
+            workers: config.workers,
+            groups: config.groups,
+            classify: config.classify,
+        }
     }
 
     /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received and what waits in
@@ -140,10 +150,14 @@ impl PolicyHandle {
     /// that is stopping or has ended.
     ///
     /// # Errors
-    /// When `config` has another number of workers, or another `classify` than the server.
+    /// When `config` has another number of workers, or another `classify` than the server, or a policy with sizes where
+    /// workers form groups.
     pub fn follow(&self, config: &Config) -> Result<(), FollowError> {
         if config.workers != self.workers {
             return Err(FollowError::Workers { has: self.workers, asked: config.workers });
+        }
+        if self.groups > 1 && !config.policy.entry().may_group() {
+            return Err(FollowError::Groups(config.policy));
         }
         if config.classify != self.classify {
             return Err(FollowError::Classify { has: self.classify, asked: config.classify });

@@ -2,11 +2,11 @@
 
 use super::handover;
 use super::stop::{Demand, serve_signals};
-use crate::config::{Burn, Config};
+use crate::config::{Burn, Config, caches};
 use crate::handler::Handler;
 use crate::metrics::Collector;
 use crate::net::KernelLink;
-use crate::runtime::{AbortOnPanic, Shared, Worker};
+use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
 use crate::server::Bound;
 use crate::server::admin::control::Control;
@@ -16,7 +16,7 @@ use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::path::slot::Job;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use signal_hook::iterator::Signals;
 use std::io::{self, PipeWriter};
@@ -95,11 +95,11 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         bound: &'e Bound,
         common: &'scope Common<'s, 'e, H, M>,
         runtime: &'scope Runtime,
-        shared: &'scope Shared<Job<'s, 'e, H, M>>,
-        workers: Vec<Worker<Job<'s, 'e, H, M>>>,
+        shared: &'scope Groups<Job<'s, 'e, H, M>>,
+        workers: Members<Job<'s, 'e, H, M>>,
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, Option<()>>>> {
-        let start = |worker: Worker<_>| {
-            let id = worker.id();
+        let start = |(group, worker): (usize, Worker<_>)| {
+            let id = shared.first(group) + worker.id();
             let prepare = move || {
                 let guard = AbortOnPanic;
                 prepare_worker(bound, id);
@@ -108,7 +108,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
             self.start(&format!("forebay-{id}"), prepare, move |(_guard, mut core)| {
                 // For the timers that handlers wait for.
                 let _entered = runtime.enter();
-                worker.run(shared, &mut core);
+                worker.run_in(shared, group, &mut core);
             })
         };
         workers.into_iter().map(start).collect()
@@ -141,12 +141,12 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
     bound.run_queue.enter(worker);
 }
 
-/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, in order.
+/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, those of one
+/// cache side by side.
 /// Where there are more workers, they start again at the first.
 fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
-    let allowed = sched_getaffinity(this_thread)?;
-    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let cpus = caches::cpus_by_cache();
     let Some(cpu) = cpus.get(worker % cpus.len().max(1)) else { return Ok(()) };
     let mut one = CpuSet::new();
     one.set(*cpu)?;

@@ -20,6 +20,8 @@ use arrayvec::ArrayVec;
 pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> {
     pub(crate) common: &'c Common<'s, 'e, H, M, L::Socket>,
     pub(crate) worker: WorkerId,
+    /// The worker from which owners of sockets are counted.
+    pub(super) first: WorkerId,
     pool: u8,
     pub(crate) link: L,
     pub(crate) outbox: Outbox<'s, H::Ticket>,
@@ -62,6 +64,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         Engine {
             common,
             worker,
+            first: 0,
             pool: 0,
             link,
             outbox: Outbox::new(),
@@ -187,8 +190,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             (Step::Steal(_), Outcome::Found) => Steal::Found,
             (Step::Steal(_), Outcome::Empty) => Steal::Empty,
             (Step::Steal(_), Outcome::Contended) => Steal::Contended,
-            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
-            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
+            (Step::Receive(owner), Outcome::Found) if self.first + owner != self.worker => Steal::SocketFound,
+            (Step::Receive(owner), _) if self.first + owner != self.worker => Steal::SocketEmpty,
             _ => return,
         };
         self.recorder.count(Counter::Steals(result));
@@ -199,7 +202,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
     type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
-        self.receive_from(owner, batch)
+        self.receive_from(self.first + owner, batch)
+    }
+
+    fn visit(&mut self, first: WorkerId) {
+        self.first = first;
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {

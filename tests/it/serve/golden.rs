@@ -13,15 +13,15 @@ const POLICIES: [&str; 12] = [
     "extreme-bimodal --load 0.3 --overheads none --workers 2",
     "extreme-bimodal --load 0.7 --overheads stock --workers 14",
     "extreme-bimodal --load 0.98 --overheads none --workers 14",
-    "extreme-bimodal --load 0.9 --overheads stock --workers 64",
+    "extreme-bimodal --load 0.9 --overheads stock --workers 64 --groups 1",
     "high-bimodal --load 0.5 --overheads stock --workers 2",
-    "high-bimodal --load 0.95 --overheads none --workers 64",
+    "high-bimodal --load 0.95 --overheads none --workers 64 --groups 1",
     "tpcc --load 0.7 --overheads none --workers 2",
     "tpcc --load 0.95 --overheads stock --workers 14",
     "lognormal:10us:3 --load 0.9 --overheads stock --workers 2",
     "lognormal:10us:3 --load 0.98 --overheads none --workers 14",
     "exponential:10us --load 0.9 --overheads none --workers 14",
-    "exponential:10us --load 0.98 --overheads stock --workers 64",
+    "exponential:10us --load 0.98 --overheads stock --workers 64 --groups 1",
 ];
 
 /// Mixed costs of which light ones can all be served, and of which they can not.
@@ -30,13 +30,15 @@ const OVERLOAD: [&str; 2] = ["bimodal:0.995:0.5us:500us --checkpoint 2us", "bimo
 const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto --deadline 5ms"];
 
 /// What the tables above leave out.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 9] = [
     "extreme-bimodal --load 0.8 --policy pools,levels,auto --classified",
     "tpcc --load 0.9 --policy levels,auto --optimise latency",
     "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:2ms",
     "extreme-bimodal --load 0.7 --policy steal,auto --workers 4 --servers 3 --balance random,jsq --lost 0,1",
     "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,reserve,levels --classified",
+    "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,hybrid,levels,auto",
+    "tpcc --load 0.8 --workers 37 --servers 2 --groups 3 --policy steal,auto",
     "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq",
 ];
 

@@ -3,6 +3,7 @@
 mod auto;
 mod endpoint;
 mod golden;
+mod groups;
 mod looks;
 mod pin;
 mod pools;

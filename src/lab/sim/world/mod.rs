@@ -2,6 +2,7 @@
 //! set.
 
 mod contention;
+mod help;
 mod idle;
 mod notices;
 
@@ -136,11 +137,6 @@ impl<J> VirtualWorld<J> {
             #[cfg(test)]
             fault: None,
         }
-    }
-
-    /// Jobs and datagrams that wait anywhere.
-    pub(crate) fn waiting(&self) -> usize {
-        self.in_deques + self.queues.count() + self.in_sockets
     }
 
     /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for what they may discard.

@@ -1,0 +1,204 @@
+//! The groups of one server: workers that share queues, sleepers and a watch set, and how an idle group helps a full one.
+//! `sleep/README.md` argues in section 7 why nothing waits for ever in a full group.
+
+use super::{Shared, Wait, Worker, deque};
+use crate::sched::grouping::HELP_EVERY;
+use crate::sched::{Policy, Topology, WorkerId};
+use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// The groups of one server, and what their workers share.
+pub struct Groups<J> {
+    groups: Box<[Group<J>]>,
+    /// Whether a sleeper naps, so that no group stays full unseen.
+    napping: CachePadded<AtomicBool>,
+}
+
+/// Workers, each with the number of its group.
+pub type Members<J> = Vec<(usize, Worker<J>)>;
+
+struct Group<J> {
+    shared: Shared<J>,
+    /// The first worker, as the server counts them.
+    first: WorkerId,
+    /// When another group last looked at this one.
+    helped_at: CachePadded<AtomicU64>,
+}
+
+/// What an idle worker finds in a full group.
+pub(super) enum Found<J> {
+    Job(J),
+    /// The socket of a busy worker in which something waits: the first worker of its group, and its number there.
+    Socket(WorkerId, WorkerId),
+}
+
+impl<J: Send> Groups<J> {
+    /// Groups of these sizes under `policy`, that of the largest, and their workers, each with the number of its group.
+    /// The other arguments are those of [`Shared::new`], for all groups together.
+    ///
+    /// # Errors
+    /// Those of [`Shared::new`].
+    pub fn new(
+        policy: &Policy,
+        sizes: &[usize],
+        wait: Wait,
+        ingress: &[RawFd],
+        queue_capacity: usize,
+    ) -> io::Result<(Groups<J>, Members<J>)> {
+        let all: usize = sizes.iter().sum();
+        let (mut groups, mut workers, mut first) = (Vec::new(), Vec::new(), 0);
+        for (number, size) in sizes.iter().enumerate() {
+            let (each, capacity) = (ingress.len() / all, queue_capacity / all * size);
+            let ingress = &ingress[first * each..(first + size) * each];
+            let (shared, members) = Shared::new(policy.on(*size), wait, ingress, capacity)?;
+            workers.extend(members.into_iter().map(|worker| (number, worker)));
+            groups.push(Group { shared, first, helped_at: CachePadded::default() });
+            first += size;
+        }
+        Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
+    }
+
+    /// The same groups, each with what `change` makes of what its workers share.
+    pub fn map(self, change: impl Fn(Shared<J>) -> Shared<J>) -> Groups<J> {
+        let changed = |group: Group<J>| Group { shared: change(group.shared), ..group };
+        Groups { groups: self.groups.into_iter().map(changed).collect(), ..self }
+    }
+
+    /// What the workers of each group share.
+    pub fn each(&self) -> impl Iterator<Item = &Shared<J>> {
+        self.groups.iter().map(|group| &group.shared)
+    }
+
+    /// What the workers of `group` share.
+    pub(super) fn of(&self, group: usize) -> &Shared<J> {
+        &self.groups[group].shared
+    }
+
+    /// The first worker of `group`, as the server counts them.
+    pub fn first(&self, group: usize) -> WorkerId {
+        self.groups[group].first
+    }
+
+    /// The pools of all workers; groups are no pools.
+    pub fn topology(&self) -> Topology {
+        match &*self.groups {
+            [one] => one.shared.policy().topology().clone(),
+            groups => Topology::new(&[groups.iter().map(|group| group.shared.thieves.len()).sum()]),
+        }
+    }
+
+    /// Puts `policy`, that of the largest group, to work in each ([`Shared::switch`]).
+    pub fn switch(&self, policy: &Policy) {
+        self.each().for_each(|shared| shared.switch(policy.on(shared.thieves.len())));
+    }
+
+    /// How many jobs wait in each queue, over all groups; exact when nothing moves.
+    pub fn queue_lengths(&self) -> Vec<usize> {
+        let mut sums = vec![0; self.of(0).queue_lengths().count()];
+        self.each().for_each(|shared| sums.iter_mut().zip(shared.queue_lengths()).for_each(|(sum, one)| *sum += one));
+        sums
+    }
+
+    /// How many jobs wait in the deque of each worker; exact when nothing moves.
+    pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
+        self.each().flat_map(Shared::deque_lengths)
+    }
+
+    fn member(&self, worker: WorkerId) -> (&Shared<J>, WorkerId) {
+        let group = self.groups.partition_point(|group| group.first <= worker) - 1;
+        (self.of(group), worker - self.first(group))
+    }
+
+    /// Makes `worker` run through its loop once if it sleeps.
+    pub fn wake(&self, worker: WorkerId) {
+        let (shared, worker) = self.member(worker);
+        shared.wake(worker);
+    }
+
+    /// Whether `worker` sleeps ([`Shared::is_asleep`]).
+    pub fn is_asleep(&self, worker: WorkerId) -> bool {
+        let (shared, worker) = self.member(worker);
+        shared.is_asleep(worker)
+    }
+
+    /// What wakes a sleeping worker of any group ([`Shared::waker`]).
+    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let wakers: Vec<_> = self.each().map(Shared::waker).collect();
+        move || {
+            let _ = wakers.iter().any(|wake| wake());
+        }
+    }
+
+    /// A job in a queue that no worker will take any more ([`Shared::leftover`]).
+    pub fn leftover(&self) -> Option<J> {
+        self.each().find_map(Shared::leftover)
+    }
+
+    /// What waits in a full group other than `own`; each is looked at once in [`HELP_EVERY`].
+    #[cold]
+    pub(super) fn help(&self, own: usize, now: Nanos) -> Option<Found<J>> {
+        let groups = self.groups.len();
+        (1..groups).map(|further| &self.groups[(own + further) % groups]).find_map(|group| {
+            if !group.is_full() || !group.is_due(now) {
+                return None;
+            }
+            let shared = &group.shared;
+            let job = shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest));
+            let socket = || shared.idle.readiness.watch_set().next_arrival().first();
+            let found = job.map(Found::Job).or_else(|| Some(Found::Socket(group.first, socket()?)))?;
+            if shared.queues.count() > 0 {
+                // One more for what is left.
+                self.of(own).wake_one(0);
+            }
+            Some(found)
+        })
+    }
+
+    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full, and nobody naps.
+    #[cold]
+    pub(super) fn naps(&self, own: usize) -> bool {
+        // Ordering: the announcement ended with a fence, which pairs with the one in `call`.
+        let others = self.groups.iter().enumerate().filter(|(number, _)| *number != own);
+        others.into_iter().any(|(_, group)| group.is_full()) && !self.napping.swap(true, Ordering::Relaxed)
+    }
+
+    /// The nap of the calling worker is over.
+    pub(super) fn end_nap(&self) {
+        // Ordering: the next announcement of this worker, or its call, has a fence behind this.
+        self.napping.store(false, Ordering::Relaxed);
+    }
+
+    /// Before a job of a worker that has napped, or after whose beginning no worker of its group sleeps: lets a sleeper
+    /// of any group see that, if none naps.
+    #[cold]
+    pub(super) fn call(&self) {
+        // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full group, or this sees it
+        // asleep. One that naps announces its next sleep behind a fence, and looks at all groups again.
+        fence(Ordering::SeqCst);
+        if !self.napping.load(Ordering::Relaxed) {
+            let _ = self.each().any(|shared| shared.idle.wake_one(0));
+        }
+    }
+
+    /// Whether there are several groups.
+    pub(super) fn are_several(&self) -> bool {
+        self.groups.len() > 1
+    }
+}
+
+impl<J: Send> Group<J> {
+    fn is_full(&self) -> bool {
+        self.shared.idle.asleep(0) == 0
+    }
+
+    /// Whether a look is due at `now`; if so, the caller takes it.
+    fn is_due(&self, now: Nanos) -> bool {
+        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
+        let last = self.helped_at.load(Ordering::Relaxed);
+        now.minus(Nanos::new(last)) >= HELP_EVERY
+            && self.helped_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,122 @@
+//! Do groups of workers serve and count as one server? Method: four workers in two groups; floods from many ports, handlers
+//! that hold all workers of one group, stops and switches of policy in the middle.
+
+use crate::support::client::Client;
+use crate::support::http::{fates, http, latency};
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::{assert_adds_up, at_once, await_until, policies};
+use forebay::config::Config;
+use forebay::sched::PolicyName;
+use forebay::server::FollowError;
+use forebay::time::Nanos;
+use forebay::wire::Status;
+use serde_json::Value;
+
+const GROUPS: [(&str, &str); 2] = [("workers", "4"), ("groups", "2")];
+
+/// The policies under which workers may form groups.
+fn grouped() -> impl Iterator<Item = &'static str> {
+    policies().filter(|policy| policy.parse::<PolicyName>().expect("a policy").entry().may_group())
+}
+
+/// The policies under which one worker serves the socket of another.
+fn sharing() -> impl Iterator<Item = &'static str> {
+    grouped().filter(|policy| *policy != "isolated")
+}
+
+fn of(policy: &'static str) -> Vec<(&'static str, &'static str)> {
+    [&GROUPS[..], &[("policy", policy), ("wait", "park")]].concat()
+}
+
+// Is a datagram served that comes to the socket of a worker all of whose group is held, whoever slept at that time?
+#[test]
+fn an_idle_group_serves_what_comes_to_a_full_one() {
+    at_once(sharing(), |policy| {
+        let (server, script) = run_scripted(&of(policy));
+        let clients: Vec<Client> = (0..24).map(|_| Client::new(server.udp)).collect();
+        let owners: Vec<usize> = clients.iter().map(Client::owner).collect();
+        let before = fates(&latency(server.admin)).received;
+        // Of three workers, two are of one group.
+        let full = |held: &[usize]| (0..2).find(|group| held.iter().filter(|id| **id / 2 == *group).count() == 2);
+        for held in 1.. {
+            clients[0].request(0, Nanos::ZERO, &[Act::Hold as u8]);
+            await_until(|| script.blockers().len() == held, &format!("{policy}: a request does not begin"));
+            if full(&script.blockers()).is_some() {
+                break;
+            }
+        }
+        let group = full(&script.blockers()).expect("one is full");
+        let behind = clients.iter().zip(&owners).filter(|(_, owner)| **owner / 2 == group);
+        let behind: Vec<&Client> = behind.map(|(client, _)| client).collect();
+        assert!(!behind.is_empty(), "24 ports at 4 sockets");
+        for client in &behind {
+            client.request(7, Nanos::ZERO, b"x");
+            let answer = loop {
+                // The first client may also hear that what it held is done.
+                let answer = client.receive();
+                if answer.header.id == 7 {
+                    break answer;
+                }
+            };
+            assert_eq!((answer.header.status, usize::from(answer.header.served.worker) / 2), (Status::Ok, 1 - group));
+        }
+        script.release();
+        let sent = before + (behind.len() + script.blockers().len()) as u64;
+        assert_eq!(server.quiescent(sent).answered, sent, "{policy}");
+        assert_eq!(server.stop().packets_away, 0);
+    });
+}
+
+/// Sends this many datagrams from as many ports, one in eight of which takes 2 ms, in steps.
+fn flood(server: std::net::SocketAddr, requests: u64) -> Vec<Client> {
+    let clients: Vec<Client> = (0..32).map(|_| Client::new(server)).collect();
+    for id in 0..requests {
+        let (cost, act) = if id % 8 == 0 { (Nanos::from_millis(2), Act::Step as u8) } else { (Nanos::ZERO, b'x') };
+        clients[(id * 7 % 32) as usize].request(id, cost, &[act]);
+    }
+    clients
+}
+
+// Is every datagram of a flood counted once, while the policy changes from each to each, and at a stop in the middle?
+#[test]
+fn every_fate_is_counted_over_all_groups() {
+    const REQUESTS: u64 = 1_600;
+    at_once(["adaptive", "park"], |wait| {
+        let (server, _) = run_scripted(&[&GROUPS[..], &[("policy", "auto"), ("wait", wait)]].concat());
+        let mut sent = 0;
+        for policy in grouped() {
+            let _clients = flood(server.udp, REQUESTS / 8);
+            let config = Config::from_pairs(of(policy)).expect("a configuration");
+            server.policy.follow(&config).expect("the same workers");
+            sent += REQUESTS / 8;
+        }
+        let fates = server.quiescent(sent);
+        assert_eq!(fates.answered + fates.kernel_dropped.unwrap_or(0), sent, "{fates:?}");
+        assert_eq!(server.stop().packets_away, 0);
+    });
+    at_once(grouped(), |policy| {
+        let (server, _) = run_scripted(&[&of(policy)[..], &[("drain-timeout", "0s")]].concat());
+        let _clients = flood(server.udp, REQUESTS);
+        await_until(|| latency(server.admin)["fates"]["received"] != 0, "nothing comes");
+        let report = server.stop();
+        let fates = report.totals.fates;
+        assert_adds_up(&fates);
+        assert_eq!(
+            (fates.arrived(), fates.in_flight, report.packets_away),
+            (Some(REQUESTS), 0, 0),
+            "{policy} {fates:?}"
+        );
+    });
+}
+
+// Where does an operator see groups, and which policy is refused while they are there?
+#[test]
+fn groups_are_shown_and_exclude_sizes() {
+    let (server, _) = run_scripted(&of("steal"));
+    assert_eq!(latency(server.admin)["groups"], 2);
+    let reply = http(server.admin, "GET /config").expect("the endpoint answers");
+    let config: Value = serde_json::from_str(&reply.body).expect("JSON");
+    assert_eq!(config["settings"]["groups"]["value"], "2");
+    let pools = Config::from_pairs([("policy", "pools"), ("workers", "4")]).expect("a configuration");
+    assert_eq!(server.policy.follow(&pools), Err(FollowError::Groups(pools.policy)));
+}
