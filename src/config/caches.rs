@@ -54,8 +54,8 @@ mod tests {
     use super::*;
     use crate::sched::grouping::groups_of;
 
-    /// A made-up host of `cpus` CPUs: CPU n has a cache of its own, and shares another with each that has the same number
-    /// modulo `caches`.
+    /// A made-up host of `cpus` CPUs. Each has a cache of its own. It shares another with each CPU of the same number modulo
+    /// `caches`.
     fn host(name: &str, cpus: usize, caches: usize) -> std::path::PathBuf {
         let root = std::env::temp_dir().join(format!("forebay-caches-{name}-{}", std::process::id()));
         for cpu in 0..cpus {

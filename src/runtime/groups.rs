@@ -157,7 +157,7 @@ impl<J: Send> Groups<J> {
         })
     }
 
-    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full, and nobody naps.
+    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full, and no worker naps.
     #[cold]
     pub(super) fn naps(&self, own: usize) -> bool {
         // Ordering: the announcement ended with a fence, which pairs with the one in `call`.
@@ -171,8 +171,8 @@ impl<J: Send> Groups<J> {
         self.napping.store(false, Ordering::Relaxed);
     }
 
-    /// Before a job of a worker that has napped, or after whose beginning no worker of its group sleeps: lets a sleeper
-    /// of any group see that, if none naps.
+    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. To be called before a job of a
+    /// worker that has napped, and in a full group.
     #[cold]
     pub(super) fn call(&self) {
         // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full group, or this sees it

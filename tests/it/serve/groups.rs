@@ -1,5 +1,5 @@
-//! Do groups of workers serve and count as one server? Method: four workers in two groups; floods from many ports, handlers
-//! that hold all workers of one group, stops and switches of policy in the middle.
+//! Do groups of workers serve and count as one server? Method: four workers in two groups. Floods come from many ports, and
+//! handlers hold all workers of one group. The server stops, or its policy changes, in the middle.
 
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
@@ -28,7 +28,7 @@ fn of(policy: &'static str) -> Vec<(&'static str, &'static str)> {
     [&GROUPS[..], &[("policy", policy), ("wait", "park")]].concat()
 }
 
-// Is a datagram served that comes to the socket of a worker all of whose group is held, whoever slept at that time?
+// Is a datagram served by the other group that comes to a socket of a group all of whose workers are held?
 #[test]
 fn an_idle_group_serves_what_comes_to_a_full_one() {
     at_once(sharing(), |policy| {
