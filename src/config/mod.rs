@@ -48,7 +48,7 @@ pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
 pub(crate) use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
 pub(crate) use value::list_text as listen_text;
-pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel, ShedAnswers};
+pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};
 
 use crate::time::Nanos;
 use std::fmt;

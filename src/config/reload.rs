@@ -113,6 +113,7 @@ mod tests {
             ("reject-source-ports", "none"),
             ("cost-cap", "2s"),
             ("max-wait", "off"),
+            ("gate", "off"),
             ("shed-answers", "silence"),
             ("drain-timeout", "1s"),
             ("lame-duck", "1s"),

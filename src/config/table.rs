@@ -5,7 +5,8 @@ use super::layers::Layers;
 use super::setting::{Change, DefaultValue, Group, Setting, Shape};
 use super::value::{self, Form, choice, count, list_text, option_text, text};
 use super::{
-    Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, WORKERS_MAX, Wait, cpus, rules,
+    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, WORKERS_MAX, Wait, cpus,
+    rules,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::sched::{Entry, MaxWait, Objective, PolicyName};
@@ -202,6 +203,15 @@ settings! {
             "A duration: sheds after it, always.",
             "auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).",
             "off: sheds nothing for its wait.",
+        ],
+    }
+    /// Whether the kernel turns requests away while the server is overloaded.
+    gate: Gate {
+        key: "gate", group: Overload, value_name: "HOW", change: Restart,
+        default: Text("auto"), form: choice(),
+        help: "Whether the kernel turns requests away under overload.", [
+            "auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.",
+            "off: lets all in, as far as buffers hold them.",
         ],
     }
     /// What the client of a request hears that was shed.

@@ -27,6 +27,13 @@ labels! {
         /// Nothing.
         Silence = "silence",
     }
+    /// Whether the kernel turns requests away while the server is overloaded.
+    Gate {
+        /// A share of what comes from sources that use too much CPU time.
+        Auto = "auto",
+        /// None.
+        Off = "off",
+    }
     /// What is run for each request.
     HandlerName {
         /// Sends the payload back.
@@ -99,7 +106,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Objective Classify ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
+impl_choice! { PolicyName Objective Classify Gate ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
 /// How a setting is written.
 pub(super) struct Form<T> {

@@ -68,6 +68,8 @@ impl Serialize for Snapshot {
         body.serialize_entry("unanswered_us", &self.counts.spent(Spent::Unanswered).as_micros_f64())?;
         // Null: requests may wait for ever.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
+        // Null: the kernel turns nothing away.
+        body.serialize_entry("gate", &self.gauges.gate)?;
         body.serialize_entry("oldest_us", &Pairs(&oldest))?;
         if let Some(decision) = &self.gauges.decision {
             body.serialize_entry("decision", decision)?;
@@ -174,6 +176,7 @@ mod tests {
                 "busy_us",
                 "demand",
                 "fates",
+                "gate",
                 "groups",
                 "listen",
                 "malformed_by_reason",

@@ -46,7 +46,7 @@ pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Gauges, Latencies, Snapshot};
+pub use snapshot::{ALL_CLASSES, Decision, Description, GateState, Gauges, Latencies, Snapshot};
 pub use summary::summary;
 #[cfg(feature = "cli")]
 pub(crate) use window::Work;

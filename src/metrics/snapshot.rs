@@ -26,6 +26,8 @@ pub struct Gauges {
     pub queue_depths: Vec<(String, usize)>,
     /// The decision of an adaptive policy; `None` for any other policy.
     pub decision: Option<Decision>,
+    /// What the kernel turns away; `None` where it may turn nothing away.
+    pub gate: Option<GateState>,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
     /// The age of the oldest request of each class that is not finished.
@@ -38,6 +40,21 @@ pub struct Gauges {
     pub own: Vec<OwnValue>,
     /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
+}
+
+/// What the kernel turns away under overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "admin", derive(Serialize))]
+pub struct GateState {
+    /// The share of the CPU time asked for that is let in; 1 while the gate is open.
+    pub share: f64,
+    /// The number of prefixes that have a share of their own.
+    #[cfg_attr(feature = "admin", serde(rename = "limited_prefixes"))]
+    pub limited: usize,
+    /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped; `None` where that cannot be
+    /// read.
+    #[cfg_attr(feature = "admin", serde(rename = "dropped_at_least"))]
+    pub dropped: Option<u64>,
 }
 
 /// The decision of an adaptive policy, and its reason.

@@ -12,14 +12,16 @@
 
 mod drops;
 mod filter;
+mod gate;
 mod link;
 mod receive;
 mod send;
 mod socket;
 mod ways;
 
-pub use drops::Drops;
+pub use drops::{Drops, dropped_by_others};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
+pub use gate::{prefix, program};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes};

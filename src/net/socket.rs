@@ -1,6 +1,6 @@
 //! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at the end.
 
-use super::Io;
+use super::{Io, gate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
@@ -8,6 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
@@ -25,6 +26,17 @@ pub struct Group {
     addresses: Vec<SocketAddr>,
     recv_buffer_bytes: usize,
     send_buffer_bytes: usize,
+    gate: Mutex<Gate>,
+}
+
+/// Who attaches filters to the sockets of a group. Each socket has room for one filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Own,
+    /// Another process.
+    Left,
+    /// None: no datagram enters any more.
+    Shut,
 }
 
 /// An address at which no sockets could be opened.
@@ -94,7 +106,7 @@ impl Group {
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
         let socket = |(number, socket)| Socket::new(socket, number % addresses.len());
         let sockets = sockets.into_iter().enumerate().map(socket).collect::<io::Result<_>>()?;
-        Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes })
+        Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes, gate: Mutex::new(Gate::Own) })
     }
 
     /// The addresses that this host has no longer: nothing comes to their sockets until it has them again. The kernel says so
@@ -145,9 +157,48 @@ impl Group {
     /// # Errors
     /// The kernel's error; the sockets before the failing one have their gate shut.
     pub fn shut_gate(&self) -> io::Result<()> {
-        // "Return 0": of every packet, zero bytes are kept.
-        let reject_all = [SockFilter::new(BPF_RETURN_CONSTANT, 0, 0, 0)];
-        self.sockets.iter().try_for_each(|socket| socket.inner().attach_filter(&reject_all))
+        // Held until the end: no other filter takes the place of this one.
+        let mut gate = self.gate();
+        *gate = Gate::Shut;
+        self.attach(&gate::reject_all())
+    }
+
+    /// Lets in what `program` lets in, and without one everything. False if the gate is shut or another process's: then
+    /// nothing changes.
+    ///
+    /// # Errors
+    /// The kernel's error; some sockets may have the new program by then.
+    pub fn filter(&self, program: Option<&[SockFilter]>) -> io::Result<bool> {
+        let gate = self.gate();
+        if *gate == Gate::Own {
+            match program {
+                Some(program) => self.attach(program)?,
+                None => self.detach(),
+            }
+        }
+        Ok(*gate == Gate::Own)
+    }
+
+    /// Opens the gate and leaves it to another process, or takes it back. A gate that is shut stays shut.
+    pub fn leave_gate(&self, left: bool) {
+        let mut gate = self.gate();
+        if *gate != Gate::Shut {
+            self.detach();
+            *gate = if left { Gate::Left } else { Gate::Own };
+        }
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attach(&self, program: &[SockFilter]) -> io::Result<()> {
+        self.sockets.iter().try_for_each(|socket| socket.inner().attach_filter(program))
+    }
+
+    fn detach(&self) {
+        // The kernel's only error is that there is no filter.
+        self.sockets.iter().for_each(|socket| drop(socket.inner().detach_filter()));
     }
 
     /// True if a datagram waits in any of the sockets: one system call. True also when the kernel does not report it.
@@ -177,9 +228,6 @@ impl Group {
         })
     }
 }
-
-/// `BPF_RET | BPF_K` of `linux/bpf_common.h`.
-const BPF_RETURN_CONSTANT: u16 = 0x06;
 
 /// A non-blocking socket of a group.
 #[derive(Debug)]

@@ -77,6 +77,7 @@ use listening::Listening;
 use path::common::Transport;
 use path::packet::{PacketBody, Serving};
 use path::reply::credit::Credit;
+use path::samples::Samples;
 use shown::Read;
 use sizes::Sizes;
 use spawner::Spawning;
@@ -148,6 +149,8 @@ struct Bound {
     /// How long requests may wait. Written by the admin thread once a second.
     waiting: Waiting,
     run_queue: RunQueue,
+    /// Who uses the workers' time.
+    samples: Samples,
     /// The workers' record of failed receives and sends.
     transport: Transport,
     metrics: WorkerMetrics,
@@ -208,6 +211,8 @@ impl Server {
         let (questions, metrics) = Questions::new();
         let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
         let addresses = listening.group.addresses().len();
+        let waiting = Waiting::new(config);
+        let samples = Samples::new(config.workers, waiting.beside(), admin::gate::is_on(config, ways.receive));
         let bound = Bound {
             listening,
             config: config.clone(),
@@ -221,7 +226,8 @@ impl Server {
             own_metrics: Vec::new(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
             sizes: Sizes::of(config.workers),
-            waiting: Waiting::new(config),
+            waiting,
+            samples,
             run_queue: RunQueue::new(config.workers),
             transport: Transport::new(config.workers, addresses),
             metrics: WorkerMetrics::new(config.workers),

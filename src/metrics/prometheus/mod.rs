@@ -5,7 +5,7 @@ mod families;
 mod process;
 
 use super::own::{OwnKind, OwnValue};
-use super::snapshot::{Decision, Gauges, Snapshot};
+use super::snapshot::{Decision, GateState, Gauges, Snapshot};
 use super::window::SLOWDOWN_ONE;
 use super::window::Series;
 use super::{Percentile, SpawnEnd, Spent, Stage};
@@ -180,6 +180,14 @@ fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
     families.gauges("forebay_queue_depth", "Requests in a queue", "queue", depths)?;
     let help = "How long a request may wait before it is shed, where a queue stands";
     families.gauges("forebay_max_wait_seconds", help, "", gauges.max_wait.map(|time| ("", time.as_secs_f64())))?;
+    let gate = |of: fn(&GateState) -> f64| gauges.gate.as_ref().map(|gate| ("", of(gate)));
+    let help = "Share of the CPU time asked for that the kernel lets in; 1 without overload";
+    families.gauges("forebay_gate_share", help, "", gate(|gate| gate.share))?;
+    let help = "Prefixes of which the kernel lets in a share";
+    families.gauges("forebay_gate_limited_prefixes", help, "", gate(|gate| gate.limited as f64))?;
+    let help = "Datagrams that the kernel turned away under overload, at least; part of forebay_kernel_dropped";
+    let dropped = gauges.gate.and_then(|gate| gate.dropped);
+    families.counters("forebay_gate_dropped_at_least", help, "", dropped.map(|dropped| ("", dropped)))?;
     if let Some(Decision { policy, budget, reserved, .. }) = &gauges.decision {
         let help = "The policy that workers follow under one that adapts";
         families.gauges("forebay_policy_active", help, "policy", [(policy, 1_u64)])?;

@@ -11,6 +11,9 @@
 //! come from. (`SO_MEMINFO` is the counter itself too; there is no safe wrapper for it.)
 
 mod diag;
+mod others;
+
+pub use others::dropped_by_others;
 
 use std::collections::HashMap;
 use std::{fs, io};

@@ -4,6 +4,7 @@
 //! worker: whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
 
 mod shedding;
+pub mod sources;
 
 pub use shedding::{Cause, FixedLimits, Limits, Shedding, Stay, expected_by_class};
 

@@ -1,6 +1,7 @@
 //! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
 use super::adapt::Adaptation;
+use super::gate::{self, Gate};
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
@@ -58,6 +59,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     said: Mutex<Said>,
     /// Whether the log has said that the workers are saturated. Used by the admin thread once a second.
     saturated: AtomicCell<bool>,
+    /// What the kernel turns away. Used by the admin thread.
+    pub(super) gate: Mutex<Gate>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     following: Mutex<Adaptation>,
 }
@@ -93,6 +96,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops_unread: Once::new(),
             said: Mutex::default(),
             saturated: AtomicCell::new(false),
+            gate: Mutex::new(Gate::new(gate::is_on(config, bound.ways.receive))),
             following: Mutex::new(following),
         }
     }
@@ -219,6 +223,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             run_queue_waits: self.bound.run_queue.waits(),
             queue_depths,
             decision: following.decision(),
+            gate: self.gate().state(),
             max_wait: self.bound.waiting.max_wait(),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
@@ -277,6 +282,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             );
         }
         self.shared.switch(&following.core.policy());
+    }
+
+    fn turn_away(&self) {
+        self.decide();
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {

@@ -8,6 +8,7 @@
 
 pub(super) mod adapt;
 pub(super) mod control;
+pub(super) mod gate;
 #[cfg(feature = "admin")]
 mod http;
 pub(super) mod run_queue;
@@ -50,6 +51,8 @@ pub(super) trait Probe {
     fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
+    /// Called every [`gate::DECIDE_EVERY`]: decides what the kernel turns away.
+    fn turn_away(&self) {}
     /// How often to feed the supervisor's watchdog; `None` if there is none.
     fn watchdog_every(&self) -> Option<Nanos>;
     /// Feeds the watchdog, if every worker makes progress.
@@ -231,6 +234,8 @@ async fn control(
     let every = probe.watchdog_every().unwrap_or(COLLECT_EVERY).into();
     let mut watchdog = tokio::time::interval_at(Instant::now() + every, every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut gate = tokio::time::interval(gate::DECIDE_EVERY.into());
+    gate.set_missed_tick_behavior(MissedTickBehavior::Delay);
     watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut desk = Desk { collector, probe, snapshot: None };
@@ -239,6 +244,7 @@ async fn control(
             Err(_) = stop.wait_for(|_| false) => return,
             // Before the questions: however many come, they do not starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
+            _ = gate.tick() => probe.turn_away(),
             Some(question) = questions.recv() => {
                 question(&mut desk);
                 while let Ok(question) = questions.try_recv() {

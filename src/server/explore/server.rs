@@ -19,6 +19,7 @@ use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::reply::credit::Credit;
+use crate::server::path::samples::Samples;
 use crate::server::path::slot::{Job, Slot, WaitSlots};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -83,6 +84,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let filter = AddressFilter::new(&serving.addresses, &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
     let limits = Limits::new(scenario.waits);
+    let samples = Samples::new(workers, Nanos::ZERO, true);
     let common = Common {
         serving,
         make: &make,
@@ -98,6 +100,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         transport: &transport,
         shed_answer: Some(Nanos::from_micros(3)),
         limits: &limits,
+        samples: &samples,
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let mut engines: Vec<_> = (0..=workers).map(engine).collect();

@@ -37,6 +37,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         let (mut group, leaves) = (Some(&self.bound.listening.group), self.leaves_sockets());
         if leaves {
             self.shared.each().for_each(Shared::stop_receiving);
+            self.bound.listening.group.leave_gate(true);
             group = None;
         } else if let Some(Err(error)) = group.map(Group::shut_gate) {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");

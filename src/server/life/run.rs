@@ -128,6 +128,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         transport: &bound.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| bound.waiting.beside()),
         limits: bound.waiting.limits(),
+        samples: &bound.samples,
     }
 }
 

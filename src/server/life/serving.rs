@@ -27,6 +27,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         if self.bound.listening.used {
             // Counts what the kernel drops from the predecessor's counters on, by socket; without them from now on.
             self.drops.lock().unwrap_or_else(PoisonError::into_inner).begin_at(&dropped.unwrap_or_default());
+            // What another process attached, also one that was killed.
+            self.bound.listening.group.leave_gate(false);
         }
         let _ = begin.set(true);
         if predecessor.is_some() {
@@ -102,6 +104,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             // Where they cannot be read they are unknown, here and there.
             let _ = drops.read();
         }
+        self.bound.listening.group.leave_gate(handed_over);
         self.phase.store(if handed_over { Phase::HandedOver } else { Phase::Serving });
         drops.counters()
     }

@@ -3,6 +3,7 @@
 
 use super::flows::Flows;
 use super::packet::{Make, Packet, PacketBody, Serving};
+use super::samples::Samples;
 use super::slot::{Job, Slot, WaitSlots};
 use crate::fate::{CLASSES, ReceiveError, Unsent};
 use crate::handler::Handler;
@@ -43,6 +44,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) shed_answer: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
+    /// Who uses the workers' time.
+    pub(crate) samples: &'e Samples,
 }
 
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {

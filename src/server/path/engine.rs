@@ -3,6 +3,7 @@
 use super::common::Common;
 use super::packet::{Envelope, Excess, Make, Packet, Serving};
 use super::reply::{Gathering, Outbox};
+use super::samples::Sampler;
 use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
@@ -41,6 +42,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(super) shedding: Shedding,
     /// When this worker has time to answer a shed request again.
     pub(super) next_shed_answer: Nanos,
+    /// Whose requests take this worker's time.
+    pub(super) sampler: Sampler<'e>,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
     /// For each owner of sockets, the number of the address from which this worker receives first the next time.
@@ -77,6 +80,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             gathering: Gathering::default(),
             shedding: Shedding::new(common.sockets.len(), common.workers()),
             next_shed_answer: Nanos::ZERO,
+            sampler: common.samples.sampler(worker),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             next_address: vec![0; common.workers()].into(),
             workers: common.workers(),

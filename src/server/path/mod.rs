@@ -7,4 +7,5 @@ pub(crate) mod packet;
 mod receive;
 pub(crate) mod reply;
 mod run;
+pub(crate) mod samples;
 pub(crate) mod slot;

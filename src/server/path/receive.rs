@@ -51,7 +51,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
             let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.common.limits);
-            let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else { continue };
+            let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
+                if let Some(peer) = datagram.peer {
+                    self.sampler.spend(Nanos::ZERO, true, &peer, false);
+                }
+                continue;
+            };
             let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
@@ -178,6 +183,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
+                    self.sampler.stood(false);
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

@@ -88,7 +88,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
-        slot.envelope.stay.service = slot.envelope.stay.service.plus(ran).plus(joined);
+        let Envelope { ref mut stay, ref source, validated, .. } = slot.envelope;
+        stay.service = stay.service.plus(ran).plus(joined);
+        self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, validated);
         let ended = matches!(polled, Polled::Ended(_));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
         if left || continuation::passed_checkpoint(start) {
@@ -262,7 +264,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     pub(super) fn shed(&mut self, packet: Packet<'s, H::Ticket>, cause: Cause) {
         self.now = (self.clock)();
         match cause {
-            Cause::Waited => self.end(packet, Fate::ShedWaited),
+            Cause::Waited => {
+                // A fresh request may also be shed because it would wait later.
+                let Envelope { ref stay, .. } = packet.envelope;
+                let is_young = stay.wait(self.now) < self.common.limits.bounds(false).bound;
+                self.sampler.stood(stay.has_begun() || is_young);
+                self.end(packet, Fate::ShedWaited);
+            }
             Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),
         }
     }

@@ -3,6 +3,7 @@
 mod charged;
 mod conformance;
 mod fork;
+mod gate;
 mod overload;
 mod steal;
 mod upstream;

@@ -6,6 +6,7 @@
 //! the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst in the
 //! next.
 
+use crate::net::prefix;
 use crate::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -73,18 +74,6 @@ impl Credit {
 /// Seconds since the clock's beginning, from 1 on; 32 bits are 136 years.
 fn second(now: Nanos) -> u64 {
     now.get() / 1_000_000_000 + 1
-}
-
-/// The part of an address that stands for one network.
-fn prefix(source: IpAddr) -> u64 {
-    match source {
-        IpAddr::V4(address) => u64::from(u32::from(address) >> 8) | 1 << 63,
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(address) => prefix(IpAddr::V4(address)),
-            // The first 56 of 128 bits.
-            None => (u128::from(address) >> 72) as u64,
-        },
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,221 @@
+//! Who used how much CPU time of late, and what share of each source's datagrams may come in. `README.md` beside this
+//! file argues the rule and its numbers.
+
+use std::collections::BTreeMap;
+
+/// What part of the datagrams may come in, by the prefix that they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Prefixes of which everything may come in, in ascending order.
+    pub pass: Vec<u64>,
+    /// Prefixes of which a share may come in, in ascending order.
+    pub limited: Vec<(u64, f64)>,
+    /// The share of all others.
+    pub rest: f64,
+}
+
+/// The queues that stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// None, or none from which anything is shed.
+    None,
+    /// Those of requests that stepped aside, and no other.
+    Continuations,
+    /// A socket, at least.
+    Fresh,
+}
+
+/// A program of this many rules costs a datagram nothing that can be measured.
+pub const PASS_MAX: usize = 250;
+/// Each takes three times as much of a program as one of [`PASS_MAX`].
+pub const LIMITED_MAX: usize = 120;
+/// The least share: the server still sees who sends.
+pub const SHARE_MIN: f64 = 0.02;
+/// The most prefixes that are known: 5 MB. What others use counts once some of these are quiet.
+const KNOWN_MAX: usize = 1 << 16;
+/// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
+const FORGOTTEN: f64 = 0.25;
+/// For this many decisions a prefix counts as validated after its last validated sample: ten seconds.
+const VALIDATED_FOR: u8 = 40;
+/// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
+const DOWN: f64 = 0.9;
+/// The most that a decision takes off what comes in now. A flood of 20 times the capacity is cut within 3 s.
+const DOWN_MOST: f64 = 0.75;
+/// What the gate returns to at once when no queue stands, of what was used while one stood.
+const RETURN: f64 = 0.95;
+/// What each decision adds from there on: 5 % take a second and a half.
+const UP: f64 = 1.01;
+/// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
+/// of what is left than that where the target has fallen too far for a moment.
+const FORGED_WEIGHT: f64 = 0.25;
+/// Shares within this ratio are alike.
+const ALIKE: f64 = 1.05;
+
+impl Rules {
+    /// Everything may come in.
+    pub const OPEN: Rules = Rules { pass: Vec::new(), limited: Vec::new(), rest: 1.0 };
+
+    /// The share of `prefix`.
+    pub fn share(&self, prefix: u64) -> f64 {
+        match self.limited.binary_search_by_key(&prefix, |(prefix, _)| *prefix) {
+            Ok(place) => self.limited[place].1,
+            Err(_) if self.pass.binary_search(&prefix).is_ok() => 1.0,
+            Err(_) => self.rest,
+        }
+    }
+
+    /// Whether any share differs by more than 5 %.
+    pub fn differ(&self, other: &Rules) -> bool {
+        let prefixes = self.limited.iter().chain(&other.limited).map(|(prefix, _)| prefix);
+        let prefixes = prefixes.chain(&self.pass).chain(&other.pass);
+        let differ = |one: f64, other: f64| one.max(other) > ALIKE * one.min(other);
+        let opens = (*self == Rules::OPEN) != (*other == Rules::OPEN);
+        opens || differ(self.rest, other.rest) || prefixes.into_iter().any(|p| differ(self.share(*p), other.share(*p)))
+    }
+}
+
+/// What is known of one prefix.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Samples since the last decision.
+    now: f64,
+    /// Samples in a period that it would have if all of it came in: the mean of this period's and the last mean.
+    offered: f64,
+    /// Decisions until it no longer counts as validated.
+    validated: u8,
+}
+
+/// What is known of all prefixes while a queue stands, and after it until nothing is shut out.
+#[derive(Debug, Default)]
+pub struct Sources {
+    known: BTreeMap<u64, Known>,
+    /// Samples in a period that the gate lets through; `None` while it is off.
+    target: Option<f64>,
+    /// Samples in the last period in which a queue stood.
+    capacity: f64,
+}
+
+impl Sources {
+    /// Adds `samples` of CPU time that a request from `prefix` took.
+    pub fn add(&mut self, prefix: u64, validated: bool, samples: u32) {
+        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&prefix) {
+            return;
+        }
+        let known = self.known.entry(prefix).or_default();
+        known.now += f64::from(samples);
+        if validated {
+            known.validated = VALIDATED_FOR;
+        }
+    }
+
+    /// Whether anything is shut out, or may be.
+    pub fn is_active(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// The share of the CPU time asked for that `rules` let through.
+    pub fn let_through(&self, rules: &Rules) -> f64 {
+        let sum =
+            |of: &dyn Fn(u64) -> f64| self.known.iter().map(|(prefix, known)| known.offered * of(*prefix)).sum::<f64>();
+        let all = sum(&|_| 1.0);
+        if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
+    }
+
+    /// The rules from now on. Since the last decision `in_force` held, and these queues stood. `scale` bounds the number of
+    /// rules: 1 = as many as there may be.
+    pub fn decide(&mut self, standing: Standing, in_force: &Rules, scale: f64) -> Rules {
+        if standing == Standing::None && self.target.is_none() {
+            self.known.clear();
+            return Rules::OPEN;
+        }
+        let (used, total) = self.advance(in_force);
+        let target = self.target.unwrap_or(used);
+        let target = if standing == Standing::None {
+            (target * UP).max(RETURN * self.capacity)
+        } else {
+            self.capacity = total;
+            (DOWN * target.min(used)).max(DOWN_MOST * used)
+        };
+        self.target = Some(target);
+        let levels = self.levels(target, standing == Standing::Continuations);
+        let rules = self.rules(levels, scale);
+        if rules == Rules::OPEN {
+            *self = Sources::default();
+        }
+        rules
+    }
+
+    /// Ends a period. Returns the samples that a period has by now, on average, and those of this one.
+    fn advance(&mut self, in_force: &Rules) -> (f64, f64) {
+        let (begins, mut used, mut total) = (self.target.is_none(), 0.0, 0.0);
+        for (prefix, known) in &mut self.known {
+            let share = in_force.share(*prefix);
+            let offered = known.now / share;
+            known.offered = if begins { offered } else { f64::midpoint(known.offered, offered) };
+            (used, total) = (used + known.offered * share, total + known.now);
+            (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
+        }
+        self.known.retain(|_, known| known.offered >= FORGOTTEN);
+        (used, total)
+    }
+
+    /// The most that may come in from a validated prefix, and from any other one, so that all together is `target`. All
+    /// prefixes that may be forged count together, since their number says nothing.
+    fn levels(&self, target: f64, only_heavy: bool) -> [f64; 2] {
+        let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
+        let demands = |validated| of(validated).map(|known| (known.offered, 1.0)).collect::<Vec<_>>();
+        let (mut validated, mut forged) = (demands(true), demands(false));
+        let (weight, offered) =
+            ((validated.len() as f64 * FORGED_WEIGHT).max(1.0), forged.iter().map(|(offered, _)| offered).sum::<f64>());
+        validated.push((offered, weight));
+        let first = level(&mut validated, target);
+        let left = offered.min(first * weight);
+        let levels = [level(&mut forged, left), first];
+        // A source is not cut for its heavy requests alone.
+        let twice_equal = [2.0 * left / forged.len() as f64, target / weight];
+        if only_heavy { [0, 1].map(|of| levels[of].max(twice_equal[of])) } else { levels }
+    }
+
+    fn rules(&self, levels: [f64; 2], scale: f64) -> Rules {
+        let most = |count: usize| (count as f64 * scale) as usize;
+        let share = |known: &Known| (levels[usize::from(known.validated > 0)] / known.offered).clamp(SHARE_MIN, 1.0);
+        let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
+        // First those of which most is shut out.
+        let excess = |known: &Known| known.offered * (1.0 - share(known));
+        cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
+        let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
+        let mut limited: Vec<_> = cut.iter().map(|(prefix, known)| (**prefix, share(known))).collect();
+        limited.sort_by_key(|(prefix, _)| *prefix);
+        if unlisted.is_empty() {
+            return Rules { limited, ..Rules::OPEN };
+        }
+        let others =
+            || unlisted.iter().chain(whole.iter().filter(|(_, known)| known.validated == 0)).map(|(_, known)| known);
+        let granted: f64 = others().map(|known| known.offered * share(known)).sum();
+        let rest = (granted / others().map(|known| known.offered).sum::<f64>()).max(SHARE_MIN);
+        whole.retain(|(_, known)| known.validated > 0);
+        whole.sort_by(|(_, one), (_, other)| other.offered.total_cmp(&one.offered));
+        whole.truncate(most(PASS_MAX));
+        let mut pass: Vec<_> = whole.iter().map(|(prefix, _)| **prefix).collect();
+        pass.sort_unstable();
+        Rules { pass, limited, rest }
+    }
+}
+
+/// The level at which demands, each with its weight, fill `target` (max-min fairness): none gets more than the level times
+/// its weight. Infinite where all fit.
+fn level(demands: &mut [(f64, f64)], target: f64) -> f64 {
+    demands.sort_by(|(one, weight), (other, others)| (one / weight).total_cmp(&(other / others)));
+    let (mut left, mut weights) = (target, demands.iter().map(|(_, weight)| weight).sum::<f64>());
+    for (offered, weight) in demands {
+        // A rounding error must not cut the last of them.
+        if *offered * weights > left * *weight * (1.0 + 1e-9) {
+            return left / weights;
+        }
+        (left, weights) = (left - *offered, weights - *weight);
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests;

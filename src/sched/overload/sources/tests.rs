@@ -1,0 +1,165 @@
+//! Are the sources that take too much limited, and no other? Method: sources of a constant rate on cores of a fixed capacity, a
+//! quarter of a second at a time.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Samples that two cores make in a period.
+const CAPACITY: f64 = 5_000.0;
+
+/// A server: what it does in a period, and what of it comes to each source.
+#[derive(Default)]
+struct Server {
+    sources: Sources,
+    rules: Option<Rules>,
+    /// A socket stood in the last period.
+    stood: bool,
+    /// A part of a sample, another one each time.
+    part: f64,
+}
+
+impl Server {
+    /// Lets one period pass, in which sources ask for `demands`. Returns the samples used.
+    fn pass(&mut self, demands: &[(u64, bool, f64)], standing: Standing) -> f64 {
+        let rules = self.rules.take().unwrap_or(Rules::OPEN);
+        let let_in: f64 = demands.iter().map(|(prefix, _, demand)| demand * rules.share(*prefix)).sum();
+        let served = (CAPACITY / let_in).min(1.0);
+        for (prefix, validated, demand) in demands {
+            // The golden ratio spreads the parts evenly.
+            self.part = (self.part + 0.618_033_988_75) % 1.0;
+            self.sources.add(*prefix, *validated, (demand * rules.share(*prefix) * served + self.part) as u32);
+        }
+        // What waits in the sockets is shed in the next period, too.
+        let stands = let_in > CAPACITY;
+        let standing = if stands || self.stood { standing } else { Standing::None };
+        self.stood = stands;
+        let next = self.sources.decide(standing, &rules, 1.0);
+        self.rules = Some(if next.differ(&rules) { next } else { rules });
+        let_in.min(CAPACITY)
+    }
+
+    /// The share of the capacity that is used from period 20 to 100.
+    fn settle(&mut self, demands: &[(u64, bool, f64)], standing: Standing) -> f64 {
+        self.passes(20, demands, standing);
+        self.passes(80, demands, standing) / 80.0 / CAPACITY
+    }
+
+    fn passes(&mut self, count: usize, demands: &[(u64, bool, f64)], standing: Standing) -> f64 {
+        (0..count).map(|_| self.pass(demands, standing)).sum()
+    }
+
+    fn share(&self, prefix: u64) -> f64 {
+        self.rules.as_ref().map_or(1.0, |rules| rules.share(prefix))
+    }
+}
+
+fn honest(count: u64, load: f64, validated: bool) -> Vec<(u64, bool, f64)> {
+    (0..count).map(|number| (number, validated, CAPACITY * load / count as f64)).collect()
+}
+
+const ATTACKER: u64 = 1 << 40;
+
+// One source of 20 times the capacity beside 200 that ask for .4: is it cut, and no other at any time?
+#[test]
+fn one_that_takes_too_much_is_cut_and_no_other() {
+    let mut server = Server::default();
+    let demands = [honest(200, 0.4, false), vec![(ATTACKER, false, 20.0 * CAPACITY)]].concat();
+    for period in 0..100 {
+        server.pass(&demands, Standing::Fresh);
+        assert!((0..200).all(|prefix| server.share(prefix) == 1.0), "{period}");
+        assert!(period < 16 || server.share(ATTACKER) < 0.04, "{period}: {}", server.share(ATTACKER));
+    }
+    // Once it has gone, the gate opens.
+    server.passes(20, &demands[..200], Standing::Fresh);
+    assert_eq!((server.rules, server.sources.is_active()), (Some(Rules::OPEN), false));
+}
+
+#[test]
+fn many_that_take_too_much_are_cut_alike() {
+    let mut server = Server::default();
+    let attackers = (0..100).map(|number| (ATTACKER + number, false, 0.2 * CAPACITY));
+    let demands: Vec<_> = honest(200, 0.4, false).into_iter().chain(attackers).collect();
+    let used = server.settle(&demands, Standing::Fresh);
+    assert!(used > 0.9, "{used}");
+    assert!((0..200).all(|prefix| server.share(prefix) == 1.0));
+    let shares: Vec<f64> = (0..100).map(|number| server.share(ATTACKER + number)).collect();
+    assert!(shares.iter().all(|share| (0.02..0.035).contains(share)), "{shares:?}");
+}
+
+// One source alone, as a load generator is: is the share such that the cores are busy, at any load?
+#[test]
+fn one_source_alone_keeps_the_cores_busy() {
+    for load in [1.2, 2.0, 4.0, 20.0] {
+        let mut server = Server::default();
+        let used = server.settle(&[(7, false, load * CAPACITY)], Standing::Fresh);
+        assert!(used > 0.9, "{used} at {load}");
+        // Heavy requests alone are no reason to cut it.
+        let mut server = Server::default();
+        server.passes(50, &[(7, false, load * CAPACITY)], Standing::Continuations);
+        assert_eq!(server.share(7), 1.0, "{load}");
+    }
+}
+
+// While heavy requests alone wait, is one of many cut that takes more than twice an equal share, down to that?
+#[test]
+fn heavy_requests_are_cut_beyond_twice_an_equal_share() {
+    let mut server = Server::default();
+    let demands = [honest(49, 0.8, false), vec![(ATTACKER, false, 2.0 * CAPACITY)]].concat();
+    server.passes(50, &demands, Standing::Continuations);
+    assert!((0..49).all(|prefix| server.share(prefix) == 1.0));
+    let kept = server.share(ATTACKER) * 2.0;
+    assert!((0.02..0.3).contains(&kept), "{kept} of the capacity");
+}
+
+// 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all of these?
+#[test]
+fn forged_prefixes_leave_validated_ones_alone() {
+    let (mut server, honest) = (Server::default(), honest(100, 0.4, true));
+    for period in 0..40 {
+        let forged = (0..10_000).map(|number| (ATTACKER + (period * 7_919 + number) % 60_000, false, 2.0));
+        let demands: Vec<_> = honest.iter().copied().chain(forged).collect();
+        server.pass(&demands, Standing::Fresh);
+        assert!((0..100).all(|prefix| server.share(prefix) == 1.0), "{period}");
+    }
+    let Rules { pass, limited, rest } = server.rules.expect("some");
+    assert!(
+        pass.len() == 100 && limited.len() <= LIMITED_MAX && rest < 0.35,
+        "{} {} {rest}",
+        pass.len(),
+        limited.len()
+    );
+    assert!(server.sources.known.len() <= KNOWN_MAX);
+}
+
+#[test]
+fn nothing_is_kept_while_no_queue_stands() {
+    let mut sources = Sources::default();
+    sources.add(1, false, 100);
+    assert_eq!(sources.decide(Standing::None, &Rules::OPEN, 1.0), Rules::OPEN);
+    assert!(sources.known.is_empty() && !sources.is_active());
+}
+
+#[test]
+fn fewer_rules_are_those_that_matter_most() {
+    let mut sources = Sources::default();
+    (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, 100 + prefix as u32));
+    let rules = sources.decide(Standing::Fresh, &Rules::OPEN, 0.1);
+    assert_eq!((rules.limited.len(), rules.pass.len()), (12, 25));
+    assert!(rules.limited.iter().all(|(prefix, _)| (888..900).contains(prefix)), "{rules:?}");
+    assert!(rules.rest < 1.0 && rules.pass.iter().all(|prefix| *prefix >= 975), "{rules:?}");
+}
+
+proptest! {
+    // Does the level fill the target, give none more than it asks for, and no one less than another that asks for more?
+    #[test]
+    fn a_level_is_max_min_fair(
+        demands in prop::collection::vec((0.1..100.0_f64, 1.0..5.0_f64), 1..50),
+        target in 1.0..1_000.0_f64,
+    ) {
+        let level = level(&mut demands.clone(), target);
+        let given: f64 = demands.iter().map(|(offered, weight)| offered.min(level * weight)).sum();
+        let all: f64 = demands.iter().map(|(offered, _)| offered).sum();
+        prop_assert!((given - all.min(target)).abs() < 1e-6 * target.max(all), "{given} of {all}, {target}");
+        prop_assert_eq!(level.is_infinite(), all <= target * (1.0 + 1e-9));
+    }
+}

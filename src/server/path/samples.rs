@@ -1,0 +1,173 @@
+//! Samples of who uses the workers' CPU time, for the thread that decides which sources are limited.
+//!
+//! A worker counts the time of its requests. Each time the sum passes a multiple of [`QUANTUM`], the source of the request
+//! at hand is one sample. So a source has samples in proportion to its CPU time, however many sources there are.
+
+use crate::net::prefix;
+use crate::sched::overload::sources::Standing;
+use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
+const QUANTUM: u64 = 100_000;
+/// More samples than a worker makes between two readings.
+const PLACES: usize = 1 << 12;
+/// The most samples in one place, which has 6 bits for their number.
+const OF_PLACE: u64 = 64;
+/// The most places that one slice fills: a longer one, 0.4 s, says no more.
+const PLACES_OF_SLICE: u64 = 64;
+const VALIDATED: u64 = 1 << 62;
+const COUNT_AT: u32 = 56;
+const COUNT: u64 = (OF_PLACE - 1) << COUNT_AT;
+
+/// The samples of all workers.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    rings: Box<[CachePadded<Ring>]>,
+    /// What the kernel and the worker take for each datagram beside its service.
+    beside: Nanos,
+}
+
+/// The samples of one worker, the oldest overwritten.
+// Ordering: relaxed for places and flags. A sample that is overwritten while it is read counts for another source.
+#[derive(Debug)]
+struct Ring {
+    written: AtomicUsize,
+    places: Box<[AtomicU64]>,
+    /// Whether something was shed from a socket that stands, or from the queues of continuations.
+    stood: [AtomicBool; 2],
+}
+
+impl Samples {
+    /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it is `on`.
+    pub(crate) fn new(workers: usize, beside: Nanos, on: bool) -> Samples {
+        let places = if on { PLACES } else { 0 };
+        let ring = || Ring {
+            written: AtomicUsize::new(0),
+            places: (0..places).map(|_| AtomicU64::new(0)).collect(),
+            stood: Default::default(),
+        };
+        Samples { rings: (0..=workers).map(|_| ring().into()).collect(), beside }
+    }
+
+    /// The only sampler of `worker`.
+    pub(crate) fn sampler(&self, worker: usize) -> Sampler<'_> {
+        let ring = &*self.rings[worker];
+        // Without a place for it, no sample is ever due.
+        let left = if ring.places.is_empty() { u64::MAX } else { QUANTUM };
+        Sampler { ring, beside: self.beside, left }
+    }
+
+    /// Hands each prefix to `take` with whether it is validated and its number of samples, from the places in `read` on.
+    pub(crate) fn read(&self, read: &mut Vec<usize>, mut take: impl FnMut(u64, bool, u32)) {
+        read.resize(self.rings.len(), 0);
+        for (ring, read) in self.rings.iter().zip(read) {
+            // Ordering: acquire, pairs with the release in `Sampler::put`: what was counted was written.
+            let written = ring.written.load(Ordering::Acquire);
+            for place in (*read).max(written.saturating_sub(PLACES))..written {
+                let sample = ring.places[place % PLACES].load(Ordering::Relaxed);
+                let count = ((sample & COUNT) >> COUNT_AT) as u32 + 1;
+                take(sample & !(COUNT | VALIDATED), sample & VALIDATED != 0, count);
+            }
+            *read = written;
+        }
+    }
+
+    /// The queues from which something was shed since the last call.
+    pub(crate) fn standing(&self) -> Standing {
+        let stood =
+            |of: usize| self.rings.iter().filter(|ring| ring.stood[of].swap(false, Ordering::Relaxed)).count() > 0;
+        match [stood(0), stood(1)] {
+            [true, _] => Standing::Fresh,
+            [false, true] => Standing::Continuations,
+            _ => Standing::None,
+        }
+    }
+}
+
+/// A worker's handle to its samples.
+#[derive(Debug)]
+pub(crate) struct Sampler<'r> {
+    ring: &'r Ring,
+    beside: Nanos,
+    /// Time until the next sample.
+    left: u64,
+}
+
+impl Sampler<'_> {
+    /// Counts the `time` of a request from `source`, and if it `begins` also the time beside its service.
+    #[inline]
+    pub(crate) fn spend(&mut self, time: Nanos, begins: bool, source: &SocketAddr, validated: bool) {
+        let time = if begins { time.plus(self.beside) } else { time };
+        match self.left.checked_sub(time.get()) {
+            Some(left) => self.left = left,
+            None => self.sample(time.get(), source, validated),
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, time: u64, source: &SocketAddr, validated: bool) {
+        let over = time - self.left;
+        self.left = QUANTUM - over % QUANTUM;
+        let mut samples = (1 + over / QUANTUM).min(OF_PLACE * PLACES_OF_SLICE);
+        let source = prefix(source.ip()) | if validated { VALIDATED } else { 0 };
+        while samples > 0 {
+            let count = samples.min(OF_PLACE);
+            self.put(source | (count - 1) << COUNT_AT);
+            samples -= count;
+        }
+    }
+
+    fn put(&self, sample: u64) {
+        let written = self.ring.written.load(Ordering::Relaxed);
+        self.ring.places[written % PLACES].store(sample, Ordering::Relaxed);
+        // Ordering: release, pairs with the acquire in `Samples::read`.
+        self.ring.written.store(written.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Notes that something was shed from a queue that stands: of requests that have `begun`, or of fresh ones.
+    pub(crate) fn stood(&self, begun: bool) {
+        self.ring.stood[usize::from(begun)].store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Has each source samples in proportion to its time, also a slice of many quanta, and is nothing read twice?
+    #[test]
+    fn samples_are_in_proportion_to_time() {
+        let samples = Samples::new(2, Nanos::from_micros(3), true);
+        let mut sampler = samples.sampler(1);
+        let [light, heavy] =
+            ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
+        let mut read = Vec::new();
+        let mut sums = || {
+            let mut sums = [0; 3];
+            samples.read(&mut read, |source, validated, count| {
+                let of = usize::from(source != prefix(light.ip()));
+                assert!(of == 0 || source == prefix(heavy.ip()));
+                sums[of] += count;
+                sums[2] += u32::from(validated) * count;
+            });
+            sums
+        };
+        for number in 0..10_000 {
+            sampler.spend(Nanos::from_micros(7), true, &light, false);
+            if number % 100 == 0 {
+                sampler.spend(Nanos::from_millis(30), false, &heavy, true);
+            }
+        }
+        let [of_light, of_heavy, validated] = sums();
+        assert!((990..=1_010).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
+        assert_eq!((validated, sums()), (of_heavy, [0; 3]));
+        assert_eq!(samples.standing(), Standing::None);
+        sampler.stood(true);
+        assert_eq!([samples.standing(), samples.standing()], [Standing::Continuations, Standing::None]);
+        let off = Samples::new(1, Nanos::ZERO, false);
+        off.sampler(0).spend(Nanos::from_secs(1_000), true, &light, false);
+    }
+}
