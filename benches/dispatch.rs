@@ -54,6 +54,7 @@ use server::path::engine::Engine;
 use server::path::flows::Flows;
 use server::path::packet::{Make, Packet, PacketBody, Serving};
 use server::path::reply::credit::Credit;
+use server::path::samples::Samples;
 use server::path::slot::{Job, Slot, WaitSlots};
 use std::future::Future;
 use std::hint::black_box;
@@ -109,6 +110,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
     let limits = Limits::new(QueueBounds { fresh: bounds, interrupted: bounds });
+    let samples = Samples::new(1, Nanos::from_micros(3), true);
     let common = Common {
         serving,
         make: &make,
@@ -124,6 +126,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         shed_answer: Some(Nanos::from_micros(3)),
         transport: &transport,
         limits: &limits,
+        samples: &samples,
     };
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

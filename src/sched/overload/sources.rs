@@ -15,9 +15,10 @@ pub struct Rules {
 }
 
 /// The queues that stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// None, or none from which anything is shed.
+    #[default]
     None,
     /// Those of requests that stepped aside, and no other.
     Continuations,
@@ -74,6 +75,12 @@ impl Rules {
     }
 }
 
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules::OPEN
+    }
+}
+
 /// What is known of one prefix.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -121,14 +128,14 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision `in_force` held, and these queues stood. `scale` bounds the number of
+    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. `scale` bounds the number of
     /// rules: 1 = as many as there may be.
-    pub fn decide(&mut self, standing: Standing, in_force: &Rules, scale: f64) -> Rules {
+    pub fn decide(&mut self, standing: Standing, periods: u32, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && self.target.is_none() {
             self.known.clear();
             return Rules::OPEN;
         }
-        let (used, total) = self.advance(in_force);
+        let (used, total) = self.advance(f64::from(periods), in_force);
         let target = self.target.unwrap_or(used);
         let target = if standing == Standing::None {
             (target * UP).max(RETURN * self.capacity)
@@ -145,14 +152,15 @@ impl Sources {
         rules
     }
 
-    /// Ends a period. Returns the samples that a period has by now, on average, and those of this one.
-    fn advance(&mut self, in_force: &Rules) -> (f64, f64) {
+    /// Ends so many periods. Returns the samples that a period has by now, on average, and had in these.
+    fn advance(&mut self, periods: f64, in_force: &Rules) -> (f64, f64) {
         let (begins, mut used, mut total) = (self.target.is_none(), 0.0, 0.0);
         for (prefix, known) in &mut self.known {
             let share = in_force.share(*prefix);
-            let offered = known.now / share;
+            let now = known.now / periods;
+            let offered = now / share;
             known.offered = if begins { offered } else { f64::midpoint(known.offered, offered) };
-            (used, total) = (used + known.offered * share, total + known.now);
+            (used, total) = (used + known.offered * share, total + now);
             (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
         }
         self.known.retain(|_, known| known.offered >= FORGOTTEN);

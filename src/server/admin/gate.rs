@@ -5,6 +5,7 @@ use crate::config::{self, Config};
 use crate::handler::Handler;
 use crate::metrics::GateState;
 use crate::net::{Group, Io, dropped_by_others, program};
+use crate::sched::overload::Limits as _;
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::server::admin::Probe as _;
 use crate::server::admin::control::{Control, Phase};
@@ -13,9 +14,10 @@ use crate::time::{Nanos, clock};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 
-/// The interval of decisions: more than the 100 ms after which a queue stands, so that each decision sees what the last one
-/// brought.
+/// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last one brought.
 pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
+/// A queue that stands only after a longer time does not delay decisions.
+const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
 /// All sockets get another program no sooner than after this many times what the last one took: 1 % of a CPU.
 const PAUSE: u64 = 100;
 /// Workers are busy that idle for less than a tenth of the time.
@@ -34,7 +36,7 @@ pub(in crate::server) fn is_on(config: &Config, io: Io) -> bool {
 }
 
 /// The state of the gate.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
     on: bool,
     sources: Sources,
@@ -43,8 +45,14 @@ pub(in crate::server) struct Gate {
     scale: f64,
     /// The number of samples read, by worker.
     read: Vec<usize>,
+    /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of ours are its own then, and those of
+    /// others may be another program's.
+    by_full: bool,
     /// Whether a queue stood in the last period.
     stood: bool,
+    /// Periods since the last decision, and the queues that stood in them.
+    periods: u32,
+    standing: Standing,
     last: Reading,
     /// The readings when the gate came on, the drops of others first, and what it had turned away before.
     began: Option<(Drops, u64)>,
@@ -67,20 +75,7 @@ struct Reading {
 
 impl Gate {
     pub(in crate::server) fn new(on: bool) -> Gate {
-        Gate {
-            on,
-            sources: Sources::default(),
-            in_force: Rules::OPEN,
-            scale: 1.0,
-            read: Vec::new(),
-            stood: false,
-            last: Reading::default(),
-            began: None,
-            dropped: Some(0),
-            replace_at: Nanos::ZERO,
-            tell_at: Nanos::ZERO,
-            told: false,
-        }
+        Gate { on, scale: 1.0, dropped: Some(0), ..Gate::default() }
     }
 
     /// For readers outside.
@@ -176,7 +171,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         }
         gate.count(reading.drops);
         let is_full = match (reading.drops, last.drops) {
-            (Some(now), Some(last_drops)) if is_busy => {
+            (Some(now), Some(last_drops)) if is_busy && (gate.by_full || !gate.sources.is_active()) => {
                 let lost = now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1));
                 lost > reading.received.saturating_sub(last.received) / FULL_SHARE
             }
@@ -184,6 +179,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         };
         gate.last = reading;
         let shed = samples.standing();
+        if !gate.sources.is_active() {
+            gate.by_full = is_full && shed == Standing::None;
+        }
         // A pause of the host also makes requests wait, once.
         let lasts = std::mem::replace(&mut gate.stood, shed != Standing::None || is_full);
         let standing = match shed {
@@ -192,14 +190,21 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             shed => shed,
         };
         let Gate { sources, read, .. } = &mut *gate;
-        let is_idle = standing == Standing::None && !sources.is_active();
+        let is_active = sources.is_active();
+        let is_idle = standing == Standing::None && !is_active;
         samples.read(read, |prefix, validated, count| {
             if !is_idle {
                 sources.add(prefix, validated, count);
             }
         });
+        (gate.standing, gate.periods) = (gate.standing.max(standing), gate.periods + 1);
+        let interval = self.common.limits.bounds(gate.standing == Standing::Continuations).interval;
+        if is_active && interval <= INTERVAL_MAX && DECIDE_EVERY.times(gate.periods.into()) < interval {
+            return;
+        }
+        let (standing, periods) = (std::mem::take(&mut gate.standing), std::mem::take(&mut gate.periods));
         let (in_force, scale) = (gate.in_force.clone(), gate.scale);
-        let rules = gate.sources.decide(standing, &in_force, scale);
+        let rules = gate.sources.decide(standing, periods, &in_force, scale);
         if rules.differ(&in_force) && (reading.at >= gate.replace_at || rules == Rules::OPEN) {
             gate.replace(&self.bound.listening.group, rules, reading.drops);
         }

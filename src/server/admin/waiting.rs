@@ -61,11 +61,6 @@ impl Waiting {
         &self.limits
     }
 
-    /// What each request takes beside its service.
-    pub(in crate::server) fn beside(&self) -> Nanos {
-        self.beside
-    }
-
     /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
     pub(in crate::server) fn max_wait(&self) -> Option<Nanos> {
         Some(self.limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)

@@ -265,10 +265,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
-                // A fresh request may also be shed because it would wait later.
-                let Envelope { ref stay, .. } = packet.envelope;
-                let is_young = stay.wait(self.now) < self.common.limits.bounds(false).bound;
-                self.sampler.stood(stay.has_begun() || is_young);
+                self.sampler.stood(packet.envelope.stay.has_begun());
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),

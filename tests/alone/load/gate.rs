@@ -1,12 +1,16 @@
 //! Who is served while one source sends twenty times what the server can do?
 
 use crate::support::client::{Client, message};
-use crate::support::http::latency;
+use crate::support::http::{fates, latency};
+use crate::support::place::Place;
+use crate::support::process::figure;
 use crate::support::{EndOf, alone, emulated};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
+use nix::sys::signal::Signal;
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -14,33 +18,33 @@ use std::thread;
 const COST: Nanos = Nanos::from_millis(10);
 /// 80 a second: .4 of the capacity.
 const BETWEEN_HONEST: Nanos = Nanos::from_micros(12_500);
-const BEGIN: Nanos = Nanos::from_secs(5);
-const END: Nanos = Nanos::from_secs(9);
+const BEGIN: Nanos = Nanos::from_secs(8);
+const END: Nanos = Nanos::from_secs(12);
 const IN_TIME: Nanos = Nanos::from_secs(1);
 
-/// Sends 4,000 requests a second from one address until `over`; returns how many.
-fn attack(server: std::net::SocketAddr, over: &AtomicBool) -> u64 {
+/// Sends requests from one address, so far apart, until `over`; returns how many.
+fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
     let (client, sent) = (Client::at(IpAddr::from([127, 9, 0, 1]), server), AtomicU64::new(0));
     let request = message(&Header::request(0, 0, COST), b"");
     let mut next = clock::now();
     while !over.load(Ordering::SeqCst) {
         client.send(&request);
         sent.fetch_add(1, Ordering::SeqCst);
-        next = next.plus(Nanos::from_micros(250));
+        next = next.plus(apart);
         thread::sleep(next.minus(clock::now()).into());
     }
     sent.into_inner()
 }
 
-// Are honest sources served in time beside it, and is each datagram counted? Method: emulated cores, forty honest prefixes
-// that together ask for .4 of the capacity; what comes after the first seconds counts, in which the server measures.
+// Are honest sources served in time beside it, and is each datagram counted? Method: emulated cores, and forty
+// honest prefixes that ask for .4 of the capacity. What comes after the first seconds counts.
 #[test]
 fn honest_sources_are_served_beside_a_flood() {
     let _alone = alone();
     let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
     let over = AtomicBool::new(false);
     let (flood, sent, late) = thread::scope(|scope| {
-        let attacker = scope.spawn(|| attack(server.udp, &over));
+        let attacker = scope.spawn(|| send(server.udp, Nanos::from_micros(250), &over));
         let end = EndOf(&over);
         let clients: Vec<_> = (0..40).map(|k| Client::at(IpAddr::from([127, 1, k, 1]), server.udp)).collect();
         let (begin, mut sent, mut pending) = (clock::now(), 0_u64, HashMap::new());
@@ -72,4 +76,51 @@ fn honest_sources_are_served_beside_a_flood() {
     let counted = END.minus(BEGIN).get() / BETWEEN_HONEST.get();
     assert!(late as u64 * 100 <= counted, "{late} of {counted} were not answered in time");
     assert_eq!(server.quiescent(flood + sent).arrived(), Some(flood + sent));
+}
+
+// Are the cores busy with requests that are answered, where one source alone sends four times what the server can do?
+#[test]
+fn one_source_alone_has_all_the_cores() {
+    let _alone = alone();
+    let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
+    let over = AtomicBool::new(false);
+    let answered = thread::scope(|scope| {
+        let _end = EndOf(&over);
+        scope.spawn(|| send(server.udp, Nanos::from_micros(1_250), &over));
+        let answered = || fates(&latency(server.admin)).answered;
+        thread::sleep(BEGIN.into());
+        let before = answered();
+        thread::sleep(END.minus(BEGIN).into());
+        answered() - before
+    });
+    let capacity = 2 * END.minus(BEGIN).get() / COST.get();
+    assert!(answered * 10 >= capacity * 9, "{answered} answered; the cores could do {capacity}");
+}
+
+// Is each datagram counted once while the gate is on in a server, in its successor, and at the stop of that one?
+#[test]
+fn what_is_turned_away_is_counted_over_a_hand_over() {
+    let _alone = alone();
+    let mut place = Place::new("spin");
+    place.flags.push(("--policy", "steal".to_owned()));
+    let first = place.start();
+    let (client, admin, sent) = (Client::new(first.udp), first.admin, Cell::new(0));
+    let flood = |is_enough: &dyn Fn() -> bool| {
+        while !is_enough() {
+            (0..1_000).for_each(|_| client.request(0, Nanos::from_micros(50), b""));
+            sent.set(sent.get() + 1_000);
+        }
+    };
+    let is_on = || latency(admin)["gate"]["dropped_at_least"].as_u64() > Some(0);
+    flood(&is_on);
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| place.start());
+        flood(&|| starting.is_finished());
+        let (_, said) = first.end();
+        let second = starting.join().expect("it serves");
+        flood(&is_on);
+        second.signal(Signal::SIGTERM);
+        let counts = [said, second.end().1].map(|said| figure(&said, "received") + figure(&said, "kernel_dropped"));
+        assert_eq!(counts.iter().sum::<u64>(), sent.get(), "{counts:?}");
+    });
 }

@@ -33,7 +33,7 @@ impl Server {
         let stands = let_in > CAPACITY;
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
-        let next = self.sources.decide(standing, &rules, 1.0);
+        let next = self.sources.decide(standing, 1, &rules, 1.0);
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         let_in.min(CAPACITY)
     }
@@ -135,7 +135,7 @@ fn forged_prefixes_leave_validated_ones_alone() {
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
     sources.add(1, false, 100);
-    assert_eq!(sources.decide(Standing::None, &Rules::OPEN, 1.0), Rules::OPEN);
+    assert_eq!(sources.decide(Standing::None, 1, &Rules::OPEN, 1.0), Rules::OPEN);
     assert!(sources.known.is_empty() && !sources.is_active());
 }
 
@@ -143,7 +143,7 @@ fn nothing_is_kept_while_no_queue_stands() {
 fn fewer_rules_are_those_that_matter_most() {
     let mut sources = Sources::default();
     (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, 100 + prefix as u32));
-    let rules = sources.decide(Standing::Fresh, &Rules::OPEN, 0.1);
+    let rules = sources.decide(Standing::Fresh, 1, &Rules::OPEN, 0.1);
     assert_eq!((rules.limited.len(), rules.pass.len()), (12, 25));
     assert!(rules.limited.iter().all(|(prefix, _)| (888..900).contains(prefix)), "{rules:?}");
     assert!(rules.rest < 1.0 && rules.pass.iter().all(|prefix| *prefix >= 975), "{rules:?}");
