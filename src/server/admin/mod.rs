@@ -11,6 +11,7 @@ pub(super) mod control;
 pub(super) mod gate;
 #[cfg(feature = "admin")]
 mod http;
+mod overload;
 pub(super) mod run_queue;
 mod stuck;
 pub(super) mod waiting;
