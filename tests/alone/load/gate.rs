@@ -1,7 +1,7 @@
 //! Who is served while one source sends twenty times what the server can do?
 
 use crate::support::client::{Client, message};
-use crate::support::http::{fates, latency};
+use crate::support::http::latency;
 use crate::support::place::Place;
 use crate::support::process::figure;
 use crate::support::{EndOf, alone, emulated};
@@ -76,25 +76,6 @@ fn honest_sources_are_served_beside_a_flood() {
     let counted = END.minus(BEGIN).get() / BETWEEN_HONEST.get();
     assert!(late as u64 * 100 <= counted, "{late} of {counted} were not answered in time");
     assert_eq!(server.quiescent(flood + sent).arrived(), Some(flood + sent));
-}
-
-// Are the cores busy with requests that are answered, where one source alone sends four times what the server can do?
-#[test]
-fn one_source_alone_has_all_the_cores() {
-    let _alone = alone();
-    let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
-    let over = AtomicBool::new(false);
-    let answered = thread::scope(|scope| {
-        let _end = EndOf(&over);
-        scope.spawn(|| send(server.udp, Nanos::from_micros(1_250), &over));
-        let answered = || fates(&latency(server.admin)).answered;
-        thread::sleep(BEGIN.into());
-        let before = answered();
-        thread::sleep(END.minus(BEGIN).into());
-        answered() - before
-    });
-    let capacity = 2 * END.minus(BEGIN).get() / COST.get();
-    assert!(answered * 10 >= capacity * 9, "{answered} answered; the cores could do {capacity}");
 }
 
 // Is each datagram counted once while the gate is on in a server, in its successor, and at the stop of that one?
