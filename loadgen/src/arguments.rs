@@ -1,7 +1,7 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::drive::flows::Sources;
+use crate::sources::Sources;
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod progress;
 pub mod report;
 pub mod run;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -2,9 +2,9 @@
 
 pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
-use crate::drive::flows::Sources;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
+use crate::sources::Sources;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
