@@ -4,6 +4,7 @@
 #
 # Four emulated workers, requests of 10 ms (and 50 us for the way in and out): 398/s can be served. 3 s at .5, then 8 s at
 # each load, then 8 s at THEN (.5); the timeout of an attempt is 1 s. Each list is words: POLICIES="steal auto" benches/overload.sh
+# Requests of 10 us, where the way in and out takes a fifth: SCALE=1000 COST=10us CAPACITY=315 benches/overload.sh
 set -eu
 
 policies=${POLICIES:-isolated steal pools hybrid ondemand auto}
@@ -15,17 +16,19 @@ afterwards=${THEN:-0.5}
 # Further flags of the server and of loadgen.
 serve=${SERVE:-}
 run=${RUN:-}
-capacity=398
+capacity=${CAPACITY:-398}
+cost=${COST:-500us}
+scale=${SCALE:-20}
 . "${0%/*}/server.sh"
 
 rate() { awk "BEGIN { print $1 * $capacity }"; }
 
 row() {
     # shellcheck disable=SC2086 # the lists are words
-    start --workers 4 --policy "$1" --burn sleep --time-scale 20 --max-wait "$4" $serve
-    generator="$bin/loadgen run --quiet --admin $admin --cost fixed:500us --warmup 0s --percentile 50"
+    start --workers 4 --policy "$1" --burn sleep --time-scale "$scale" --max-wait "$4" $serve
+    generator="$bin/loadgen run --quiet --admin $admin --cost fixed:$cost --warmup 0s --percentile 50"
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
-    $generator --rate 199 --duration 3s >/dev/null || true
+    $generator --rate "$(rate 0.5)" --duration 3s >/dev/null || true
     # shellcheck disable=SC2086
     $generator --rate "$(rate "$2")" --then-rate "$(rate "$afterwards")" --duration 16s --timeout 1s \
         --retries "$3" $run --json "$tmp/run.json" >/dev/null || true

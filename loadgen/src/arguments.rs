@@ -262,7 +262,7 @@ fn parse_precision(text: &str) -> Result<f64, String> {
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {
-    within(0.001..=10.0, text, "write a share of the workers' capacity, 0.001 to 10, like 0.7")
+    within(0.001..=100.0, text, "write a share of the workers' capacity, 0.001 to 100, like 0.7")
 }
 
 fn within(range: RangeInclusive<f64>, text: &str, remedy: &str) -> Result<f64, String> {

@@ -55,7 +55,7 @@ fn refusals_name_the_value_and_the_range() {
         ("run --rate 10 --cost fixed:2h", "`2h` in `fixed:2h` is out of range: a cost is 1ns to 1h"),
         ("run --rate 1e300", "0.001 to 1000000000"),
         ("run --rate 1e-300", "0.001 to 1000000000"),
-        ("run --load 1e-300 --workers 2", "0.001 to 10"),
+        ("run --load 1e-300 --workers 2", "0.001 to 100"),
         ("compare --slice 99999999999999h", "at most 1000h"),
     ];
     assert_refused("loadgen", refusal, &lines);

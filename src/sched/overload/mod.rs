@@ -205,6 +205,11 @@ impl HeavyQueue {
         self.stands && expected >= bounds.bound
     }
 
+    /// Whether the queues stand, as far as this worker knows.
+    pub fn stands(&self) -> bool {
+        self.stands
+    }
+
     /// Whether a request that has begun and waited for `wait` is to be broken off.
     pub fn gives_up(&self, wait: Nanos, bounds: &WaitBounds) -> bool {
         wait >= bounds.give_up() && (self.stands || bounds.interval == Nanos::ZERO)

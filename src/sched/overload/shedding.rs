@@ -208,6 +208,11 @@ impl Shedding {
         !is_full || bounds.bound == Nanos::MAX
     }
 
+    /// Whether the queues of continuations stand, as far as this worker knows.
+    pub fn continuations_stand(&self) -> bool {
+        self.heavy.stands()
+    }
+
     /// Notes that a request has ended by itself.
     #[inline]
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {

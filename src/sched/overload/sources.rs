@@ -180,8 +180,14 @@ impl Sources {
         let left = offered.min(first * weight);
         let levels = [level(&mut forged, left), first];
         // A source is not cut for its heavy requests alone.
-        let twice_equal = [2.0 * left / forged.len() as f64, target / weight];
-        if only_heavy { [0, 1].map(|of| levels[of].max(twice_equal[of])) } else { levels }
+        if only_heavy { levels.map(|level| level.max(2.0 * self.typical())) } else { levels }
+    }
+
+    /// What the source in the middle offers: half of them offer less.
+    fn typical(&self) -> f64 {
+        let mut offered: Vec<f64> = self.known.values().map(|known| known.offered).collect();
+        let middle = offered.len() / 2;
+        if offered.is_empty() { 0.0 } else { *offered.select_nth_unstable_by(middle, f64::total_cmp).1 }
     }
 
     fn rules(&self, levels: [f64; 2], scale: f64) -> Rules {

@@ -263,7 +263,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                     let (common, class) = (self.common, slot.envelope.class);
                     let (limits, workers) = (common.limits, self.workers);
                     let (waiting, stay) = (|| common.continuations(workers), &mut slot.envelope.stay);
-                    if !self.shedding.on_put(stay, class, self.now, waiting, limits) {
+                    let may_wait = self.shedding.on_put(stay, class, self.now, waiting, limits);
+                    self.sampler.continuations_stand(self.shedding.continuations_stand());
+                    if !may_wait {
                         return false;
                     }
                 }
@@ -322,6 +324,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Boundary::Rest => {
                 self.send();
                 self.shedding.on_rest(self.now);
+                self.sampler.continuations_stand(false);
                 self.spare.clear();
                 self.recorder.hand_over();
             }

@@ -183,7 +183,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
-                    self.sampler.stood(false);
+                    self.sampler.stood();
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

@@ -265,7 +265,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
-                self.sampler.stood(packet.envelope.stay.has_begun());
+                if !packet.envelope.stay.has_begun() {
+                    self.sampler.stood();
+                }
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),

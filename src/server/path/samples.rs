@@ -36,8 +36,10 @@ pub(crate) struct Samples {
 struct Ring {
     written: AtomicUsize,
     places: Box<[AtomicU64]>,
-    /// Whether something was shed from a socket that stands, or from the queues of continuations.
-    stood: [AtomicBool; 2],
+    /// Whether something was shed from a socket that stands, since the last reading.
+    stood: AtomicBool,
+    /// Whether the queues of continuations stand.
+    stands: AtomicBool,
 }
 
 impl Samples {
@@ -47,7 +49,8 @@ impl Samples {
         let ring = || Ring {
             written: AtomicUsize::new(0),
             places: (0..places).map(|_| AtomicU64::new(0)).collect(),
-            stood: Default::default(),
+            stood: AtomicBool::new(false),
+            stands: AtomicBool::new(false),
         };
         Samples { rings: (0..=workers).map(|_| ring().into()).collect(), beside }
     }
@@ -77,11 +80,11 @@ impl Samples {
 
     /// The queues from which something was shed since the last call.
     pub(crate) fn standing(&self) -> Standing {
-        let stood =
-            |of: usize| self.rings.iter().filter(|ring| ring.stood[of].swap(false, Ordering::Relaxed)).count() > 0;
-        match [stood(0), stood(1)] {
-            [true, _] => Standing::Fresh,
-            [false, true] => Standing::Continuations,
+        let stands = self.rings.iter().any(|ring| ring.stands.load(Ordering::Relaxed));
+        let stood = self.rings.iter().filter(|ring| ring.stood.swap(false, Ordering::Relaxed)).count() > 0;
+        match (stood, stands) {
+            (true, _) => Standing::Fresh,
+            (false, true) => Standing::Continuations,
             _ => Standing::None,
         }
     }
@@ -127,9 +130,14 @@ impl Sampler<'_> {
         self.ring.written.store(written.wrapping_add(1), Ordering::Release);
     }
 
-    /// Notes that something was shed from a queue that stands: of requests that have `begun`, or of fresh ones.
-    pub(crate) fn stood(&self, begun: bool) {
-        self.ring.stood[usize::from(begun)].store(true, Ordering::Relaxed);
+    /// Notes that something was shed from a socket that stands.
+    pub(crate) fn stood(&self) {
+        self.ring.stood.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes whether the queues of continuations stand.
+    pub(crate) fn continuations_stand(&self, stand: bool) {
+        self.ring.stands.store(stand, Ordering::Relaxed);
     }
 }
 
@@ -165,8 +173,11 @@ mod tests {
         assert!((990..=1_010).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
         assert_eq!((validated, sums()), (of_heavy, [0; 3]));
         assert_eq!(samples.standing(), Standing::None);
-        sampler.stood(true);
-        assert_eq!([samples.standing(), samples.standing()], [Standing::Continuations, Standing::None]);
+        sampler.continuations_stand(true);
+        sampler.stood();
+        assert_eq!([samples.standing(), samples.standing()], [Standing::Fresh, Standing::Continuations]);
+        sampler.continuations_stand(false);
+        assert_eq!(samples.standing(), Standing::None);
         let off = Samples::new(1, Nanos::ZERO, false);
         off.sampler(0).spend(Nanos::from_secs(1_000), true, &light, false);
     }

@@ -100,15 +100,19 @@ fn one_source_alone_keeps_the_cores_busy() {
     }
 }
 
-// While heavy requests alone wait, is one of many cut that takes more than twice an equal share, down to that?
+// While heavy requests alone wait, are those cut that ask for far more than the source in the middle, and no others? The
+// others leave a fifth of the capacity, and three fifths.
 #[test]
-fn heavy_requests_are_cut_beyond_twice_an_equal_share() {
-    let mut server = Server::default();
-    let demands = [honest(49, 0.8, false), vec![(ATTACKER, false, 2.0 * CAPACITY)]].concat();
-    server.passes(50, &demands, Standing::Continuations);
-    assert!((0..49).all(|prefix| server.share(prefix) == 1.0));
-    let kept = server.share(ATTACKER) * 2.0;
-    assert!((0.02..0.3).contains(&kept), "{kept} of the capacity");
+fn heavy_requests_are_cut_beyond_twice_what_others_offer() {
+    for (count, load, attackers, least, most) in [(49, 0.8, 1, 0.02, 0.3), (200, 0.4, 100, 0.4, 0.6)] {
+        let mut server = Server::default();
+        let attack = (0..attackers).map(|number| (ATTACKER + number, false, 2.0 * CAPACITY / attackers as f64));
+        let demands: Vec<_> = honest(count, load, false).into_iter().chain(attack).collect();
+        server.passes(50, &demands, Standing::Continuations);
+        assert!((0..count).all(|prefix| server.share(prefix) == 1.0));
+        let kept = (0..attackers).map(|number| server.share(ATTACKER + number) * 2.0 / attackers as f64).sum::<f64>();
+        assert!((least..most).contains(&kept), "{kept} of the capacity to {attackers}");
+    }
 }
 
 // 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all of these?
