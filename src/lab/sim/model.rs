@@ -146,7 +146,7 @@ impl<'a> CostModel<'a> {
 
     /// How `request` ends that is about to run, if it must not.
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
-        let limits = &self.waits;
+        let (waiting, limits) = (self.continuations(), &self.waits);
         let shedding = &mut self.shedding[self.worker];
         let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
         if self.now >= stay.expires_at {
@@ -154,7 +154,7 @@ impl<'a> CostModel<'a> {
         }
         let cause = match continuation {
             true => shedding.on_resume(stay, *class, self.now, limits),
-            false => shedding.on_begin(stay, (*class, *socket), self.now, limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, || waiting, limits),
         };
         cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
     }
@@ -227,7 +227,8 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
         let request = self.requests.get(*job);
-        if request.stay.expires_at != Nanos::MAX {
+        let sheds = !request.continuation && self.waits.waits.of(true).bound != Nanos::MAX;
+        if sheds || request.stay.expires_at != Nanos::MAX {
             return (Nanos::ZERO, 0);
         }
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);

@@ -58,6 +58,9 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
+/// Requests in a row that stepped aside, from which on the next is taken to. Where one in twenty is light, a row of this
+/// length is one in 27.
+const HEAVY_IN_A_ROW: u32 = 64;
 /// Mean times between two ends that a worker sees, after which nothing is taken to end any more.
 const UNMOVED: u64 = 4;
 /// Measured requests below which nothing is known.
@@ -167,6 +170,8 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
 /// The queues of continuations together, as one worker sees them: how long a request that goes into them will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
+    /// Requests in a row that stepped aside before they ended.
+    in_a_row: u32,
     /// The wait for each request in front, as it was of late (Little's law: waiting requests = their rate x their wait).
     each: Nanos,
     /// When such a request last ended, or none waited.
@@ -178,6 +183,24 @@ pub struct HeavyQueue {
 }
 
 impl HeavyQueue {
+    /// Notes a request that ends without having stepped aside.
+    #[inline]
+    pub fn on_light(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// Notes a request that steps aside for the first time.
+    #[inline]
+    pub fn on_heavy(&mut self) {
+        self.in_a_row = self.in_a_row.saturating_add(1);
+    }
+
+    /// Whether the next request is as good as known to step aside.
+    #[inline]
+    pub fn is_certain(&self) -> bool {
+        self.in_a_row >= HEAVY_IN_A_ROW
+    }
+
     /// Notes that a request ends after `wait`; `behind` others waited when it first went into a queue.
     #[inline]
     pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
@@ -187,9 +210,16 @@ impl HeavyQueue {
         self.moved_at = now;
     }
 
-    /// Whether a request that has waited for `waited` must not go into a queue. At `now`, `waiting` others are there, and
-    /// `workers` serve them.
-    pub fn is_full(&mut self, now: Nanos, waiting: usize, workers: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
+    /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`, `waiting` others are in the
+    /// queues, and `workers` serve them.
+    pub fn is_full(
+        &mut self,
+        now: Nanos,
+        (waiting, workers): (usize, usize),
+        waited: Nanos,
+        most: Nanos,
+        bounds: &WaitBounds,
+    ) -> bool {
         if waiting == 0 {
             self.moved_at = now;
         }
@@ -202,7 +232,7 @@ impl HeavyQueue {
         if since.is_some_and(|since| now.minus(since) >= bounds.interval) {
             (self.stands, self.otherwise_since) = (is_long, None);
         }
-        self.stands && expected >= bounds.bound
+        self.stands && expected >= most
     }
 
     /// Whether the queues stand, as far as this worker knows.

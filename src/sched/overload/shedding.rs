@@ -125,6 +125,10 @@ pub enum Cause {
     Expired(Expired),
 }
 
+/// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is below what a first slice
+/// is refused at, or that would be lost as often as not.
+const BEGINS_BELOW: u64 = 3;
+
 /// What one worker knows of the queues that it takes from: the sockets, and the queues of continuations together.
 #[derive(Debug)]
 pub struct Shedding {
@@ -153,21 +157,44 @@ impl Shedding {
         wait >= bounds.target && self.sockets.on_old(socket, now, wait, &bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`, if it must not.
+    /// Why a fresh request from `socket` must not begin `now`, if it must not. `waiting` requests have stepped aside.
     #[inline]
     pub fn on_begin(
         &mut self,
         stay: &Stay,
         (class, socket): (u8, usize),
         now: Nanos,
+        waiting: impl FnOnce() -> usize,
         limits: &impl Limits,
     ) -> Option<Cause> {
-        if now < stay.start_by {
+        let cause = if now < stay.start_by {
             self.sockets.on_young(socket);
-            return None;
-        }
-        self.expired(stay, class, now, limits)
-            .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
+            None
+        } else {
+            self.expired(stay, class, now, limits)
+                .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
+        };
+        let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, waiting(), limits, BEGINS_BELOW);
+        cause.or_else(|| would_wait().then_some(Cause::Waited))
+    }
+
+    /// Whether a request that steps aside at `now` would wait for this many quarters of its bound. That is the bound for
+    /// all, or the time that its own deadline leaves.
+    #[cold]
+    fn is_full(
+        &mut self,
+        stay: &Stay,
+        class: u8,
+        now: Nanos,
+        waiting: usize,
+        limits: &impl Limits,
+        quarters: u64,
+    ) -> bool {
+        let patience = stay.latest_start(class, limits).minus(stay.came_at);
+        let bounds = limits.bounds(true).within(patience);
+        let most = Nanos::new(bounds.bound.get() / 4).times(quarters);
+        limits.bounds(true).bound != Nanos::MAX
+            && self.heavy.is_full(now, (waiting, self.workers), stay.wait(now), most, &bounds)
     }
 
     /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand after a pause.
@@ -201,11 +228,10 @@ impl Shedding {
         if stay.in_line > 0 {
             return true;
         }
-        let (waiting, bounds) = (waiting(), limits.bounds(true));
+        let waiting = waiting();
         stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
-        let patience = stay.latest_start(class, limits).minus(stay.came_at);
-        let is_full = self.heavy.is_full(now, waiting, self.workers, stay.wait(now), &bounds.within(patience));
-        !is_full || bounds.bound == Nanos::MAX
+        self.heavy.on_heavy();
+        !self.is_full(stay, class, now, waiting, limits, 4)
     }
 
     /// Whether the queues of continuations stand, as far as this worker knows.
@@ -216,8 +242,9 @@ impl Shedding {
     /// Notes that a request has ended by itself.
     #[inline]
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
-        if stay.in_line > 0 {
-            self.heavy.on_end(now, stay.wait(now), stay.in_line as usize - 1);
+        match stay.in_line {
+            0 => self.heavy.on_light(),
+            in_line => self.heavy.on_end(now, stay.wait(now), in_line as usize - 1),
         }
     }
 

@@ -179,7 +179,9 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);
     let mut heavy = HeavyQueue::default();
-    let full = |heavy: &mut HeavyQueue, now, waiting, waited| heavy.is_full(MS(now), waiting, 100, MS(waited), &bounds);
+    let full = |heavy: &mut HeavyQueue, now, waiting, waited| {
+        heavy.is_full(MS(now), (waiting, 100), MS(waited), bounds.bound, &bounds)
+    };
     assert!(!full(&mut heavy, 0, 80, 0), "nothing was measured");
     heavy.on_end(MS(0), MS(100), 40);
     assert!(!full(&mut heavy, 0, 80, 0) && !full(&mut heavy, 399, 80, 0), "it has not been for long");
@@ -193,6 +195,18 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
 }
 
+// Is a request certain to be heavy after 64 in a row, and not after a light one?
+#[test]
+fn many_heavy_ones_in_a_row_make_the_next_certain() {
+    let mut heavy = HeavyQueue::default();
+    (0..63).for_each(|_| heavy.on_heavy());
+    assert!(!heavy.is_certain());
+    heavy.on_heavy();
+    assert!(heavy.is_certain());
+    heavy.on_light();
+    assert!(!heavy.is_certain());
+}
+
 // Is a queue full from which nothing comes, by the time since something did? A worker sees one end of as many as there are
 // workers. While nothing waits, nothing is missing.
 #[test]
@@ -200,7 +214,7 @@ fn a_queue_that_does_not_move_is_full() {
     let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]) };
     let mut heavy = HeavyQueue::default();
     heavy.on_end(MS(0), MS(1), 1);
-    let mut full = |now, waiting| heavy.is_full(MS(now), waiting, 5, Nanos::ZERO, &bounds);
+    let mut full = |now, waiting| heavy.is_full(MS(now), (waiting, 5), Nanos::ZERO, bounds.bound, &bounds);
     assert!(!full(199, 20) && full(200, 20), "200 ms by 5 workers and 4 times their share: 10 ms each");
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
@@ -212,7 +226,7 @@ fn begun_work_is_given_up_at_twice_the_bound() {
     let mut heavy = HeavyQueue::default();
     assert!(!heavy.gives_up(MS(10_000), &bounds), "it does not stand");
     heavy.on_end(MS(0), MS(10), 1);
-    assert!([0, 400].map(|now| heavy.is_full(MS(now), 20, 4, Nanos::ZERO, &bounds))[1]);
+    assert!([0, 400].map(|now| heavy.is_full(MS(now), (20, 4), Nanos::ZERO, bounds.bound, &bounds))[1]);
     assert!(!heavy.gives_up(MS(399), &bounds) && heavy.gives_up(MS(400), &bounds));
     heavy.on_rest(MS(401));
     assert!(!heavy.gives_up(MS(400), &bounds));

@@ -69,7 +69,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         });
         (gate.standing, gate.periods) = (gate.standing.max(standing), gate.periods + 1);
         let interval = self.common.limits.bounds(gate.standing == Standing::Continuations).interval;
-        if is_active && interval <= INTERVAL_MAX && DECIDE_EVERY.times(gate.periods.into()) < interval {
+        // Workers that idle need no longer look.
+        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(gate.periods.into()) < interval {
             return;
         }
         let (standing, periods) = (std::mem::take(&mut gate.standing), std::mem::take(&mut gate.periods));

@@ -30,8 +30,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         start: Nanos,
     ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let Envelope { ref stay, class, source, .. } = packet.envelope;
+        let (common, workers) = (self.common, self.workers);
+        let waiting = || common.continuations(workers);
         let from = (class, usize::from(source.socket));
-        if let Some(cause) = self.shedding.on_begin(stay, from, start, self.common.limits) {
+        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, common.limits) {
             self.shed(packet, cause);
             return None;
         }
@@ -265,7 +267,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
-                if !packet.envelope.stay.has_begun() {
+                // A request that would be refused after its first slice says nothing of its socket.
+                let Envelope { ref stay, .. } = packet.envelope;
+                if !stay.has_begun() && stay.wait(self.now) >= self.common.limits.bounds(false).bound {
                     self.sampler.stood();
                 }
                 self.end(packet, Fate::ShedWaited);
