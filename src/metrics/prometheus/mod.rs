@@ -185,7 +185,7 @@ fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
     families.gauges("forebay_gate_share", help, "", gate(|gate| gate.share))?;
     let help = "Prefixes of which the kernel lets in a share";
     families.gauges("forebay_gate_limited_prefixes", help, "", gate(|gate| gate.limited as f64))?;
-    let help = "Datagrams that the kernel turned away under overload, at least; part of forebay_kernel_dropped";
+    let help = "Datagrams that the kernel turned away under overload, at least";
     let dropped = gauges.gate.and_then(|gate| gate.dropped);
     families.counters("forebay_gate_dropped_at_least", help, "", dropped.map(|dropped| ("", dropped)))?;
     if let Some(Decision { policy, budget, reserved, .. }) = &gauges.decision {

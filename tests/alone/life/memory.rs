@@ -25,7 +25,7 @@ use std::{env, fs, thread};
 const GROWTH_MAX: f64 = 0.005;
 /// The same of a run that is asked for, which may take minutes.
 const GROWTH_MAX_ASKED: f64 = 0.05;
-const EARLY: Nanos = Nanos::from_secs(4);
+const EARLY: Nanos = Nanos::from_secs(7);
 const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
 
@@ -34,7 +34,7 @@ fn a_saturated_server_does_not_grow() {
     let _alone = alone();
     let asked = env::var("FOREBAY_SATURATION").ok().map(|text| text.parse().expect("FOREBAY_SATURATION is seconds"));
     let (seconds, ways, growth) = match asked {
-        None => (7, &["batches"][..], GROWTH_MAX),
+        None => (10, &["batches"][..], GROWTH_MAX),
         Some(seconds) => (seconds, &["batches", "gro", "portable"][..], GROWTH_MAX_ASKED),
     };
     for &io in ways {
