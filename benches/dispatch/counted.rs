@@ -24,9 +24,9 @@ const WAYS: [Way; 8] = [
     way("small", "steal", 1, 4_480.0),
     way("small", "levels", net::BATCH, 3_180.0),
     way("small", "levels", 1, 4_630.0),
-    way("echo", "steal", net::BATCH, 3_260.0),
+    way("echo", "steal", net::BATCH, 3_300.0),
     way("echo", "steal", 1, 4_680.0),
-    way("echo", "levels", net::BATCH, 3_370.0),
+    way("echo", "levels", net::BATCH, 3_390.0),
     way("echo", "levels", 1, 4_830.0),
 ];
 
