@@ -41,7 +41,7 @@ fn a_fleet_is_shown_with_each_balancer_whole_and_without_a_server() {
     }
     let csv = std::fs::read_to_string(&csv).expect("it was written");
     assert!(csv.starts_with("policy,workers,servers,lost,balance,busiest_load,workload,"), "{csv}");
-    assert!(csv.lines().all(|line| line.split(',').count() == 7 + 4 + 14));
+    assert!(csv.lines().all(|line| line.split(',').count() == 7 + 4 + 14 + 2));
     assert!(std::fs::read_to_string(&html).is_ok_and(|page| page.contains("flow-hash:zipf=1.5")));
 }
 
