@@ -69,6 +69,12 @@ impl<'b> Collector<'b> {
         }
     }
 
+    /// The metrics that it collects.
+    #[cfg(feature = "admin")]
+    pub(crate) fn metrics(&self) -> &'b WorkerMetrics {
+        self.metrics
+    }
+
     /// Asks every worker with new measurements for its histograms, and calls `wake` with its number, since a sleeping worker
     /// hands nothing over. Gathers what arrives within 20 ms; the rest comes next time. To be called once per second, so
     /// that the windows are right, and before a [`Collector::snapshot`]. On an idle server no worker is asked or woken.

@@ -26,6 +26,7 @@ mod block;
 mod bounds;
 mod collector;
 mod counters;
+mod flight;
 #[cfg(feature = "admin")]
 mod latency;
 mod own;
@@ -42,6 +43,11 @@ pub use block::Block;
 pub use bounds::{Bounds, Interval};
 pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
+#[cfg(feature = "admin")]
+pub use flight::Cause;
+pub(crate) use flight::{About, Delayed, LONG_WAIT, number};
+#[cfg(feature = "admin")]
+pub(crate) use flight::{Slow, Tick, Unended};
 pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]

@@ -10,7 +10,7 @@
 //! question. The other is the last set, which the worker leaves when it stops.
 
 use super::counters::{Counter, Counts, Spent, WorkerCounters};
-
+use super::flight::{Pen, Track};
 use super::window::{Histograms, Sample};
 use crate::fate::Fate;
 use crate::time::Nanos;
@@ -28,7 +28,7 @@ impl WorkerMetrics {
     /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That thread counts as number
     /// `workers`, since it ends requests at a stop.
     pub fn new(workers: usize) -> WorkerMetrics {
-        WorkerMetrics { workers: (0..=workers).map(|_| Worker::new()).collect() }
+        WorkerMetrics { workers: (0..=workers).map(|_| Worker::new(workers)).collect() }
     }
 
     /// The number of workers, without the stopping thread.
@@ -72,8 +72,8 @@ impl WorkerMetrics {
         // shared.
         let taken = worker.swap_slot.taken.swap(true, Ordering::Relaxed);
         assert!(!taken, "a worker has one recorder");
-        let Worker { counters, swap_slot } = worker;
-        Recorder { counters, swap_slot, histograms: Box::default() }
+        let Worker { counters, swap_slot, track } = worker;
+        Recorder { counters, swap_slot, histograms: Box::default(), flight: Pen::new(track) }
     }
 
     /// Sums of all counters as of now.
@@ -99,6 +99,12 @@ impl WorkerMetrics {
         self.workers[worker].counters.recorded.read()
     }
 
+    /// What a worker ran of late.
+    #[cfg(feature = "admin")]
+    pub(super) fn track(&self, worker: usize) -> &Track {
+        &self.workers[worker].track
+    }
+
     /// The control thread's side of a worker's swap slot.
     pub(super) fn swap_slot(&self, worker: usize) -> &SwapSlot {
         &self.workers[worker].swap_slot
@@ -111,10 +117,11 @@ impl WorkerMetrics {
 struct Worker {
     counters: CachePadded<WorkerCounters>,
     swap_slot: CachePadded<SwapSlot>,
+    track: Track,
 }
 
 impl Worker {
-    fn new() -> Worker {
+    fn new(workers: usize) -> Worker {
         let swap_slot = SwapSlot {
             asked: AtomicBool::new(false),
             taken: AtomicBool::new(false),
@@ -122,7 +129,7 @@ impl Worker {
             empty: ArrayQueue::new(1),
             full: ArrayQueue::new(2),
         };
-        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into() }
+        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), track: Track::new(workers) }
     }
 }
 
@@ -170,6 +177,8 @@ pub struct Recorder<'b> {
     counters: &'b WorkerCounters,
     swap_slot: &'b SwapSlot,
     histograms: Box<Histograms>,
+    /// Where it notes what it runs.
+    pub(crate) flight: Pen<'b>,
 }
 
 impl Recorder<'_> {
@@ -242,6 +251,7 @@ impl Recorder<'_> {
     /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
     pub fn begin_idle(&mut self, now: Nanos) {
         self.counters.idle.begin(now);
+        self.flight.rest();
     }
 
     /// The worker is no longer idle; it was for `time`.

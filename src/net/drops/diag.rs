@@ -24,6 +24,8 @@ const HEADER: usize = 16;
 /// Bytes of `inet_diag_msg`, and where its inode stands.
 const SOCKET: usize = 72;
 const INODE: usize = 68;
+/// Where its bytes that wait stand.
+const WAITING: usize = 56;
 /// Bytes of an attribute's length and type.
 const ATTRIBUTE: usize = 4;
 /// The kernel sends at most 32 KiB at once, or the length of the caller's buffer if that is less.
@@ -76,8 +78,9 @@ fn add(drops: &mut ByInode, mut answer: &[u8]) -> io::Result<bool> {
                 return if error < 0 { Err(Errno::from_raw(-error).into()) } else { Ok(true) };
             }
             BY_FAMILY => {
-                if let (Some(inode), Some(dropped)) = (word(message, INODE), dropped(message)) {
-                    drops.insert(u64::from(inode), dropped);
+                let (inode, waiting) = (word(message, INODE), word(message, WAITING));
+                if let (Some(inode), Some(waiting), Some(dropped)) = (inode, waiting, dropped(message)) {
+                    drops.insert(u64::from(inode), (dropped, waiting));
                 }
             }
             _ => {}

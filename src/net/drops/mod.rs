@@ -31,12 +31,14 @@ struct Count {
     /// The kernel's counter when it was last read; it wraps.
     last: u32,
     total: u64,
+    /// Bytes that waited in the socket then.
+    waiting: u32,
     /// True if the last reading contained this socket.
     known: bool,
 }
 
-/// The kernel's drop counters by inode.
-type ByInode = HashMap<u64, u32>;
+/// By inode: the kernel's drop counter, and the bytes that wait.
+type ByInode = HashMap<u64, (u32, u32)>;
 
 /// A source of all counters, and its name.
 type Source = (&'static str, fn() -> io::Result<ByInode>);
@@ -46,7 +48,7 @@ const SOURCES: &[Source] = &[("/proc/self/net/udp", table), ("sock_diag", diag::
 impl Drops {
     /// Counts drops at the sockets with these inodes, since they were opened.
     pub fn new(inodes: impl IntoIterator<Item = u64>) -> Drops {
-        let count = |inode| Count { inode, last: 0, total: 0, known: false };
+        let count = |inode| Count { inode, last: 0, total: 0, waiting: 0, known: false };
         Drops { counts: inodes.into_iter().map(count).collect(), sources: SOURCES }
     }
 
@@ -96,12 +98,17 @@ impl Drops {
         self.counts.iter().map(|count| count.known.then_some(count.total))
     }
 
+    /// Bytes that waited in each socket at the last [`Drops::read`], with what the kernel needs beside them.
+    pub fn waiting(&self) -> impl Iterator<Item = u32> {
+        self.counts.iter().map(|count| count.waiting)
+    }
+
     /// Adds the increase since the last reading.
     fn add(&mut self, drops: &ByInode) {
         for count in &mut self.counts {
-            if let Some(now) = drops.get(&count.inode) {
+            if let Some((now, waiting)) = drops.get(&count.inode) {
                 count.total += u64::from(now.wrapping_sub(count.last));
-                count.last = *now;
+                (count.last, count.waiting) = (*now, *waiting);
                 count.known = true;
             }
         }
@@ -118,12 +125,14 @@ fn table() -> io::Result<ByInode> {
 
 /// Drops by inode from the text of a table.
 fn parse(table: &str) -> ByInode {
-    // The tenth and the last column of each row after the heading.
+    // The fifth, the tenth and the last column of each row after the heading.
     let row = |line: &str| {
         let mut columns = line.split_ascii_whitespace();
-        let inode = columns.nth(9)?.parse().ok()?;
+        let (_, waiting) = columns.nth(4)?.split_once(':')?;
+        let waiting = u32::from_str_radix(waiting, 16).ok()?;
+        let inode = columns.nth(4)?.parse().ok()?;
         let drops = columns.last()?.parse().ok()?;
-        Some((inode, drops))
+        Some((inode, (drops, waiting)))
     };
     table.lines().skip(1).filter_map(row).collect()
 }
@@ -177,6 +186,8 @@ mod tests {
         let mut drops = Drops { sources, ..Drops::new([inode]) };
         drops.read().expect("a source");
         let dropped = drops.totals().sum::<Option<u64>>().expect("a socket that it lists");
+        let waiting = drops.waiting().map(u64::from).sum::<u64>();
+        assert!(waiting >= 64 * (sent - dropped), "{waiting} bytes wait");
         receiver.set_nonblocking(true).expect("non-blocking");
         let received = (0..).take_while(|_| receiver.recv(&mut [0; 64]).is_ok()).count() as u64;
         assert_eq!(received + dropped, sent, "{}: received {received}, dropped {dropped}", sources[0].0);
@@ -186,8 +197,8 @@ mod tests {
     #[test]
     fn what_no_source_tells_is_unknown_and_not_zero() {
         let nothing: Source = ("nothing", || Err(io::ErrorKind::NotFound.into()));
-        let others: Source = ("others", || Ok(ByInode::from([(1, 5)])));
-        let ours: Source = ("ours", || Ok(ByInode::from([(1, 5), (2, 7)])));
+        let others: Source = ("others", || Ok(ByInode::from([(1, (5, 0))])));
+        let ours: Source = ("ours", || Ok(ByInode::from([(1, (5, 0)), (2, (7, 0))])));
         let read = |sources: Vec<Source>| {
             let mut drops = Drops { sources: sources.leak(), ..Drops::new([1, 2]) };
             let error = drops.read().err().map(|error| error.to_string());
@@ -204,14 +215,14 @@ mod tests {
     // knew nothing begins at what it reads.
     #[test]
     fn counts_begin_where_another_process_ended() {
-        let source: Source = ("some", || Ok(ByInode::from([(1, 5), (2, u32::MAX)])));
+        let source: Source = ("some", || Ok(ByInode::from([(1, (5, 0)), (2, (u32::MAX, 0))])));
         let mut drops = Drops { sources: vec![source].leak(), ..Drops::new([1, 2]) };
         drops.read().expect("a source");
         assert_eq!(drops.counters(), [Some(5), Some(u32::MAX)]);
         for (begin, later) in [([Some(5), Some(u32::MAX)], [3, 4]), ([Some(4), None], [4, 4])] {
             let mut successor = Drops { sources: drops.sources, ..Drops::new([1, 2]) };
             successor.begin_at(&begin);
-            successor.sources = &[("later", || Ok(ByInode::from([(1, 8), (2, 3)])))];
+            successor.sources = &[("later", || Ok(ByInode::from([(1, (8, 0)), (2, (3, 0))])))];
             successor.read().expect("a source");
             assert_eq!(successor.totals().collect::<Vec<_>>(), later.map(Some));
         }
@@ -220,12 +231,12 @@ mod tests {
     // A reading that fails makes the figure unknown again, and what came meanwhile is not lost.
     #[test]
     fn what_was_known_once_is_not_known_for_ever() {
-        let mut drops = Drops { sources: &[("some", || Ok(ByInode::from([(1, 5)])))], ..Drops::new([1]) };
+        let mut drops = Drops { sources: &[("some", || Ok(ByInode::from([(1, (5, 0))])))], ..Drops::new([1]) };
         drops.read().expect("a source");
         drops.sources = &[];
         assert!(drops.read().is_err());
         assert_eq!(drops.totals().collect::<Vec<_>>(), [None]);
-        drops.sources = &[("some", || Ok(ByInode::from([(1, 8)])))];
+        drops.sources = &[("some", || Ok(ByInode::from([(1, (8, 0))])))];
         drops.read().expect("a source");
         assert_eq!(drops.totals().collect::<Vec<_>>(), [Some(8)]);
     }

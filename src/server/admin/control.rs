@@ -5,6 +5,8 @@ use super::gate::{self, Gate};
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
+#[cfg(feature = "admin")]
+use crate::metrics::Unended;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io, Socket};
 use crate::runtime::Groups;
@@ -305,6 +307,29 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             tracing::error!(worker = standing, "the watchdog is not fed: a worker makes no progress");
         }
         watch.feeds = feeds;
+    }
+
+    #[cfg(feature = "admin")]
+    fn run_queue_waits(&self) -> Vec<Nanos> {
+        self.bound.run_queue.waits().into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    #[cfg(feature = "admin")]
+    fn oldest(&self, most: usize) -> Vec<Unended> {
+        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
+        all.sort_unstable_by_key(|(about, _)| about.came_at);
+        all.truncate(most);
+        all
+    }
+
+    #[cfg(feature = "admin")]
+    fn unreceived(&self) -> Vec<u64> {
+        self.dropped_by_socket();
+        let drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting: Vec<u64> = drops.waiting().map(u64::from).collect();
+        // The sockets of a worker are next to one another.
+        let each = waiting.len() / self.bound.config.workers;
+        waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
     }
 
     fn wake(&self, worker: usize) {

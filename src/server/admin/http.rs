@@ -61,8 +61,8 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
     let path = request.uri().path();
-    if !["/metrics", "/latency", "/config", "/healthz", "/readyz"].contains(&path) {
-        let hint = "try /metrics, /latency, /config, /healthz or /readyz\n";
+    if !["/metrics", "/latency", "/slow", "/config", "/healthz", "/readyz"].contains(&path) {
+        let hint = "try /metrics, /latency, /slow, /config, /healthz or /readyz\n";
         return Ok(text(StatusCode::NOT_FOUND, hint.to_owned()));
     }
     // hyper leaves the body out of a reply to HEAD.
@@ -75,6 +75,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| reply(StatusCode::OK, JSON, body)),
+        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| reply(StatusCode::OK, JSON, body)),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| {
             if path == "/latency" {
                 return reply(StatusCode::OK, JSON, snapshot.to_json());

@@ -1,5 +1,5 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
-//! (`GET /metrics /latency /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! (`GET /metrics /latency /slow /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
@@ -17,7 +17,9 @@ mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
-use crate::time::Nanos;
+#[cfg(feature = "admin")]
+use crate::metrics::{Slow, Tick, Unended};
+use crate::time::{Nanos, clock};
 use std::future::pending;
 use std::io;
 use std::net::TcpListener;
@@ -29,6 +31,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
+
+/// The requests that `GET /slow` shows of each kind.
+#[cfg(feature = "admin")]
+const SHOWN: usize = 32;
 
 /// The endpoint's view of its server. Called on the admin thread; no method may block.
 pub(super) trait Probe {
@@ -58,6 +64,21 @@ pub(super) trait Probe {
     fn watchdog_every(&self) -> Option<Nanos>;
     /// Feeds the watchdog, if every worker makes progress.
     fn feed_watchdog(&self);
+    /// How long the thread of each worker has waited for a CPU since the start, as far as the kernel says.
+    #[cfg(feature = "admin")]
+    fn run_queue_waits(&self) -> Vec<Nanos> {
+        Vec::new()
+    }
+    /// The oldest requests that have not ended, at most so many, and those that are set aside.
+    #[cfg(feature = "admin")]
+    fn oldest(&self, _most: usize) -> Vec<Unended> {
+        Vec::new()
+    }
+    /// Bytes that wait in the sockets of each worker.
+    #[cfg(feature = "admin")]
+    fn unreceived(&self) -> Vec<u64> {
+        Vec::new()
+    }
     /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
     fn wake(&self, worker: usize);
 }
@@ -205,6 +226,8 @@ type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
     probe: &'a dyn Probe,
+    #[cfg(feature = "admin")]
+    slow: &'a mut Slow,
     /// What is measured now, once a question was about that.
     snapshot: Option<Arc<Snapshot>>,
 }
@@ -223,6 +246,22 @@ impl Desk<'_, '_> {
         }
         self.snapshot.clone().expect("it was taken")
     }
+
+    /// Reads what the workers recorded.
+    #[cfg(feature = "admin")]
+    fn look(&mut self) {
+        let off_cpu = self.probe.run_queue_waits();
+        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu });
+    }
+
+    /// The body of `GET /slow`.
+    #[cfg(feature = "admin")]
+    fn slow(&mut self) -> String {
+        self.look();
+        let waiting = self.probe.oldest(SHOWN);
+        let sockets = self.probe.unreceived();
+        self.slow.to_json(self.collector.metrics(), &waiting, &sockets, clock::now())
+    }
 }
 
 async fn control(
@@ -238,14 +277,26 @@ async fn control(
     let mut gate = tokio::time::interval(gate::DECIDE_EVERY.into());
     gate.set_missed_tick_behavior(MissedTickBehavior::Delay);
     watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    #[cfg(feature = "admin")]
+    let mut slow = Slow::new(collector.metrics(), gate::DECIDE_EVERY);
     loop {
-        let mut desk = Desk { collector, probe, snapshot: None };
+        let mut desk = Desk {
+            collector,
+            probe,
+            #[cfg(feature = "admin")]
+            slow: &mut slow,
+            snapshot: None,
+        };
         tokio::select! {
             biased;
             Err(_) = stop.wait_for(|_| false) => return,
             // Before the questions: however many come, they do not starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
-            _ = gate.tick() => probe.turn_away(),
+            _ = gate.tick() => {
+                #[cfg(feature = "admin")]
+                desk.look();
+                probe.turn_away();
+            }
             Some(question) = questions.recv() => {
                 question(&mut desk);
                 while let Ok(question) = questions.try_recv() {

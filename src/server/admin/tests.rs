@@ -11,7 +11,7 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try /metrics, /latency, /config, /healthz or /readyz\n";
+const HINT: &str = "try /metrics, /latency, /slow, /config, /healthz or /readyz\n";
 
 #[derive(Default)]
 struct Server {

@@ -7,7 +7,7 @@ use super::samples::Sampler;
 use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Delayed, LONG_WAIT, Recorder, Sample, Steal};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
@@ -29,6 +29,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(crate) recorder: Recorder<'e>,
     /// Packets held ready for the next batch; returned to their pool while the worker sleeps.
     pub(crate) spare: ArrayVec<Packet<'s, H::Ticket>, BATCH>,
+    /// The number of requests that this worker has given a number.
+    pub(super) numbered: u64,
     /// The number of full batches since the last batch that was not full.
     pub(crate) full_batches: usize,
     /// The slot for requests that end at their first poll.
@@ -73,6 +75,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             outbox: Outbox::new(),
             recorder,
             spare: ArrayVec::new(),
+            numbered: 0,
             full_batches: 0,
             slot: None,
             local_queue: LocalQueue::open(common.runtime_id),
@@ -114,6 +117,9 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             service: envelope.stay.service,
             send: Nanos::ZERO,
         };
+        if sample.kernel.plus(queue) >= LONG_WAIT {
+            self.delayed(&packet, envelope);
+        }
         if packet.extents.bytes() == 0 {
             self.recorder.served(&sample, Fate::NoReply);
             self.recycle(packet);
@@ -129,6 +135,15 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         self.leave(&mut packet);
         self.make_room(&packet);
         self.outbox.put(packet, Some((sample, self.now)));
+    }
+
+    /// Tells the flight recorder of a request that waited long, in `packet`.
+    #[cold]
+    fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope) {
+        let (set_aside, behind) = packet.set_aside;
+        let Envelope { worker, received_at, ref stay, .. } = *envelope;
+        let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
+        self.recorder.flight.delayed(&Delayed { about, worker, received_at, ended_at, service, set_aside, behind });
     }
 
     /// Makes room in the outbox for the reply in `packet`.
@@ -174,15 +189,17 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         self.common.serving.unfinished.end(packet.envelope.packet);
         if let Some(key) = packet.flow {
             packet.flow = None;
-            self.let_next_out(key);
+            self.let_next_out(key, packet.envelope.id);
         }
     }
 
     // Apart from the way of requests that have no flow.
     #[cold]
-    fn let_next_out(&mut self, key: u64) {
+    fn let_next_out(&mut self, key: u64, id: u64) {
         if let Some(mut next) = self.common.flows.leave(key) {
             next.envelope.stay.ready_at = self.now;
+            next.set_aside = (self.now.minus(next.envelope.received_at), id);
+            self.common.serving.unfinished.set_aside(next.envelope.packet, false);
             self.let_out.push(next);
         }
     }

@@ -5,7 +5,7 @@
 
 use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
-use crate::metrics::Unfinished;
+use crate::metrics::{self, Unfinished};
 use crate::queue::Pooled;
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
@@ -32,6 +32,8 @@ pub(crate) struct PacketBody<T> {
     pub excess: Option<Excess>,
     /// The key of the flow that the request has entered, and not left.
     pub flow: Option<u64>,
+    /// How long its flow was busy, and the request that the flow was busy with.
+    pub set_aside: (Nanos, u64),
     /// The number of the packet in its pool.
     number: usize,
 }
@@ -57,6 +59,7 @@ impl<T: Copy + Default> PacketBody<T> {
             extents: Extents::default(),
             excess: None,
             flow: None,
+            set_aside: (Nanos::ZERO, 0),
             number,
         }
     }
@@ -70,6 +73,7 @@ impl<T: Copy + Default> PacketBody<T> {
     pub(crate) fn begin(&mut self, envelope: Envelope) {
         debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");
         self.envelope = Envelope { packet: self.number, ..envelope };
+        self.set_aside = (Nanos::ZERO, 0);
     }
 
     /// Notes what its handler says of the request.
@@ -128,6 +132,8 @@ pub(crate) struct Envelope {
     pub kernel_wait: Nanos,
     /// The number of the packet that the request lives in.
     pub packet: usize,
+    /// The number of the request itself.
+    pub id: u64,
     /// The class, as the handler said at admission.
     pub class: u8,
     /// Length of the request.
@@ -157,6 +163,11 @@ pub(crate) struct Source {
 }
 
 impl Envelope {
+    /// The request, as the flight recorder knows it.
+    pub(crate) fn about(&self) -> metrics::About {
+        metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
+    }
+
     /// The datagram that is in `bytes`, as its handler sees it; `addresses` are those of the server.
     pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], addresses: &[SocketAddr]) -> Arrival<'a> {
         let Source { peer, local, address, .. } = self.source;
@@ -175,6 +186,7 @@ impl Default for Envelope {
             received_at: Nanos::ZERO,
             kernel_wait: Nanos::ZERO,
             packet: 0,
+            id: 0,
             class: 0,
             request_len: 0,
             reply_limit: 0,

@@ -6,7 +6,7 @@ use super::packet::{Envelope, Make, Packet, Serving, Source};
 use super::slot::Job;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Handler, Rejected};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
@@ -31,6 +31,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.stock_up();
         if self.spare.is_empty() {
             // With every packet in use, requests wait in the socket, where the kernel bounds them.
+            self.recorder.flight.no_packet(self.now);
             return Received { datagrams: self.shed_rest(), more: false };
         }
         let (asked_at, room) = (self.now, self.spare.len().min(BATCH));
@@ -66,6 +67,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
+    }
+
+    /// The number of a request that this worker has just received.
+    fn next_number(&mut self) -> u64 {
+        self.numbered += 1;
+        number(self.worker, self.numbered)
     }
 
     /// Acquires packets to receive into, as far as there are any.
@@ -168,6 +175,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             // A server has at most 4,096 sockets, on 16 addresses.
             source: Source { peer, local: datagram.local, socket: socket as u16, address: address as u8 },
             stay: Stay::new(self.now.minus(datagram.kernel_wait)),
+            id: self.next_number(),
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
@@ -188,7 +196,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
                     stay.start_by = self.shedding.start_by(stay, class, self.common.limits);
-                    self.common.serving.unfinished.begin(number, class, stay.came_at);
+                    self.common.serving.unfinished.begin(number, packet.envelope.about());
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
             }
@@ -224,8 +232,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             return Some(packet);
         }
         packet.flow = Some(key);
+        let (number, unfinished) = (packet.envelope.packet, &self.common.serving.unfinished);
+        unfinished.set_aside(number, true);
         match self.common.flows.enter(key, packet) {
-            Entered::Served(packet) => Some(packet),
+            Entered::Served(packet) => {
+                unfinished.set_aside(number, false);
+                Some(packet)
+            }
             Entered::SetAside => None,
             Entered::Full(mut packet) => {
                 packet.flow = None;

@@ -6,7 +6,7 @@ use super::reply::ThreadUse;
 use super::slot::{Job, Slot};
 use crate::fate::{Ending, Failed, Fate, Status};
 use crate::handler::{Handler, Reply, Unserved};
-use crate::metrics::Counter;
+use crate::metrics::{About, Counter};
 use crate::net::Link;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, Polled, guarded};
@@ -86,6 +86,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
         self.recorder.begin_slice(start);
+        self.recorder.flight.begin(slot.envelope.about(), start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
         self.now = (self.clock)();
         let ran = self.now.minus(start);
@@ -95,9 +96,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, validated);
         let ended = matches!(polled, Polled::Ended(_));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
-        if left || continuation::passed_checkpoint(start) {
+        let checked = left || continuation::passed_checkpoint(start);
+        if checked {
             self.recorder.interruptible(ran);
         }
+        self.recorder.flight.end(checked, self.now);
         if let Some(waits) = first_run {
             self.gathering.on_first_run(ran, waits, !ended, ThreadUse::now);
         }
@@ -151,13 +154,16 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         ask_after: Nanos,
     ) -> Ran<Job<'s, 'e, H, M>> {
         self.recorder.begin_slice(start);
+        self.recorder.flight.begin(About::default(), start);
         let paused = child.run(start, start.plus(ask_after), self.clock);
         self.now = (self.clock)();
         let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
-        if paused.is_some() || continuation::passed_checkpoint(start) {
+        let checked = paused.is_some() || continuation::passed_checkpoint(start);
+        if checked {
             self.recorder.interruptible(ran);
         }
+        self.recorder.flight.end(checked, self.now);
         match paused {
             Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
             None => Ran::Ended { ran },

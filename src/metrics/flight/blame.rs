@@ -1,0 +1,307 @@
+//! What a delayed request waited for, told from the slices of the workers that could have served it.
+
+use super::host::Host;
+use super::{About, Delayed, Kind, Slice, receiver};
+use crate::fate::labels;
+use crate::time::Nanos;
+use serde::Serialize;
+
+labels! {
+    /// Why a request waited.
+    Cause {
+        /// Its worker ran many other requests, none of them for long.
+        NoFreeWorker = "no_free_worker",
+        /// Its worker ran a request that passed no checkpoint.
+        NoCheckpoint = "no_checkpoint",
+        /// Its worker still runs a request.
+        Running = "running",
+        /// Its worker ran a request that passed checkpoints, and the policy let it run on.
+        Order = "order",
+        /// The kernel gave the worker's CPU to another thread.
+        RunQueue = "run_queue",
+        /// Its worker slept, or did nothing else of note.
+        Asleep = "asleep",
+        /// The process or its host stood still.
+        HostPause = "host_pause",
+        /// An earlier request of its flow was not finished.
+        Flow = "flow",
+        /// The server had no packet left to receive it into.
+        Packets = "packets",
+    }
+}
+
+/// What a request waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Culprit {
+    pub cause: Cause,
+    pub worker: usize,
+    /// The request that held it up most, if one did.
+    pub by: Option<About>,
+    /// For how long it held the worker or the flow meanwhile.
+    pub held: Nanos,
+    /// The part of the delay that the cause explains, at most 1.
+    pub share: f64,
+    /// The number of short requests, if they held it up.
+    pub short: u64,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    cause: &'static str,
+    worker: usize,
+    request: Option<u64>,
+    class: Option<u8>,
+    held_us: f64,
+    share: f64,
+    text: String,
+}
+
+impl Serialize for Culprit {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Culprit { cause, worker, by, held, share, .. } = *self;
+        let (request, class) = (by.map(|by| by.id), by.map(|by| by.class));
+        let (held_us, share) = (held.as_micros_f64(), (share * 1_000.0).round() / 1_000.0);
+        Shown { cause: cause.name(), worker, request, class, held_us, share, text: self.text() }.serialize(serializer)
+    }
+}
+
+impl Culprit {
+    /// One sentence for people.
+    pub(super) fn text(&self) -> String {
+        let (worker, us) = (self.worker, self.held.as_micros_f64().round());
+        let by = self.by.map_or("other work".to_owned(), |by| format!("request {} (class {})", by.id, by.class));
+        match self.cause {
+            Cause::NoFreeWorker if self.short > 0 => {
+                format!("worker {worker} ran {} short requests for {us} us", self.short)
+            }
+            Cause::NoFreeWorker => format!("worker {worker} ran several requests for {us} us, mostly {by}"),
+            Cause::NoCheckpoint => format!("worker {worker} ran {by} for {us} us without a checkpoint"),
+            Cause::Running => format!("worker {worker} has run {by} for {us} us"),
+            Cause::Order => format!("worker {worker} ran {by} for {us} us: the policy let it run on"),
+            Cause::RunQueue => format!("the kernel ran other threads on the CPU of worker {worker} for {us} us"),
+            Cause::Asleep => format!("worker {worker} slept for {us} us"),
+            Cause::HostPause => format!("the process or its host stood still for {us} us"),
+            Cause::Flow => format!("its flow was busy for {us} us, at last with {by}"),
+            Cause::Packets => format!("every packet was in use for {us} us"),
+        }
+    }
+}
+
+/// What a request waited for between its arrival and `late.ended_at`; `None` where the recorder no longer holds that time.
+/// `slices` are those of a worker, oldest first.
+pub(super) fn blame<'a>(
+    late: &Delayed,
+    slices: impl Fn(usize) -> &'a [Slice],
+    host: &Host,
+    workers: usize,
+) -> Option<Culprit> {
+    let (delay, from, until) = (late.delay(), late.about.came_at, late.ended_at);
+    let began_on = usize::from(late.worker).min(workers - 1);
+    let of = |cause, held: Nanos, by| {
+        let share = (held.get() as f64 / delay.get().max(1) as f64).min(1.0);
+        Culprit { cause, worker: began_on, by, held, share, short: 0 }
+    };
+    let explains = |held: Nanos| held.times(2) >= delay;
+    if explains(late.set_aside) {
+        let before = About { id: late.behind, ..late.about };
+        return Some(of(Cause::Flow, late.set_aside, (late.behind > 0).then_some(before)));
+    }
+    let received_by = receiver(late.about.id).min(workers - 1);
+    let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
+    let held = candidates.into_iter().filter_map(|worker| Held::of(worker, slices(worker), late));
+    let held = held.max_by_key(|held| held.most)?;
+    let named = |cause, time| Culprit { worker: held.worker, ..of(cause, time, held.by) };
+    let off_cpu = host.off_cpu(held.worker, from, until);
+    // While a worker is off its CPU, what it runs seems long.
+    let one = held.by.is_some() && explains(held.most);
+    if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
+        return Some(Culprit { worker: held.worker, ..of(Cause::RunQueue, off_cpu, None) });
+    }
+    let paused = host.paused(from, until);
+    if explains(paused) {
+        return Some(of(Cause::HostPause, paused, None));
+    }
+    if explains(held.without_packets) {
+        return Some(of(Cause::Packets, held.without_packets, None));
+    }
+    let idle = delay.minus(held.busy);
+    Some(match held.kind {
+        Kind::Checked if explains(held.most) => named(Cause::Order, held.most),
+        Kind::Running if explains(held.most) => named(Cause::Running, held.most),
+        Kind::Unchecked | Kind::Child if explains(held.most) => named(Cause::NoCheckpoint, held.most),
+        _ if explains(idle) => Culprit { worker: held.worker, ..of(Cause::Asleep, idle, None) },
+        kind => {
+            let short = if kind == Kind::Short { held.short } else { 0 };
+            Culprit { short, ..named(Cause::NoFreeWorker, held.busy) }
+        }
+    })
+}
+
+/// What held one worker while a request waited.
+struct Held {
+    worker: usize,
+    /// The time that the worker ran other requests.
+    busy: Nanos,
+    /// The time of the one that ran longest, and what it was.
+    most: Nanos,
+    kind: Kind,
+    by: Option<About>,
+    short: u64,
+    without_packets: Nanos,
+}
+
+impl Held {
+    fn of(worker: usize, slices: &[Slice], late: &Delayed) -> Option<Held> {
+        let (from, until) = (late.about.came_at, late.ended_at);
+        // What came before has left the ring.
+        if slices.first().is_none_or(|first| first.began > from) {
+            return None;
+        }
+        let begin = slices.partition_point(|slice| slice.end() <= from);
+        let overlaps = slices[begin..].iter().take_while(|slice| slice.began < until);
+        let mut held = Held {
+            worker,
+            busy: Nanos::ZERO,
+            most: Nanos::ZERO,
+            kind: Kind::Short,
+            by: None,
+            short: 0,
+            without_packets: Nanos::ZERO,
+        };
+        // The slices of one request, of short ones or of children count together.
+        let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
+        let mut lack: Option<(Nanos, Nanos)> = None;
+        for slice in overlaps {
+            let overlap = slice.end().min(until).minus(slice.began.max(from));
+            match slice.kind {
+                Kind::NoPacket => {
+                    let end = slice.end().min(until);
+                    lack = Some((lack.map_or(slice.began.max(from), |(first, _)| first), end));
+                    continue;
+                }
+                _ if slice.about.id == late.about.id && slice.kind != Kind::Short => continue,
+                Kind::Short => held.short += slice.about.id,
+                _ => {}
+            }
+            held.busy = held.busy.plus(overlap);
+            let same = |kind: Kind, about: About| match slice.kind {
+                Kind::Short | Kind::Child => kind == slice.kind,
+                _ => kind != Kind::Short && about.id == slice.about.id,
+            };
+            match sums.iter_mut().rev().take(SUMS).find(|(about, kind, _)| same(*kind, *about)) {
+                Some((_, kind, sum)) => {
+                    *sum = sum.plus(overlap);
+                    // It came back: it has passed a checkpoint.
+                    *kind = if *kind == Kind::Unchecked { Kind::Checked } else { *kind };
+                }
+                None => sums.push((slice.about, slice.kind, overlap)),
+            }
+        }
+        held.without_packets = lack.map_or(Nanos::ZERO, |(first, last)| last.minus(first));
+        if let Some(&(about, kind, most)) = sums.iter().max_by_key(|(_, _, sum)| *sum) {
+            (held.most, held.kind) = (most, kind);
+            held.by = (!matches!(kind, Kind::Short | Kind::Child)).then_some(about);
+        }
+        Some(held)
+    }
+}
+
+/// The part of a delay that a worker must have been off its CPU to explain the delay. Readings a quarter of a second apart
+/// do not say when it was.
+const OFF_CPU: f64 = 0.25;
+/// The same where one request ran for half of the delay.
+const ONE_OFF_CPU: f64 = 0.4;
+
+/// A request that comes back is looked for among so many others.
+const SUMS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::super::number;
+    use super::*;
+    use crate::metrics::Tick;
+
+    const US: fn(u64) -> Nanos = Nanos::from_micros;
+
+    fn slice(id: u64, kind: Kind, from: u64, to: u64) -> Slice {
+        let about = About { id, class: (id % 8) as u8, came_at: US(1) };
+        Slice { began: US(from), took: US(to - from), kind, about }
+    }
+
+    /// Of a request that came at 1,000 us, ended at 2,000 us and took 10 us: cause, worker, culprit, time.
+    fn blamed(late: Delayed, slices: [&[Slice]; 2], host: &Host) -> Option<(Cause, usize, Option<u64>, u64)> {
+        let culprit = blame(&late, |worker| slices[worker], host, 2)?;
+        assert!(culprit.share > 0.0 && culprit.share <= 1.0 && !culprit.text().is_empty());
+        Some((culprit.cause, culprit.worker, culprit.by.map(|by| by.id), culprit.held.get() / 1_000))
+    }
+
+    fn late() -> Delayed {
+        let about = About { id: number(0, 9), class: 0, came_at: US(1_000) };
+        Delayed { about, worker: 0, received_at: US(1_900), ended_at: US(2_000), service: US(10), ..Delayed::default() }
+    }
+
+    const BEFORE: Slice = Slice {
+        began: Nanos::from_micros(1),
+        took: Nanos::from_micros(1),
+        kind: Kind::Short,
+        about: About { id: 1, class: 0, came_at: Nanos::ZERO },
+    };
+
+    #[test]
+    fn the_longest_request_before_it_is_to_blame() {
+        let host = Host::default();
+        let long = slice(77, Kind::Unchecked, 500, 1_950);
+        assert_eq!(blamed(late(), [&[BEFORE, long], &[]], &host), Some((Cause::NoCheckpoint, 0, Some(77), 950)));
+        let kept = slice(77, Kind::Checked, 1_100, 1_950);
+        assert_eq!(blamed(late(), [&[BEFORE, kept], &[]], &host), Some((Cause::Order, 0, Some(77), 850)));
+        let turns = [BEFORE, slice(77, Kind::Unchecked, 1_000, 1_400), slice(78, Kind::Unchecked, 1_400, 1_500)];
+        let turns = [&turns[..], &[slice(77, Kind::Unchecked, 1_500, 1_900)]].concat();
+        assert_eq!(blamed(late(), [&turns, &[]], &host), Some((Cause::Order, 0, Some(77), 800)), "it came back");
+        let child = slice(0, Kind::Child, 1_000, 1_900);
+        assert_eq!(blamed(late(), [&[BEFORE, child], &[]], &host), Some((Cause::NoCheckpoint, 0, None, 900)));
+        let now = slice(77, Kind::Running, 1_000, 2_000);
+        assert_eq!(blamed(late(), [&[BEFORE, now], &[]], &host), Some((Cause::Running, 0, Some(77), 1_000)));
+    }
+
+    #[test]
+    fn many_requests_share_the_blame() {
+        let many: Vec<_> =
+            (0..9).map(|at| slice(50 + at, Kind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at)).collect();
+        let many = [&[BEFORE], &many[..]].concat();
+        let (cause, worker, _, held) = blamed(late(), [&many, &[]], &Host::default()).expect("known");
+        assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 900));
+        let short = [BEFORE, slice(40, Kind::Short, 1_000, 1_800)];
+        assert_eq!(blamed(late(), [&short, &[]], &Host::default()), Some((Cause::NoFreeWorker, 0, None, 800)));
+    }
+
+    // Is the worker to blame that had the request in its socket, where another one served it in the end?
+    #[test]
+    fn the_worker_that_was_held_is_named() {
+        let late = Delayed { about: About { id: number(1, 9), ..late().about }, ..late() };
+        let slices: [&[Slice]; 2] = [&[BEFORE], &[BEFORE, slice(77, Kind::Unchecked, 900, 1_990)]];
+        assert_eq!(blamed(late, slices, &Host::default()), Some((Cause::NoCheckpoint, 1, Some(77), 990)));
+    }
+
+    #[test]
+    fn what_is_no_request_is_to_blame_too() {
+        let host = Host::default();
+        assert_eq!(blamed(late(), [&[BEFORE], &[]], &host), Some((Cause::Asleep, 0, None, 990)));
+        let flow = Delayed { set_aside: US(600), behind: 5, ..late() };
+        assert_eq!(blamed(flow, [&[BEFORE], &[]], &host), Some((Cause::Flow, 0, Some(5), 600)));
+        let lack = [1_100, 1_300, 1_900].map(|at| slice(0, Kind::NoPacket, at, at));
+        let lack = [&[BEFORE], &lack[..]].concat();
+        assert_eq!(blamed(late(), [&lack, &[]], &host), Some((Cause::Packets, 0, None, 800)));
+        let tick = |at, off_cpu| Tick { at: US(at), off_cpu: vec![US(off_cpu), US(0)] };
+        let hog = Host::of(US(2_500), [tick(0, 0), tick(2_500, 2_000)]);
+        assert_eq!(blamed(late(), [&[BEFORE], &[]], &hog), Some((Cause::RunQueue, 0, None, 800)));
+        let pause = Host::of(US(500), [tick(1_100, 0), tick(80_000, 0)]);
+        assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
+    }
+
+    // Is nobody blamed where the ring no longer holds what ran?
+    #[test]
+    fn what_is_forgotten_is_not_made_up() {
+        let later = [slice(77, Kind::Unchecked, 1_500, 1_900), slice(78, Kind::Unchecked, 1_900, 1_950)];
+        assert_eq!(blamed(late(), [&later, &later], &Host::default()), None);
+    }
+}

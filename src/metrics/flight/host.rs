@@ -1,0 +1,75 @@
+//! What the host did to the workers: it let them wait for a CPU, or stood still.
+
+use crate::time::Nanos;
+use std::collections::VecDeque;
+
+/// Readings that are kept: two seconds.
+const TICKS: usize = 8;
+
+/// What the host did to the workers until one time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tick {
+    /// When it was read.
+    pub at: Nanos,
+    /// For each worker, how long its thread has waited for a CPU since the start.
+    pub off_cpu: Vec<Nanos>,
+}
+
+/// The latest readings of the host.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    /// The time between two of them, at most, while the control thread runs.
+    every: Nanos,
+    /// Oldest first.
+    ticks: VecDeque<Tick>,
+}
+
+impl Host {
+    /// Nothing is known yet. There will be a reading `every` so often.
+    pub(super) fn new(every: Nanos) -> Host {
+        Host { every, ticks: VecDeque::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(every: Nanos, ticks: impl IntoIterator<Item = Tick>) -> Host {
+        Host { every, ticks: ticks.into_iter().collect() }
+    }
+
+    /// Adds a reading; the oldest leaves.
+    pub(super) fn add(&mut self, tick: Tick) {
+        if self.ticks.len() == TICKS {
+            self.ticks.pop_front();
+        }
+        self.ticks.push_back(tick);
+    }
+
+    /// Each reading, with the one before it.
+    fn pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
+        self.ticks.iter().zip(self.ticks.iter().skip(1))
+    }
+
+    /// The part of a span in which the process, or its host, stood still.
+    pub(super) fn paused(&self, from: Nanos, until: Nanos) -> Nanos {
+        let paused = |(before, tick): (&Tick, &Tick)| {
+            let due = before.at.plus(self.every).plus(PAUSE_MIN);
+            // The control thread too stood still from some time on before the reading was due.
+            if tick.at > due { tick.at.min(until).minus(before.at.max(from)) } else { Nanos::ZERO }
+        };
+        self.pairs().map(paused).fold(Nanos::ZERO, Nanos::plus)
+    }
+
+    /// About how long the thread of `worker` waited for a CPU in a span.
+    pub(super) fn off_cpu(&self, worker: usize, from: Nanos, until: Nanos) -> Nanos {
+        let mut sum = 0.0;
+        for (before, tick) in self.pairs() {
+            let [Some(first), Some(last)] = [before, tick].map(|tick| tick.off_cpu.get(worker)) else { continue };
+            let overlap = tick.at.min(until).minus(before.at.max(from));
+            let between = tick.at.minus(before.at).get().max(1);
+            sum += last.minus(*first).get() as f64 * overlap.get() as f64 / between as f64;
+        }
+        Nanos::new(sum as u64)
+    }
+}
+
+/// The control thread is itself a little late on a busy host. A shorter pause may be missed.
+const PAUSE_MIN: Nanos = Nanos::from_millis(50);

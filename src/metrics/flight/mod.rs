@@ -1,0 +1,362 @@
+//! The flight recorder: what each worker ran of late, and which requests waited long.
+//!
+//! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short stretches that follow one another
+//! are one slice, so a busy worker writes at most a slice every ten microseconds or so, and nothing is left out. A request that
+//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. Both stand in rings that the control thread reads
+//! ([`Slow`]). From the slices it tells what a delayed request waited for.
+
+#[cfg(feature = "admin")]
+mod blame;
+#[cfg(feature = "admin")]
+mod host;
+mod ring;
+#[cfg(feature = "admin")]
+mod slow;
+
+use crate::time::Nanos;
+use ring::Ring;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(feature = "admin")]
+pub use blame::Cause;
+#[cfg(feature = "admin")]
+pub(crate) use host::Tick;
+#[cfg(feature = "admin")]
+pub(crate) use slow::{Slow, Unended};
+
+/// A request that waited for so long is delayed: a hundred light requests of a microsecond, and more than a wake-up.
+pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
+/// Shorter stretches are not told apart: none of them alone delays a request.
+const SHORT: Nanos = Nanos::from_micros(20);
+/// The longest slice of short stretches: a part of a delay that matters.
+const TRAIN_MAX: Nanos = Nanos::from_micros(200);
+/// A worker that did nothing for so long was free.
+const GAP: Nanos = Nanos::from_micros(20);
+/// Memory for the slices of all workers: a second of most loads for 16 workers.
+const SLICE_BYTES: usize = 8 << 20;
+const SLICES_MAX: usize = 16_384;
+const SLICES_MIN: usize = 1_024;
+/// Delayed requests that a worker remembers until the control thread looks, a few times a second. The newest stay.
+const DELAYED: usize = 256;
+
+/// A request, as the recorder knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    /// Its number: distinct in one server, never 0. See [`number`].
+    pub id: u64,
+    pub class: u8,
+    pub came_at: Nanos,
+}
+
+/// The number of the request that `worker` received as its `count`th, counted from one.
+pub(crate) fn number(worker: usize, count: u64) -> u64 {
+    // A server has at most 1,024 workers, and the thread that stops them.
+    count << 11 | worker as u64
+}
+
+/// The worker that received the request of this number.
+#[cfg(feature = "admin")]
+fn receiver(id: u64) -> usize {
+    (id & 0x7FF) as usize
+}
+
+/// What a slice consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// One request, which passed no checkpoint.
+    #[default]
+    Unchecked,
+    /// One request, which passed checkpoints and ran on.
+    Checked,
+    /// A part of a request that ran beside it, or a task.
+    Child,
+    /// Several requests, each for a short time; `about.id` is their number.
+    Short,
+    /// No request: the worker found no packet to receive into.
+    NoPacket,
+    /// One request, which runs now. Whether it passes checkpoints shows at its end, or when the worker looks.
+    Running,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Unchecked, Kind::Checked, Kind::Child, Kind::Short, Kind::NoPacket, Kind::Running];
+}
+
+/// A stretch of a worker's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slice {
+    began: Nanos,
+    took: Nanos,
+    kind: Kind,
+    about: About,
+}
+
+impl Slice {
+    fn end(&self) -> Nanos {
+        self.began.plus(self.took)
+    }
+
+    fn words(&self) -> [u64; 4] {
+        let About { id, class, came_at } = self.about;
+        [self.began.get(), self.took.get() << 16 | u64::from(class) << 8 | self.kind as u64, id, came_at.get()]
+    }
+
+    #[cfg(feature = "admin")]
+    fn of(words: [u64; 4]) -> Slice {
+        let [began, mixed, id, came_at] = words;
+        let [kind, class, ..] = mixed.to_le_bytes();
+        let about = About { id, class, came_at: Nanos::new(came_at) };
+        let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
+        Slice { began: Nanos::new(began), took: Nanos::new(mixed >> 16), kind, about }
+    }
+}
+
+/// A request that waited long, and was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delayed {
+    pub about: About,
+    /// The worker on which it began.
+    pub worker: u16,
+    pub received_at: Nanos,
+    pub ended_at: Nanos,
+    /// The CPU time that it took.
+    pub service: Nanos,
+    /// How long it was set aside because its flow was busy.
+    pub set_aside: Nanos,
+    /// The request that its flow was busy with.
+    pub behind: u64,
+}
+
+impl Delayed {
+    fn words(&self) -> [u64; 8] {
+        let Delayed { about, worker, received_at, ended_at, service, set_aside, behind } = *self;
+        let mixed = u64::from(worker) << 8 | u64::from(about.class);
+        let times = [about.came_at, received_at, ended_at, service, set_aside].map(Nanos::get);
+        [about.id, mixed, times[0], times[1], times[2], times[3], times[4], behind]
+    }
+
+    #[cfg(feature = "admin")]
+    fn of(words: [u64; 8]) -> Delayed {
+        let [id, mixed, .., behind] = words;
+        let [came_at, received_at, ended_at, service, set_aside] = [2, 3, 4, 5, 6].map(|word| Nanos::new(words[word]));
+        let about = About { id, class: mixed as u8, came_at };
+        Delayed { about, worker: (mixed >> 8) as u16, received_at, ended_at, service, set_aside, behind }
+    }
+
+    /// How long it waited.
+    #[cfg(feature = "admin")]
+    fn delay(&self) -> Nanos {
+        self.ended_at.minus(self.about.came_at).minus(self.service)
+    }
+}
+
+/// What one worker has recorded.
+#[derive(Debug)]
+pub(super) struct Track {
+    slices: Ring<4>,
+    delayed: Ring<8>,
+    /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
+    // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
+    running: [AtomicU64; 4],
+}
+
+impl Track {
+    /// An empty one, of a server with so many workers.
+    pub(super) fn new(workers: usize) -> Track {
+        let slices = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
+        Track {
+            slices: Ring::new(slices.clamp(SLICES_MIN, SLICES_MAX)),
+            delayed: Ring::new(DELAYED),
+            running: Default::default(),
+        }
+    }
+
+    fn run(&self, slice: &Slice) {
+        self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    }
+
+    /// The slices that the ring holds, oldest first. A slice at 0 says that it holds all.
+    #[cfg(feature = "admin")]
+    fn slices(&self) -> Vec<Slice> {
+        let (records, written) = self.slices.since(0);
+        let all = (records.len() as u64 == written).then(Slice::default);
+        all.into_iter().chain(records.into_iter().map(Slice::of)).collect()
+    }
+
+    /// The slice under way, as of `now`.
+    #[cfg(feature = "admin")]
+    fn running(&self, now: Nanos) -> Option<Slice> {
+        let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
+        let kind = if slice.kind == Kind::Unchecked { Kind::Running } else { slice.kind };
+        (slice.began > Nanos::ZERO).then(|| Slice { took: now.minus(slice.began), kind, ..slice })
+    }
+}
+
+/// The writer's side of a [`Track`]: what it has not written yet.
+#[derive(Debug)]
+pub(crate) struct Pen<'t> {
+    track: &'t Track,
+    /// The slice under way; it has begun at 0 if there is none.
+    current: Slice,
+    /// The slice that was written last.
+    last: Slice,
+}
+
+impl<'t> Pen<'t> {
+    pub(super) fn new(track: &'t Track) -> Pen<'t> {
+        Pen { track, current: Slice::default(), last: Slice::default() }
+    }
+
+    /// The worker runs this from `now` on: a request, or something without a number.
+    #[inline]
+    pub(crate) fn begin(&mut self, about: About, now: Nanos) {
+        if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
+            // It was interrupted by nothing but a look whether to go on.
+            if self.current.kind == Kind::Unchecked {
+                self.current.kind = Kind::Checked;
+                self.track.run(&self.current);
+            }
+            return;
+        }
+        self.flush();
+        let kind = if about.id == 0 { Kind::Child } else { Kind::Unchecked };
+        self.current = Slice { began: now, took: Nanos::ZERO, kind, about };
+        self.track.run(&self.current);
+    }
+
+    /// What runs has paused or ended at `now`, and passed a checkpoint on the way or not.
+    #[inline]
+    pub(crate) fn end(&mut self, checked: bool, now: Nanos) {
+        self.current.took = now.minus(self.current.began);
+        if checked && self.current.kind == Kind::Unchecked {
+            self.current.kind = Kind::Checked;
+        }
+    }
+
+    /// Writes the slice under way: the worker does something else.
+    #[inline]
+    fn flush(&mut self) {
+        let slice = std::mem::take(&mut self.current);
+        if slice.began == Nanos::ZERO {
+            return;
+        }
+        if slice.took >= SHORT {
+            self.track.slices.push(slice.words());
+            self.last = slice;
+        } else if self.last.kind == Kind::Short
+            && self.last.took < TRAIN_MAX
+            && slice.began.minus(self.last.end()) <= GAP
+        {
+            self.last.took = slice.end().minus(self.last.began);
+            self.last.about.id += 1;
+            self.track.slices.amend(self.last.words());
+        } else {
+            self.last = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..slice };
+            self.track.slices.push(self.last.words());
+        }
+    }
+
+    /// The worker does nothing.
+    pub(crate) fn rest(&mut self) {
+        self.flush();
+        self.track.run(&self.current);
+    }
+
+    /// The worker found no packet to receive into.
+    pub(crate) fn no_packet(&mut self, now: Nanos) {
+        self.flush();
+        if self.last.kind == Kind::NoPacket && now.minus(self.last.end()) <= TRAIN_MAX {
+            self.last.took = now.minus(self.last.began);
+            self.track.slices.amend(self.last.words());
+        } else {
+            self.last = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
+            self.track.slices.push(self.last.words());
+        }
+    }
+
+    /// Records a request that waited long.
+    pub(crate) fn delayed(&mut self, delayed: &Delayed) {
+        self.track.delayed.push(delayed.words());
+    }
+}
+
+#[cfg(all(test, feature = "admin"))]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Nanos = Nanos::from_micros;
+
+    fn about(id: u64) -> About {
+        About { id, class: 3, came_at: US(1) }
+    }
+
+    /// Writes what ran: number, from, to in microseconds, and whether it passed a checkpoint.
+    fn written(ran: &[(u64, u64, u64, bool)]) -> Vec<(u64, u64, u64, Kind)> {
+        let track = Track::new(1);
+        let mut pen = Pen::new(&track);
+        for &(id, from, to, checked) in ran {
+            pen.begin(about(id), US(from));
+            pen.end(checked, US(to));
+        }
+        pen.rest();
+        assert_eq!(track.running(US(9_999)), None, "it rests");
+        let us = |time: Nanos| time.get() / 1_000;
+        let line = |slice: Slice| (slice.about.id, us(slice.began), us(slice.took), slice.kind);
+        track.slices().into_iter().skip(1).map(line).collect()
+    }
+
+    // Is a request that ran on at its checkpoints one slice, and one that came back after another two?
+    #[test]
+    fn a_slice_is_a_stretch_of_one_request() {
+        let ran = [(7, 100, 150, false), (7, 152, 200, false), (8, 201, 300, false), (7, 301, 400, true)];
+        let slices = [(7, 100, 100, Kind::Checked), (8, 201, 99, Kind::Unchecked), (7, 301, 99, Kind::Checked)];
+        assert_eq!(written(&ran), slices);
+        assert_eq!(written(&[(7, 100, 150, false), (7, 171, 200, false)]).len(), 2, "it was away for longer");
+    }
+
+    // Are short requests that follow one another one slice, up to a length, and is a pause between them seen?
+    #[test]
+    fn short_requests_share_a_slice() {
+        let short = |id: u64, from: u64| (id, from, from + 10, false);
+        let ran = [short(1, 100), short(2, 111), short(3, 145), (4, 156, 251, false), short(5, 252)];
+        let slices = [
+            (2, 100, 21, Kind::Short),
+            (1, 145, 10, Kind::Short),
+            (4, 156, 95, Kind::Unchecked),
+            (1, 252, 10, Kind::Short),
+        ];
+        assert_eq!(written(&ran), slices);
+        let many: Vec<_> = (0..100).map(|id| short(id + 1, 100 + 10 * id)).collect();
+        assert_eq!(written(&many).len(), 5, "200 us each");
+    }
+
+    // Are words and records the same thing?
+    #[test]
+    fn records_come_back_as_they_were() {
+        let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
+        assert_eq!(Slice::of(slice.words()), slice);
+        let delayed = Delayed {
+            about: about(u64::MAX),
+            worker: 1_024,
+            received_at: US(2),
+            ended_at: US(3),
+            service: US(4),
+            set_aside: US(5),
+            behind: 6,
+        };
+        assert_eq!(Delayed::of(delayed.words()), delayed);
+        assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
+    }
+
+    // Is the lack of packets a slice for as long as it lasts, and is what runs seen while it does?
+    #[test]
+    fn a_lack_of_packets_is_seen_and_so_is_what_runs() {
+        let track = Track::new(1_024);
+        let mut pen = Pen::new(&track);
+        [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
+        let spans: Vec<_> = track.slices().iter().map(|slice| slice.took).collect();
+        assert_eq!(spans, [US(0), US(200), US(0)]);
+        pen.begin(about(0), US(1_000));
+        assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), Kind::Child)));
+    }
+}

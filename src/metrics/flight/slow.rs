@@ -1,0 +1,308 @@
+//! `GET /slow`: the requests that wait, those that waited longest, and who blocked whom. Schema `forebay-slow/1`.
+
+use super::blame::{Cause, Culprit, blame};
+use super::host::{Host, Tick};
+use super::{About, Delayed, Kind, Slice};
+use crate::metrics::WorkerMetrics;
+use crate::time::Nanos;
+use serde::Serialize;
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The seconds that a reading covers.
+const WINDOW: u64 = 60;
+/// The slowest requests that one look explains, one second keeps, and an answer shows: the longest delays. To explain one
+/// means to walk through thousands of slices.
+const SHOWN: usize = 32;
+
+/// A request that has not ended, and whether it is set aside.
+pub(crate) type Unended = (About, bool);
+
+/// Who blocked whom: classes of the one that waited and of the one that ran, and the cause.
+type Pair = (u8, Option<u8>, usize);
+
+/// How many requests were blocked, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Blocked {
+    requests: u64,
+    time: Nanos,
+}
+
+#[derive(Debug, Default)]
+struct Second {
+    number: u64,
+    slowest: Vec<(Delayed, Option<Culprit>)>,
+    blocked: BTreeMap<Pair, Blocked>,
+}
+
+/// What is known of delayed requests, for the control thread.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    /// For each recorder, the number of the next delayed request to read.
+    next: Vec<u64>,
+    host: Host,
+    seconds: VecDeque<Second>,
+}
+
+impl Slow {
+    /// Nothing is known yet. There will be a look `every` so often.
+    pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
+        Slow { next: vec![0; metrics.recorders()], host: Host::new(every), seconds: VecDeque::new() }
+    }
+
+    /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
+    /// what a request waited for do not stay for long.
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick) {
+        let now = tick.at;
+        self.host.add(tick);
+        let mut delayed = Vec::new();
+        for (worker, next) in self.next.iter_mut().enumerate() {
+            let (records, then) = metrics.track(worker).delayed.since(*next);
+            delayed.extend(records.into_iter().map(Delayed::of));
+            *next = then;
+        }
+        delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
+        delayed.truncate(SHOWN);
+        let tracks = Tracks::new(metrics, now);
+        let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
+        let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
+        let second = self.second(now);
+        for (late, culprit) in &named {
+            let Some(culprit) = culprit else { continue };
+            let pair = (late.about.class, culprit.by.map(|by| by.class), culprit.cause as usize);
+            let blocked = second.blocked.entry(pair).or_default();
+            *blocked = Blocked { requests: blocked.requests + 1, time: blocked.time.plus(late.delay()) };
+        }
+        second.slowest.extend(named);
+        second.slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
+        second.slowest.truncate(SHOWN);
+    }
+
+    /// The second of `now`; those of long ago are forgotten.
+    fn second(&mut self, now: Nanos) -> &mut Second {
+        let number = now.get() / Nanos::from_secs(1).get();
+        self.forget(number);
+        if self.seconds.back().is_none_or(|second| second.number != number) {
+            self.seconds.push_back(Second { number, ..Second::default() });
+        }
+        self.seconds.back_mut().expect("it was added")
+    }
+
+    fn forget(&mut self, number: u64) {
+        while self.seconds.front().is_some_and(|second| second.number + WINDOW <= number) {
+            self.seconds.pop_front();
+        }
+    }
+
+    /// The body of `GET /slow` as of `now`; `waiting` are the oldest requests that have not ended.
+    /// `sockets` are the bytes that wait in the sockets of each worker.
+    pub(crate) fn to_json(
+        &mut self,
+        metrics: &WorkerMetrics,
+        waiting: &[Unended],
+        sockets: &[u64],
+        now: Nanos,
+    ) -> String {
+        self.forget(now.get() / Nanos::from_secs(1).get());
+        let tracks = Tracks::new(metrics, now);
+        let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
+        slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
+        let mut blocked = BTreeMap::<Pair, Blocked>::new();
+        for (pair, more) in self.seconds.iter().flat_map(|second| &second.blocked) {
+            let sum = blocked.entry(*pair).or_default();
+            *sum = Blocked { requests: sum.requests + more.requests, time: sum.time.plus(more.time) };
+        }
+        let body = Body {
+            schema: "forebay-slow/1",
+            window_s: WINDOW,
+            delay_min_us: super::LONG_WAIT.as_micros_f64(),
+            workers: (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect(),
+            waiting: waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect(),
+            sockets: sockets
+                .iter()
+                .enumerate()
+                .filter(|(_, bytes)| **bytes > 0)
+                .map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host))
+                .collect(),
+            slowest: slowest
+                .into_iter()
+                .take(SHOWN)
+                .map(|(late, culprit)| Slowest::of(late, culprit.as_ref(), now))
+                .collect(),
+            blocked: blocked.into_iter().map(Who::of).collect(),
+        };
+        serde_json::to_string(&body).expect("numbers and texts")
+    }
+}
+
+/// The slices of the workers as of one time; a worker's are read when they are asked for.
+struct Tracks<'m> {
+    metrics: &'m WorkerMetrics,
+    now: Nanos,
+    running: Vec<Option<Slice>>,
+    slices: Vec<OnceCell<Vec<Slice>>>,
+}
+
+impl<'m> Tracks<'m> {
+    fn new(metrics: &'m WorkerMetrics, now: Nanos) -> Tracks<'m> {
+        let running = (0..metrics.workers()).map(|worker| metrics.track(worker).running(now)).collect();
+        Tracks { metrics, now, running, slices: vec![OnceCell::new(); metrics.workers()] }
+    }
+
+    fn slices(&self, worker: usize) -> &[Slice] {
+        self.slices[worker].get_or_init(|| {
+            let mut slices = self.metrics.track(worker).slices();
+            slices.extend(self.running[worker]);
+            slices
+        })
+    }
+
+    fn blame(&self, late: &Delayed, host: &Host) -> Option<Culprit> {
+        blame(late, |worker| self.slices(worker), host, self.metrics.workers())
+    }
+
+    /// A request that has not ended: where it is, and what it waits for.
+    fn waits(&self, (about, set_aside): Unended, host: &Host) -> Waiting {
+        let workers = 0..self.metrics.workers();
+        let running =
+            workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
+        let ran = |worker: usize| self.slices(worker).iter().filter(|slice| slice.about.id == about.id);
+        let (mut service, mut began_on) = (Nanos::ZERO, None);
+        for worker in workers {
+            let of_worker = ran(worker).fold(Nanos::ZERO, |sum, slice| sum.plus(slice.took));
+            service = service.plus(of_worker);
+            began_on = began_on.or((of_worker > Nanos::ZERO).then_some(worker));
+        }
+        let worker = began_on.unwrap_or(super::receiver(about.id)) as u16;
+        let age = self.now.minus(about.came_at);
+        let set_aside = if set_aside { age } else { Nanos::ZERO };
+        let late = Delayed { about, worker, ended_at: self.now, service, set_aside, ..Delayed::default() };
+        let place = match (running, began_on) {
+            (Some(worker), _) => format!("running on worker {worker}"),
+            _ if set_aside > Nanos::ZERO => "set aside".to_owned(),
+            (None, Some(_)) => "interrupted".to_owned(),
+            (None, None) => "waiting to begin".to_owned(),
+        };
+        let culprit = if running.is_some() { None } else { self.blame(&late, host) };
+        Waiting { request: about.id, class: about.class, age_us: age.as_micros_f64(), place, culprit }
+    }
+
+    /// What holds up the datagrams in the sockets of a worker.
+    fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Unreceived {
+        // Nobody knows when they came: at the latest when the worker began what it runs.
+        let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
+        let about = About { id: super::number(worker, 0), class: 0, came_at: since };
+        let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
+        Unreceived { worker, waiting_bytes, culprit: self.blame(&late, host) }
+    }
+
+    /// What a worker did in the last second.
+    fn strip(&self, worker: usize) -> Strip {
+        let from = self.now.minus(Nanos::from_secs(1));
+        let slices = self.slices(worker);
+        let slices = slices[slices.partition_point(|slice| slice.end() <= from)..].iter();
+        let busy =
+            slices.filter(|slice| slice.kind != Kind::NoPacket).map(|slice| slice.end().minus(slice.began.max(from)));
+        let busy = busy.fold(Nanos::ZERO, Nanos::plus);
+        let running = self.running[worker].filter(|slice| slice.about.id > 0).map(|slice| Running {
+            request: slice.about.id,
+            class: slice.about.class,
+            for_us: slice.took.as_micros_f64(),
+        });
+        Strip { worker, busy: (busy.get() as f64 / 1e9).min(1.0), running }
+    }
+}
+
+#[derive(Serialize)]
+struct Body {
+    schema: &'static str,
+    window_s: u64,
+    delay_min_us: f64,
+    workers: Vec<Strip>,
+    waiting: Vec<Waiting>,
+    sockets: Vec<Unreceived>,
+    slowest: Vec<Slowest>,
+    blocked: Vec<Who>,
+}
+
+#[derive(Serialize)]
+struct Strip {
+    worker: usize,
+    busy: f64,
+    running: Option<Running>,
+}
+
+#[derive(Serialize)]
+struct Running {
+    request: u64,
+    class: u8,
+    for_us: f64,
+}
+
+#[derive(Serialize)]
+struct Waiting {
+    request: u64,
+    class: u8,
+    age_us: f64,
+    place: String,
+    culprit: Option<Culprit>,
+}
+
+/// Datagrams that the worker of a socket has not received.
+#[derive(Serialize)]
+struct Unreceived {
+    worker: usize,
+    waiting_bytes: u64,
+    culprit: Option<Culprit>,
+}
+
+#[derive(Serialize)]
+struct Slowest {
+    request: u64,
+    class: u8,
+    ended_s_ago: f64,
+    latency_us: f64,
+    delay_us: f64,
+    kernel_us: f64,
+    queue_us: f64,
+    set_aside_us: f64,
+    service_us: f64,
+    worker: u16,
+    culprit: Option<Culprit>,
+}
+
+impl Slowest {
+    fn of(late: &Delayed, culprit: Option<&Culprit>, now: Nanos) -> Slowest {
+        let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
+        let kernel = received_at.minus(about.came_at);
+        Slowest {
+            request: about.id,
+            class: about.class,
+            ended_s_ago: (now.minus(ended_at).as_secs_f64() * 10.0).round() / 10.0,
+            latency_us: ended_at.minus(about.came_at).as_micros_f64(),
+            delay_us: late.delay().as_micros_f64(),
+            kernel_us: kernel.as_micros_f64(),
+            queue_us: late.delay().minus(kernel).minus(set_aside).as_micros_f64(),
+            set_aside_us: set_aside.as_micros_f64(),
+            service_us: service.as_micros_f64(),
+            worker,
+            culprit: culprit.cloned(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Who {
+    class: u8,
+    by_class: Option<u8>,
+    cause: &'static str,
+    requests: u64,
+    blocked_us: f64,
+}
+
+impl Who {
+    fn of(((class, by_class, cause), Blocked { requests, time }): (Pair, Blocked)) -> Who {
+        Who { class, by_class, cause: Cause::NAMES[cause], requests, blocked_us: time.as_micros_f64() }
+    }
+}
