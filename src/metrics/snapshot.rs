@@ -3,6 +3,8 @@
 use super::Stage;
 use super::block::Block;
 use super::counters::{Counts, SpawnEnd};
+#[cfg(feature = "admin")]
+use super::flight::Cause;
 use super::own::{ClassNames, OwnValue};
 use super::window::{Bins, Demand, Distribution, Series, Window};
 use crate::fate::{CLASSES, Fate, Fates};
@@ -32,6 +34,10 @@ pub struct Gauges {
     pub max_wait: Option<Nanos>,
     /// The age of the oldest request of each class that is not finished.
     pub oldest: [Option<Nanos>; CLASSES],
+    /// The time that requests were delayed, as far as it was explained: class of the delayed one, class of the one that
+    /// delayed it, cause.
+    #[cfg(feature = "admin")]
+    pub blocked: Vec<(u8, Option<u8>, Cause, Nanos)>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
     }
 
-    // Is nobody blamed where the ring no longer holds what ran?
+    // Is nothing blamed where the ring no longer holds what ran?
     #[test]
     fn what_is_forgotten_is_not_made_up() {
         let later = [slice(77, Kind::Unchecked, 1_500, 1_900), slice(78, Kind::Unchecked, 1_900, 1_950)];

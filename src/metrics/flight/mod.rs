@@ -1,7 +1,7 @@
 //! The flight recorder: what each worker ran of late, and which requests waited long.
 //!
 //! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short stretches that follow one another
-//! are one slice, so a busy worker writes at most a slice every ten microseconds or so, and nothing is left out. A request that
+//! are one slice. So nothing is left out, and a busy worker writes a slice every ten microseconds at most. A request that
 //! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. Both stand in rings that the control thread reads
 //! ([`Slow`]). From the slices it tells what a delayed request waited for.
 

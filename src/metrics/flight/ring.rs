@@ -25,7 +25,7 @@ impl<const WORDS: usize> Ring<WORDS> {
         // Ordering: relaxed, only the writer writes it.
         let number = self.begun.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
-        // Ordering: release, pairs with the fence in `since`: a reader that sees a word of this record sees `begun`, and
+        // Ordering: release, pairs with the fence in `since`. A reader that sees a word of this record sees `begun` too. It
         // leaves out the record that was here.
         fence(Ordering::Release);
         self.write(number, record);

@@ -29,6 +29,12 @@ struct Blocked {
     time: Nanos,
 }
 
+impl Blocked {
+    fn add(&mut self, more: Blocked) {
+        *self = Blocked { requests: self.requests + more.requests, time: self.time.plus(more.time) };
+    }
+}
+
 #[derive(Debug, Default)]
 struct Second {
     number: u64,
@@ -43,12 +49,19 @@ pub(crate) struct Slow {
     next: Vec<u64>,
     host: Host,
     seconds: VecDeque<Second>,
+    /// Since the start.
+    blocked: BTreeMap<Pair, Blocked>,
 }
 
 impl Slow {
     /// Nothing is known yet. There will be a look `every` so often.
     pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
-        Slow { next: vec![0; metrics.recorders()], host: Host::new(every), seconds: VecDeque::new() }
+        Slow {
+            next: vec![0; metrics.recorders()],
+            host: Host::new(every),
+            seconds: VecDeque::new(),
+            blocked: BTreeMap::new(),
+        }
     }
 
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
@@ -67,26 +80,34 @@ impl Slow {
         let tracks = Tracks::new(metrics, now);
         let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
         let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
-        let second = self.second(now);
+        let (second, since_start) = self.second(now);
         for (late, culprit) in &named {
             let Some(culprit) = culprit else { continue };
             let pair = (late.about.class, culprit.by.map(|by| by.class), culprit.cause as usize);
-            let blocked = second.blocked.entry(pair).or_default();
-            *blocked = Blocked { requests: blocked.requests + 1, time: blocked.time.plus(late.delay()) };
+            let one = Blocked { requests: 1, time: late.delay() };
+            second.blocked.entry(pair).or_default().add(one);
+            since_start.entry(pair).or_default().add(one);
         }
         second.slowest.extend(named);
         second.slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         second.slowest.truncate(SHOWN);
     }
 
-    /// The second of `now`; those of long ago are forgotten.
-    fn second(&mut self, now: Nanos) -> &mut Second {
+    /// How long requests were delayed since the start, as far as it was explained. By class of the delayed request, class of
+    /// the one that delayed it, and cause.
+    pub(crate) fn blocked(&self) -> Vec<(u8, Option<u8>, Cause, Nanos)> {
+        let entry = |(pair, blocked): (&Pair, &Blocked)| (pair.0, pair.1, Cause::ALL[pair.2], blocked.time);
+        self.blocked.iter().map(entry).collect()
+    }
+
+    /// The second of `now`, and the sums since the start. Seconds of long ago are forgotten.
+    fn second(&mut self, now: Nanos) -> (&mut Second, &mut BTreeMap<Pair, Blocked>) {
         let number = now.get() / Nanos::from_secs(1).get();
         self.forget(number);
         if self.seconds.back().is_none_or(|second| second.number != number) {
             self.seconds.push_back(Second { number, ..Second::default() });
         }
-        self.seconds.back_mut().expect("it was added")
+        (self.seconds.back_mut().expect("it was added"), &mut self.blocked)
     }
 
     fn forget(&mut self, number: u64) {
@@ -110,8 +131,7 @@ impl Slow {
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         let mut blocked = BTreeMap::<Pair, Blocked>::new();
         for (pair, more) in self.seconds.iter().flat_map(|second| &second.blocked) {
-            let sum = blocked.entry(*pair).or_default();
-            *sum = Blocked { requests: sum.requests + more.requests, time: sum.time.plus(more.time) };
+            blocked.entry(*pair).or_default().add(*more);
         }
         let body = Body {
             schema: "forebay-slow/1",

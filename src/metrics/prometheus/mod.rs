@@ -9,7 +9,7 @@ use super::snapshot::{Decision, GateState, Gauges, Snapshot};
 use super::window::SLOWDOWN_ONE;
 use super::window::Series;
 use super::{Percentile, SpawnEnd, Spent, Stage};
-use crate::fate::Fate;
+use crate::fate::{CLASSES, Fate};
 use families::{Families, counter, histogram};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -90,6 +90,7 @@ impl Collector for Scrape {
         slowdown(&mut families, snapshot)?;
         datagrams(&mut families, snapshot)?;
         queues(&mut families, &snapshot.gauges)?;
+        blocked(&mut families, &snapshot.gauges)?;
         workers(&mut families, snapshot)?;
         let mut build = families.start("forebay_build", "What this server was built from", MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
@@ -198,6 +199,19 @@ fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
     }
     let help = "Work that other threads put on the workers and that has ended, by result";
     families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(gauges.spawned))
+}
+
+fn blocked(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
+    if gauges.blocked.is_empty() {
+        return Ok(());
+    }
+    let help = "Time that requests were delayed by 100 us or longer, as far as /slow explains it";
+    let mut family = families.start("forebay_blocked_seconds", help, MetricType::Counter)?;
+    let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
+    gauges.blocked.iter().try_for_each(|(class, by, cause, time)| {
+        let labels = [("class", name(*class)), ("by_class", by.map_or("", name)), ("cause", cause.name())];
+        counter(&mut family.encode_family(&labels)?, &time.as_secs_f64())
+    })
 }
 
 fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {

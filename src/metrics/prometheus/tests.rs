@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fate::{CLASSES, Malformed, ReceiveError, Refused, Unsent};
-use crate::metrics::{self, Counter, Gauges, Sample, Steal, WorkerMetrics};
+use crate::metrics::{self, Cause, Counter, Gauges, Sample, Steal, WorkerMetrics};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
@@ -35,7 +35,9 @@ fn scrape(format: Format) -> String {
     let (kernel_dropped, max_wait) = (vec![Some(0), Some(9), None], Some(Nanos::from_millis(250)));
     let mut oldest = [None; CLASSES];
     oldest[1] = Some(Nanos::from_millis(1_500));
-    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, ..Gauges::default() };
+    let blocked =
+        vec![(0, Some(1), Cause::Order, Nanos::from_millis(3)), (1, None, Cause::Asleep, Nanos::from_millis(1))];
+    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, ..Gauges::default() };
     collector.snapshot(gauges).to_prometheus(format)
 }
 
@@ -63,6 +65,8 @@ fn samples_say_what_was_counted() {
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_max_wait_seconds", 0.25),
+        ("forebay_blocked_seconds_total{class=\"short\",by_class=\"long\",cause=\"order\"}", 0.003),
+        ("forebay_blocked_seconds_total{class=\"long\",by_class=\"\",cause=\"asleep\"}", 0.001),
         ("forebay_oldest_request_seconds{class=\"all\"}", 1.5),
         ("forebay_oldest_request_seconds{class=\"short\"}", 0.0),
         ("forebay_oldest_request_seconds{class=\"long\"}", 1.5),

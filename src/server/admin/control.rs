@@ -228,6 +228,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             gate: self.gate().state(),
             max_wait: self.bound.waiting.max_wait(),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
+            #[cfg(feature = "admin")]
+            blocked: Vec::new(),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
             own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),

@@ -242,7 +242,10 @@ impl Desk<'_, '_> {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
             self.collect();
-            self.snapshot = Some(Arc::new(self.collector.snapshot(self.probe.gauges())));
+            let mut gauges = self.probe.gauges();
+            #[cfg(feature = "admin")]
+            gauges.blocked.extend(self.slow.blocked());
+            self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
         }
         self.snapshot.clone().expect("it was taken")
     }

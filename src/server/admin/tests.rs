@@ -118,6 +118,12 @@ fn routes_answer() {
         assert_eq!(request(address, "GET /").0, 404);
         assert_eq!(request(address, "POST /latency").0, 405);
         assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
+        let (status, body) = request(address, "GET /slow");
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(
+            (status, &body["schema"], &body["workers"][0]["busy"]),
+            (200, &"forebay-slow/1".into(), &0.0.into())
+        );
         let (status, body) = request(address, "GET /latency");
         assert_eq!(status, 200);
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -137,7 +143,7 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /", "404 Not Found", "content-length: 53", HINT),
+            ("POST /", "404 Not Found", "content-length: 60", HINT),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");

@@ -1,6 +1,6 @@
-//! Does `/slow` name what a request waited for? Method: under several policies a cause is planted: a request without
-//! checkpoints, one that runs on, many short ones, a busy flow, a CPU that others use, a process that stands still. Then a
-//! light request comes, and its culprit is read while it waits, and after its end.
+//! Does `/slow` name what a request waited for?
+//! Method: under several policies a cause is planted, and then a light request comes. Its culprit is read while it waits, and
+//! after its end.
 
 use crate::support::client::{Client, client, receive_bytes};
 use crate::support::http::page;
