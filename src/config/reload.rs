@@ -96,6 +96,7 @@ mod tests {
         let others = [
             ("listen", "127.0.0.1:1"),
             ("admin", "127.0.0.1:2"),
+            ("classic-buckets", "true"),
             ("policy", "global"),
             ("workers", "3"),
             ("pools", "front=2"),

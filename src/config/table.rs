@@ -49,6 +49,16 @@ settings! {
         ),
         help: "HTTP address of metrics, latency and health.", ["Keep it private."],
     }
+    /// Whether histograms in protobuf have classic buckets too.
+    classic_buckets: bool {
+        key: "classic-buckets", group: Network, value_name: "BOOL", change: Restart,
+        default: Text("false"),
+        form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
+        help: "Whether histograms in protobuf have classic buckets too.", [
+            "Prometheus needs it where it asks for protobuf and does not keep native histograms.",
+            "The text formats of /metrics always have classic buckets, and no others.",
+        ],
+    }
     /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
         key: "io", group: Network, value_name: "HOW", change: Restart,

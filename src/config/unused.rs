@@ -23,6 +23,7 @@ impl Effective {
             "time-scale" if self.config.burn == Burn::Cpu => {
                 Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
             }
+            "classic-buckets" if self.config.admin.is_none() => Some("there is no admin endpoint".to_owned()),
             _ if OF_POLICIES.contains(&key) && !uses(self.config.policy) => {
                 let those = PolicyName::list(|entry| entry.settings.contains(&key));
                 Some(format!("policy {} does not use it, but {those}", self.config.policy))

@@ -28,7 +28,7 @@ impl Snapshot {
             [Spent::Slept, Spent::Overslept, Spent::Charged].map(|on| self.counts.spent(on).as_micros_f64());
         json!({
             "slept_us": slept,
-            "overshoot_us": self.measured(Series::OVERSHOOT).block(NANOS_PER_MICRO),
+            "overshoot_us": self.measured(&[Series::OVERSHOOT]).block(NANOS_PER_MICRO),
             "overshoot_share": (slept > 0.0).then(|| overslept / slept),
             "charged_us": charged,
         })

@@ -1,8 +1,9 @@
 //! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
 //! Workers write to `WorkerMetrics`, each through its own `Recorder`: counters, and histograms that change hands by swap.
-//! One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view: JSON
-//! ([`Snapshot::to_json`]), Prometheus text ([`Snapshot::to_prometheus`]) or the lines printed at the end ([`summary()`]).
+//! One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view.
+//! It writes JSON ([`Snapshot::to_json`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus' formats
+//! ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};
@@ -28,6 +29,8 @@ mod collector;
 mod counters;
 mod flight;
 #[cfg(feature = "admin")]
+mod interval_log;
+#[cfg(feature = "admin")]
 mod latency;
 mod own;
 mod percentile;
@@ -52,6 +55,8 @@ pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
+#[cfg(feature = "admin")]
+pub(crate) use prometheus::weight;
 pub use snapshot::{ALL_CLASSES, Decision, Description, GateState, Gauges, Latencies, Snapshot};
 pub use summary::summary;
 #[cfg(feature = "cli")]

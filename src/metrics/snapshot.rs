@@ -42,6 +42,8 @@ pub struct Gauges {
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
     pub reason_names: &'static [&'static str],
+    /// True if histograms in protobuf have classic buckets beside the native ones.
+    pub classic_buckets: bool,
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
     /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
@@ -179,10 +181,10 @@ impl Snapshot {
         iter::once(all).chain(shown.map(|class| (class_names.0[class], oldest[class].unwrap_or_default())))
     }
 
-    /// The values of `series` since the start.
+    /// The values of all `series` since the start.
     #[cfg(feature = "admin")]
-    pub(super) fn measured(&self, series: Series) -> Distribution {
-        Distribution::of([&self.measured], &[series])
+    pub(super) fn measured(&self, series: &[Series]) -> Distribution {
+        Distribution::of([&self.measured], series)
     }
 
     /// Whether the series of `class` are shown.

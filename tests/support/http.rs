@@ -17,14 +17,22 @@ pub(crate) struct Reply {
 
 /// Sends `line`, such as `GET /latency`; `None` without an answer.
 pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
+    let (head, body) = exchange(admin, line, "")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Reply { status, head, body: String::from_utf8(body).ok()? })
+}
+
+/// Sends `line` with `headers`, each with its end of line; the head of the answer in lower case, and its body.
+pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
-    stream.write_all(format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n").as_bytes()).ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
+    let request = format!("{line} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
+    let body = answer.split_off(end + 4);
+    Some((String::from_utf8(answer).ok()?.to_lowercase(), body))
 }
 
 /// The page at `path`, which is there.

@@ -1,6 +1,5 @@
 //! Families of metrics and their samples, one call each.
 
-use crate::metrics::window::Distribution;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
@@ -65,17 +64,4 @@ impl Families<'_> {
 /// Writes one sample of a counter.
 pub(super) fn counter(metric: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> fmt::Result {
     metric.encode_counter(value, None::<&Exemplar<NoLabelSet, f64>>)
-}
-
-/// Writes one histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the
-/// last bucket equals the count.
-pub(super) fn histogram(
-    mut metric: MetricEncoder<'_>,
-    distribution: &Distribution,
-    bounds: &[u64],
-    unit: f64,
-) -> fmt::Result {
-    let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = upper.zip(distribution.buckets(bounds)).collect();
-    metric.encode_histogram::<NoLabelSet>(distribution.sum() as f64 / unit, distribution.count(), &buckets, None)
 }

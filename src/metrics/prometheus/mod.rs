@@ -2,6 +2,8 @@
 
 mod classic;
 mod families;
+mod format;
+mod native;
 mod process;
 
 use super::own::{OwnKind, OwnValue};
@@ -10,61 +12,39 @@ use super::window::SLOWDOWN_ONE;
 use super::window::Series;
 use super::{Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::{CLASSES, Fate};
-use families::{Families, counter, histogram};
+use families::{Families, counter};
+pub use format::Format;
+pub(crate) use format::weight;
+use native::Histograms;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::prometheus_protobuf::encode_to_vec;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::LazyLock;
-
-/// The text format of `/metrics`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// Prometheus text 0.0.4, which every scraper can read.
-    Classic,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
-
-impl Format {
-    /// The format for a request with this `Accept` header: OpenMetrics if the header names it, classic otherwise.
-    pub fn accepted(accept: Option<&str>) -> Format {
-        if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
-            Format::OpenMetrics
-        } else {
-            Format::Classic
-        }
-    }
-
-    /// The value of `Content-Type`.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
+use std::time::{Duration, UNIX_EPOCH};
 
 impl Snapshot {
-    /// The body of `GET /metrics`: the metrics of CONTRACTS.md and the standard metrics of this process, in base units.
+    /// The body of `GET /metrics`: the server's metrics and the standard metrics of this process, in base units. The text
+    /// formats are UTF-8.
     ///
     /// Histograms and the quantiles of window `start` are since the start. A quantile without a sample is left out, and so
     /// is any figure that cannot be read.
-    pub fn to_prometheus(&self, format: Format) -> String {
+    pub fn to_prometheus(&self, format: Format) -> Vec<u8> {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape(self.clone())));
+        registry.register_collector(Box::new(Scrape { snapshot: self.clone(), format }));
         let mut text = String::new();
         match format {
+            Format::Protobuf => return encode_to_vec(&registry).expect("a vector takes everything"),
             Format::OpenMetrics => encode(&mut text, &registry).expect("a string takes everything"),
             Format::Classic => {
                 encode_registry(&mut text, &registry).expect("a string takes everything");
                 text = classic::from_open_metrics(&text);
             }
         }
-        text
+        text.into_bytes()
     }
 }
 
@@ -80,14 +60,25 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
 
 /// One scrape; prometheus-client needs to own what it encodes.
 #[derive(Debug)]
-struct Scrape(Snapshot);
+struct Scrape {
+    snapshot: Snapshot,
+    format: Format,
+}
+
+impl Scrape {
+    /// The histograms of this scrape: those in protobuf are native ones, which have classic buckets on demand.
+    fn histograms(&self) -> Histograms {
+        let created = UNIX_EPOCH + Duration::from(self.snapshot.start_time);
+        Histograms { classic: self.format != Format::Protobuf || self.snapshot.gauges.classic_buckets, created }
+    }
+}
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut families, Scrape(snapshot)) = (Families(encoder), self);
-        latency(&mut families, snapshot)?;
-        latency_quantiles(&mut families, snapshot)?;
-        slowdown(&mut families, snapshot)?;
+        let (mut families, Scrape { snapshot, format }) = (Families(encoder), self);
+        latency(&mut families, snapshot, self.histograms())?;
+        latency_quantiles(&mut families, snapshot, *format)?;
+        slowdown(&mut families, snapshot, self.histograms())?;
         datagrams(&mut families, snapshot)?;
         queues(&mut families, &snapshot.gauges)?;
         blocked(&mut families, &snapshot.gauges)?;
@@ -102,16 +93,16 @@ impl Collector for Scrape {
     }
 }
 
-fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+fn latency(families: &mut Families<'_>, snapshot: &Snapshot, histograms: Histograms) -> fmt::Result {
     let help =
         "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
     let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
     for (class, name) in known_classes(snapshot) {
         // An unknown stage has no block, not even for all classes.
         for stage in Stage::ALL.into_iter().filter(|stage| !snapshot.since_start.stage(*stage).is_empty()) {
-            let times = snapshot.measured(Series::stage(class, stage));
+            let times = snapshot.measured(&[Series::stage(class, stage)]);
             let labels = [("stage", stage.name()), ("class", name)];
-            histogram(family.encode_family(&labels)?, &times, &LATENCY_BOUNDS_NS, 1e9)?;
+            histograms.encode(family.encode_family(&labels)?, &times, &LATENCY_BOUNDS_NS, 1e9)?;
         }
     }
     Ok(())
@@ -122,12 +113,14 @@ fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static s
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
 
-fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot, format: Format) -> fmt::Result {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
     // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
-    // summary without count and sum, which a window of ten seconds does not have.
-    let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Unknown)?;
+    // summary without count and sum, which a window of ten seconds does not have. In protobuf, prometheus-client writes no
+    // value that a reader of untyped metrics finds.
+    let no_type = if format == Format::Protobuf { MetricType::Gauge } else { MetricType::Unknown };
+    let mut family = families.start("forebay_latency_quantile_seconds", help, no_type)?;
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
@@ -144,12 +137,13 @@ fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::R
     Ok(())
 }
 
-fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot, histograms: Histograms) -> fmt::Result {
     let help = "Total time of an answered request over its service time";
     let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
     for (class, name) in known_classes(snapshot) {
-        let slowdowns = snapshot.measured(Series::slowdown(class));
-        histogram(family.encode_family(&[("class", name)])?, &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
+        let (slowdowns, labels) = (snapshot.measured(&[Series::slowdown(class)]), [("class", name)]);
+        let labeled = family.encode_family(&labels)?;
+        histograms.encode(labeled, &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
 }

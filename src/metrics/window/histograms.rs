@@ -3,7 +3,7 @@
 use super::bins::{Bins, COLUMNS, ROWS, SLOWDOWN, Series, UNANSWERED};
 use crate::fate::{CLASSES, labels};
 use crate::time::Nanos;
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 labels! {
     /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands, or all of it.
@@ -169,7 +169,7 @@ impl Row {
 }
 
 /// The empty histogram of a column.
-fn histogram(column: usize) -> Histogram<u32> {
+pub(in crate::metrics) fn histogram<C: Counter>(column: usize) -> Histogram<C> {
     let ((low, high), digits) = match column {
         SLOWDOWN => (SLOWDOWN_THOUSANDTHS, DIGITS),
         UNANSWERED => (TIME_NS, UNANSWERED_DIGITS),
@@ -180,7 +180,7 @@ fn histogram(column: usize) -> Histogram<u32> {
 
 /// Bytes of one class in one set of histograms.
 pub(crate) fn class_bytes() -> usize {
-    (0..COLUMNS).map(|column| histogram(column).distinct_values() * size_of::<u32>()).sum()
+    (0..COLUMNS).map(|column| histogram::<u32>(column).distinct_values() * size_of::<u32>()).sum()
 }
 
 #[cfg(test)]

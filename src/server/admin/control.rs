@@ -232,6 +232,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             blocked: Vec::new(),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
+            classic_buckets: config.classic_buckets,
             own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
             spawned: self.bound.spawning.0.ends(),
         }

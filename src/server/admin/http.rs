@@ -1,16 +1,19 @@
 //! The HTTP side: routes, and the bounds of a connection.
 
 use super::{Desk, Limits, Question};
-use crate::metrics::Format;
+use crate::metrics::{Format, weight};
 use crate::time::Nanos;
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use flate2::{Compression, write::GzEncoder};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::Write as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -19,6 +22,9 @@ use tokio::task::AbortHandle;
 const REQUEST_MAX_BYTES: usize = 8_192;
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+type Answer = Response<Full<Bytes>>;
 
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
@@ -59,11 +65,13 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
     }
 }
 
-async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
+/// The pages, in the order of the hint.
+const PAGES: [&str; 7] = ["/metrics", "/latency", "/latency.hlog", "/slow", "/config", "/healthz", "/readyz"];
+
+async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
-    if !["/metrics", "/latency", "/slow", "/config", "/healthz", "/readyz"].contains(&path) {
-        let hint = "try /metrics, /latency, /slow, /config, /healthz or /readyz\n";
-        return Ok(text(StatusCode::NOT_FOUND, hint.to_owned()));
+    if !PAGES.contains(&path) {
+        return Ok(text(StatusCode::NOT_FOUND, format!("try one of {}\n", PAGES.join(" "))));
     }
     // hyper leaves the body out of a reply to HEAD.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -74,17 +82,23 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     let answer = match path {
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
-        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| reply(StatusCode::OK, JSON, body)),
-        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| reply(StatusCode::OK, JSON, body)),
-        _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| {
-            if path == "/latency" {
-                return reply(StatusCode::OK, JSON, snapshot.to_json());
+        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| page(&request, JSON, body.into())),
+        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| page(&request, JSON, body.into())),
+        _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
+            "/latency" => page(&request, JSON, snapshot.to_json().into()),
+            "/latency.hlog" => page(&request, TEXT, snapshot.to_interval_log().into()),
+            _ => {
+                let format = Format::accepted(Some(&header(&request, ACCEPT)));
+                page(&request, format.content_type(), snapshot.to_prometheus(format))
             }
-            let format = Format::accepted(request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()));
-            reply(StatusCode::OK, format.content_type(), snapshot.to_prometheus(format))
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+}
+
+/// All values of a header, separated by commas.
+fn header(request: &Request<Incoming>, name: HeaderName) -> String {
+    request.headers().get_all(name).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
 }
 
 /// The answer of `question`; `None` after the control loop has stopped.
@@ -98,19 +112,35 @@ async fn ask<T: Send + 'static>(
     answered.await.ok()
 }
 
-fn of_state(state: Result<(), String>, well: &str) -> Response<String> {
+fn of_state(state: Result<(), String>, well: &str) -> Answer {
     match state {
         Ok(()) => text(StatusCode::OK, well.to_owned()),
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
     }
 }
 
-fn text(status: StatusCode, body: String) -> Response<String> {
-    reply(status, "text/plain; charset=utf-8", body)
+fn text(status: StatusCode, body: String) -> Answer {
+    reply(status, TEXT, body.into())
 }
 
-fn reply(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
-    let mut reply = Response::new(body);
+/// A page, by gzip if the client takes that. The lowest level: the thread has other work.
+fn page(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
+    let packs = weight(&header(request, ACCEPT_ENCODING), &["gzip"]) > 0.0;
+    if packs {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&body).expect("a vector takes everything");
+        body = packed.finish().expect("a vector takes everything");
+    }
+    let mut reply = reply(StatusCode::OK, content_type, body);
+    reply.headers_mut().insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+    if packs {
+        reply.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    reply
+}
+
+fn reply(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Answer {
+    let mut reply = Response::new(Full::from(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     reply

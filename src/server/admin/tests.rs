@@ -11,7 +11,7 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try /metrics, /latency, /slow, /config, /healthz or /readyz\n";
+const HINT: &str = "try one of /metrics /latency /latency.hlog /slow /config /healthz /readyz\n";
 
 #[derive(Default)]
 struct Server {
@@ -143,7 +143,7 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /", "404 Not Found", "content-length: 60", HINT),
+            ("POST /", "404 Not Found", "content-length: 74", HINT),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");

@@ -68,6 +68,7 @@ fn measurements_without_an_endpoint() {
     assert_eq!((snapshot.fates.received, snapshot.gauges.description.workers), (1, 2));
     assert!(snapshot.to_json().contains("\"answered\":1"), "{}", snapshot.to_json());
     let text = snapshot.to_prometheus(forebay::metrics::Format::Classic);
+    let text = String::from_utf8(text).expect("text");
     assert!(text.contains("forebay_datagrams_received_total 1\n"), "{text}");
     let metrics = echo.metrics.clone();
     assert_eq!(echo.stop(), 1);

@@ -1,0 +1,153 @@
+//! Histograms, native ones among them: buckets that grow by 2.2 %, made of the bins at each scrape.
+//!
+//! Bucket n holds the values above `2^((n-1)/32)` and up to `2^(n/32)`. Its bounds are the same for every server, so that
+//! histograms of a fleet add up. A value counts as the highest of its bin, as on `/latency`. So a quantile of a native
+//! histogram is at most one bucket off.
+
+use crate::metrics::window::Distribution;
+use prometheus_client::encoding::{MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet};
+use std::fmt;
+use std::time::SystemTime;
+
+/// The schema with 2^5 buckets to each doubling: the coarsest that keeps 2.5 %.
+const SCHEMA: i32 = 5;
+/// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
+const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
+
+/// How the histograms of one scrape are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Histograms {
+    /// Whether they have classic buckets. The text formats have no others.
+    pub(super) classic: bool,
+    /// When counting began.
+    pub(super) created: SystemTime,
+}
+
+impl Histograms {
+    /// Writes one histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the
+    /// buckets add up to the count.
+    pub(super) fn encode(
+        self,
+        mut metric: MetricEncoder<'_>,
+        distribution: &Distribution,
+        bounds: &[u64],
+        unit: f64,
+    ) -> fmt::Result {
+        let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+        let classic: Vec<_> = if self.classic { upper.zip(distribution.buckets(bounds)).collect() } else { Vec::new() };
+        let buckets = Buckets::of(distribution, unit);
+        let native = NativeHistogram {
+            schema: SCHEMA,
+            zero_threshold: ZERO_THRESHOLD,
+            zero_count: buckets.zeros,
+            negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
+            positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
+            created: Some(self.created),
+        };
+        let (sum, count) = (distribution.sum() as f64 / unit, distribution.count());
+        metric.encode_histogram_with_native::<NoLabelSet>(sum, count, &classic, None, native)
+    }
+}
+
+/// The occupied buckets of a native histogram.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Buckets {
+    zeros: u64,
+    /// For each run of occupied buckets, the gap before it and its length. The first gap begins at bucket 0.
+    spans: Vec<(i32, u32)>,
+    /// The count of each bucket less the count of the one before.
+    deltas: Vec<i64>,
+}
+
+impl Buckets {
+    fn of(distribution: &Distribution, unit: f64) -> Buckets {
+        let bucket = |highest: u64| ((highest as f64 / unit).log2() * f64::from(1 << SCHEMA)).ceil() as i32;
+        let bins = distribution.values().filter(|(highest, _)| *highest > 0);
+        let bins: Vec<(i32, u64)> = bins.map(|(highest, count)| (bucket(highest), count)).collect();
+        let mut buckets = Buckets::default();
+        let (mut next, mut before) = (0, 0);
+        for bins in bins.chunk_by(|one, other| one.0 == other.0) {
+            let (number, count) = (bins[0].0, bins.iter().map(|(_, count)| count).sum::<u64>() as i64);
+            match buckets.spans.last_mut() {
+                Some((_, length)) if number == next => *length += 1,
+                _ => buckets.spans.push((number - next, 1)),
+            }
+            buckets.deltas.push(count - before);
+            (next, before) = (number + 1, count);
+        }
+        buckets.zeros = distribution.count() - bins.iter().map(|(_, count)| count).sum::<u64>();
+        buckets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::window::{Histograms, Series};
+    use crate::metrics::{Sample, Stage};
+    use crate::time::Nanos;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Distribution {
+        let mut histograms = Histograms::default();
+        for value in values {
+            histograms.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
+        }
+        Distribution::of([&histograms.take()], &[Series::stage(0, Stage::Service)])
+    }
+
+    /// The number and the count of each bucket, from spans and deltas as a reader sees them.
+    fn decoded(buckets: &Buckets) -> Vec<(i32, u64)> {
+        let (mut next, mut count, mut deltas, mut read) = (0, 0, buckets.deltas.iter(), Vec::new());
+        for (gap, length) in &buckets.spans {
+            next += gap;
+            for _ in 0..*length {
+                count += deltas.next().expect("a delta for each bucket");
+                read.push((next, u64::try_from(count).expect("a count")));
+                next += 1;
+            }
+        }
+        assert_eq!(deltas.next(), None);
+        read
+    }
+
+    proptest! {
+        /// Does each bucket hold exactly the values between its bounds, in seconds, and are empty buckets left out?
+        #[test]
+        fn each_value_is_between_the_bounds_of_its_bucket(
+            values in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..2_000_000_000_000], 0..300),
+        ) {
+            let times = of(&values);
+            let buckets = decoded(&Buckets::of(&times, 1e9));
+            prop_assert!(buckets.is_sorted_by(|one, next| one.0 < next.0) && buckets.iter().all(|(_, count)| *count > 0));
+            let bound = |number: i32| 2_f64.powf(f64::from(number) / 32.0);
+            let mut left: Vec<(u64, u64)> = times.values().collect();
+            for (number, count) in buckets {
+                let is_in = |(highest, _): &mut (u64, u64)| {
+                    let seconds = *highest as f64 / 1e9;
+                    seconds > bound(number - 1) && seconds <= bound(number)
+                };
+                let held: u64 = left.extract_if(.., is_in).map(|(_, count)| count).sum();
+                prop_assert_eq!(held, count, "bucket {}", number);
+            }
+            prop_assert_eq!(left, []);
+        }
+    }
+
+    /// Do gaps start spans, and does a zero count apart? The values are thousandths.
+    #[test]
+    fn gaps_start_spans() {
+        let times = of(&[]);
+        assert_eq!(Buckets::of(&times, 1e3), Buckets::default());
+        let mut histograms = Histograms::default();
+        let sample =
+            |service, queue| Sample { service: Nanos::new(service), queue: Nanos::new(queue), ..Sample::default() };
+        for sample in [sample(0, 0), sample(9, 0), sample(9, 0), sample(9, 0), sample(1, 1), sample(100, 102)] {
+            histograms.record(&sample);
+        }
+        let slowdowns = Distribution::of([&histograms.take()], &[Series::slowdown(0)]);
+        // Slowdowns 0, 1 (three times), 2 and 2.02: buckets 0, 32 and 33.
+        let expected = Buckets { zeros: 1, spans: vec![(0, 1), (31, 2)], deltas: vec![3, -2, 0] };
+        assert_eq!(Buckets::of(&slowdowns, 1e3), expected);
+    }
+}

@@ -1,0 +1,126 @@
+//! Does `/latency.hlog` hold the histograms of `/latency`? Method: two readers of HdrHistogram's logs, the crate's and
+//! Python's, beside the page of JSON, of a server that is at rest.
+
+use crate::serve::native::busy;
+use crate::support::Running;
+use crate::support::http::{latency, page};
+use crate::support::skip::skip;
+use forebay::metrics::Percentile;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The histograms of `/latency.hlog` by tag, in nanoseconds.
+pub(crate) fn histograms(server: &Running) -> BTreeMap<String, Histogram<u64>> {
+    let log = page(server.admin, "/latency.hlog");
+    let entries = IntervalLogIterator::new(log.as_bytes()).map(|entry| entry.expect("a log"));
+    let histogram = |entry| match entry {
+        LogEntry::Interval(interval) => {
+            assert!(interval.duration().as_secs_f64() > 0.0, "it covers the time since the start");
+            let bytes = base64(interval.encoded_histogram());
+            let histogram = Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram");
+            Some((interval.tag().expect("class and stage").to_string(), histogram))
+        }
+        _ => None,
+    };
+    entries.filter_map(histogram).collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let value = |letter: u8| LETTERS.iter().position(|known| *known == letter).expect("a letter") as u32;
+    let mut bytes = Vec::new();
+    for four in text.trim_end_matches('=').as_bytes().chunks(4) {
+        let bits = four.iter().fold(0, |bits, letter| bits << 6 | value(*letter)) << (6 * (4 - four.len()));
+        bytes.extend(&bits.to_be_bytes()[1..four.len()]);
+    }
+    bytes
+}
+
+/// What `/latency` says since the start, by tag: the count, the percentiles and the maximum in microseconds.
+fn blocks(body: &Value) -> BTreeMap<String, Value> {
+    let stages = body["since_start"].as_object().expect("stages");
+    let classes = stages.iter().flat_map(|(stage, classes)| {
+        classes
+            .as_object()
+            .expect("classes")
+            .iter()
+            .map(move |(class, block)| (format!("{class}.{stage}"), block.clone()))
+    });
+    classes.collect()
+}
+
+// Are tags, counts and percentiles those of /latency, and do the first lines say which units they have?
+#[test]
+fn the_log_has_the_percentiles_of_latency() {
+    let server = busy(300);
+    let log = page(server.admin, "/latency.hlog");
+    for begin in ["#[Histogram log format version 1.3]\n#Times of ", "#[StartTime: ", "Tag=all.total,"] {
+        assert!(log.contains(begin), "{begin} in {log}");
+    }
+    assert!(log.contains("Values of histograms: ns. Interval_Max: us."), "{log}");
+    let (histograms, blocks) = (histograms(&server), blocks(&latency(server.admin)));
+    assert_eq!(histograms.keys().collect::<Vec<_>>(), blocks.keys().collect::<Vec<_>>());
+    assert_eq!(histograms.len(), 15, "all, short and long in five stages");
+    for (tag, histogram) in histograms {
+        let block = &blocks[&tag];
+        assert_eq!(block["count"], histogram.len(), "{tag}");
+        assert_eq!(block["max"], histogram.max() as f64 / 1e3, "{tag}");
+        for percentile in Percentile::ALL {
+            let value = histogram.value_at_quantile(percentile.quantile()) as f64 / 1e3;
+            assert_eq!(block[percentile.name().replace('.', "_")], value, "{tag} {}", percentile.name());
+        }
+    }
+}
+
+/// Prints each tag, the count, p50, p99 and the maximum of a log on standard input.
+const READER: &str = r"
+import sys
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+log = HistogramLogReader('/dev/stdin', HdrHistogram(16, 1000000000000, 3))
+while True:
+    read = log.get_next_interval_histogram()
+    if read is None:
+        break
+    print(read.get_tag(), read.get_total_count(), read.get_value_at_percentile(50), read.get_value_at_percentile(99), read.get_max_value())
+";
+
+// Does the reader of another language find the same? (Its percentiles round the rank, which may be the rank before.)
+#[test]
+fn python_reads_the_log() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
+    if !python.exists() {
+        return skip("no Python with package hdrhistogram in target/python, which .ci/run installs");
+    }
+    let server = busy(301);
+    let mut child = Command::new(python)
+        .args(["-c", READER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Python starts");
+    let log = page(server.admin, "/latency.hlog");
+    child.stdin.take().expect("it is piped").write_all(log.as_bytes()).expect("it reads to the end");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let mut histograms = histograms(&server);
+    for line in said.lines() {
+        let mut words = line.split(' ');
+        let histogram = histograms.remove(words.next().expect("a tag")).expect("a tag of the log");
+        let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
+        let [count, p50, p99, max] = numbers[..] else { panic!("{line}") };
+        assert_eq!((count, max), (histogram.len(), histogram.max()), "{line}");
+        for (quantile, value) in [(0.5, p50), (0.99, p99)] {
+            let ranks = [0.0, 1.0].map(|back| quantile - back / count as f64);
+            let values = ranks.map(|rank| histogram.value_at_quantile(rank));
+            assert!(values.contains(&value), "{line}: {quantile} is one of {values:?}");
+        }
+    }
+    assert!(histograms.is_empty() && output.status.success(), "{histograms:?} are missing in {said}");
+}

@@ -1,0 +1,253 @@
+//! Do the native histograms of two servers add up to a fleet's percentiles? Method: the protobuf of two loaded servers,
+//! decoded by the messages of the published format, and by a Prometheus, beside their HDR histograms of `/latency.hlog`.
+
+use super::interval_log::histograms;
+use crate::support::client::Client;
+use crate::support::http::{exchange, latency, metric};
+use crate::support::process::Process;
+use crate::support::scripted::{Act, run_scripted};
+use crate::support::skip::skip;
+use crate::support::{Running, await_until};
+use flate2::read::GzDecoder;
+use forebay::time::Nanos;
+use forebay::wire::Header;
+use hdrhistogram::Histogram;
+use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{self as model, MetricFamily};
+use prost::Message;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+
+const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
+
+/// A server at rest that has answered `requests`, every seventh of them long, with a tail.
+pub(super) fn busy(requests: u64) -> Running {
+    busy_with(requests, &[])
+}
+
+fn busy_with(requests: u64, settings: &[(&str, &str)]) -> Running {
+    let (server, _) = run_scripted(&[&[("policy", "steal"), ("workers", "2")], settings].concat());
+    let client = Client::new(server.udp);
+    for id in 0..requests {
+        let (class, us) = if id % 7 == 0 { (1, 5 * id % 1_500) } else { (0, id % 50) };
+        client.ask(&Header::request(id, class, Nanos::from_micros(us)), &[Act::Block as u8]);
+    }
+    let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"] == requests;
+    await_until(measured, "the answered requests are never added up");
+    server
+}
+
+/// The families of `/metrics` in protobuf.
+fn families(server: &Running) -> BTreeMap<String, MetricFamily> {
+    let (head, body) = exchange(server.admin, "GET /metrics", PROTOBUF).expect("an answer");
+    assert!(head.contains("content-type: application/vnd.google.protobuf; proto=io.prometheus"), "{head}");
+    let (mut bytes, mut families) = (&body[..], BTreeMap::new());
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).expect("a family");
+        assert!(families.insert(family.name.clone(), family).is_none(), "a family occurs once");
+    }
+    families
+}
+
+/// The histogram of the family `name` with these labels.
+fn histogram<'a>(
+    families: &'a BTreeMap<String, MetricFamily>,
+    name: &str,
+    labels: &[(&str, &str)],
+) -> &'a model::Histogram {
+    let has = |metric: &&model::Metric| {
+        labels.iter().all(|(name, value)| metric.label.iter().any(|label| label.name == *name && label.value == *value))
+    };
+    let metric = families[name].metric.iter().find(has).expect("the labels");
+    metric.histogram.as_ref().expect("a histogram")
+}
+
+/// The count of each bucket, by number.
+fn buckets(histogram: &model::Histogram) -> BTreeMap<i32, u64> {
+    assert_eq!((histogram.schema, histogram.zero_count), (5, 0));
+    assert!(
+        histogram.zero_threshold > 0.0 && histogram.zero_threshold < 1e-30,
+        "a native histogram, also an empty one"
+    );
+    let (mut deltas, mut number, mut count) = (histogram.positive_delta.iter(), 0, 0);
+    let mut buckets = BTreeMap::new();
+    for span in &histogram.positive_span {
+        number += span.offset;
+        for _ in 0..span.length {
+            count += deltas.next().expect("a delta for each bucket");
+            buckets.insert(number, u64::try_from(count).expect("a count"));
+            number += 1;
+        }
+    }
+    assert_eq!((deltas.len(), buckets.values().sum()), (0, histogram.sample_count));
+    buckets
+}
+
+/// The percentiles in question.
+const QUANTILES: [f64; 4] = [0.5, 0.99, 0.9995, 0.9999];
+
+/// The sum of the histograms of two servers with this tag, in nanoseconds.
+fn merged(servers: &[Running; 2], tag: &str) -> Histogram<u64> {
+    let [mut sum, other] = servers.each_ref().map(|server| histograms(server).remove(tag).expect("the tag"));
+    sum.add(&other).expect("equal bounds");
+    sum
+}
+
+// Are percentiles of the sum within 2.5 % of those of the merged HDR histograms, for each class and stage?
+#[test]
+fn histograms_of_two_servers_add_up() {
+    let servers = [busy(1_500), busy(900)];
+    let shown = servers.each_ref().map(families);
+    for (class, stage) in [("short", "total"), ("long", "total"), ("short", "queue"), ("long", "service")] {
+        let mut sum = BTreeMap::new();
+        for families in &shown {
+            let one = histogram(families, "forebay_latency_seconds", &[("class", class), ("stage", stage)]);
+            assert!(one.bucket.is_empty() && one.start_timestamp.is_some_and(|start| start.seconds > 1_500_000_000));
+            for (number, count) in buckets(one) {
+                *sum.entry(number).or_default() += count;
+            }
+        }
+        let exact = merged(&servers, &format!("{class}.{stage}"));
+        let total: u64 = sum.values().sum();
+        assert_eq!(total, exact.len());
+        for quantile in QUANTILES {
+            let (rank, mut seen) = ((quantile * total as f64).ceil() as u64, 0);
+            let holds = |(_, count): &(&i32, &u64)| {
+                seen += **count;
+                seen >= rank
+            };
+            let (number, _) = sum.iter().find(holds).expect("the rank is in a bucket");
+            let seconds = exact.value_at_quantile(quantile) as f64 / 1e9;
+            for bound in [number - 1, *number].map(|number| 2_f64.powf(f64::from(number) / 32.0)) {
+                assert!((bound / seconds - 1.0).abs() < 0.025, "{class} {stage} {quantile}: {bound} is not {seconds}");
+            }
+        }
+    }
+}
+
+// Does protobuf have the families and values of the text, sums and counts too, and classic buckets where they are set?
+#[test]
+fn protobuf_says_what_the_text_says() {
+    for (setting, classic) in [("false", 0), ("true", 55)] {
+        let server = busy_with(50, &[("classic-buckets", setting)]);
+        let (families, text) = (families(&server), server.metrics());
+        let in_text = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        assert_eq!(families.keys().map(String::as_str).collect::<BTreeSet<_>>(), in_text.collect());
+        let received = families["forebay_datagrams_received_total"].metric[0].counter.as_ref().expect("a counter");
+        assert_eq!(received.value, 50.0);
+        // Read as a scraper does: by the type of the family.
+        let quantiles = &families["forebay_latency_quantile_seconds"];
+        assert_eq!(quantiles.r#type, model::MetricType::Gauge as i32);
+        let maximum = quantiles.metric.iter().find(|metric| {
+            let values: Vec<&str> = metric.label.iter().map(|label| label.value.as_str()).collect();
+            values == ["service", "long", "start", "1"]
+        });
+        let series =
+            "forebay_latency_quantile_seconds{stage=\"service\",class=\"long\",window=\"start\",quantile=\"1\"}";
+        let maximum = maximum.and_then(|metric| metric.gauge.as_ref()).expect("a gauge").value;
+        assert!(maximum > 0.0 && maximum == metric(&text, series), "{maximum}");
+        let labels = [("stage", "service"), ("class", "long")];
+        let long = histogram(&families, "forebay_latency_seconds", &labels);
+        let of_text =
+            |what: &str| metric(&text, &format!("forebay_latency_seconds_{what}{{stage=\"service\",class=\"long\"}}"));
+        assert_eq!((long.sample_count, long.sample_sum), (8, of_text("sum")));
+        assert_eq!(long.bucket.len(), classic);
+        assert!(long.bucket.last().is_none_or(|last| last.cumulative_count == 8 && last.upper_bound.is_infinite()));
+        assert_eq!(buckets(histogram(&families, "forebay_slowdown", &[("class", "long")])).values().sum::<u64>(), 8);
+    }
+}
+
+// Is a page packed for a client that takes it, and the same page?
+#[test]
+fn pages_are_packed_on_demand() {
+    let server = busy(50);
+    for path in ["/metrics", "/latency", "/latency.hlog", "/config"] {
+        let get = |headers: &str| exchange(server.admin, &format!("GET {path}"), headers).expect("an answer");
+        let (head, packed) = get("accept-encoding: deflate, gzip;q=0.8\r\n");
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        let mut text = String::new();
+        GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("packed text");
+        let (head, plain) = get("accept-encoding: gzip;q=0, identity\r\n");
+        assert!(!head.contains("content-encoding"), "{head}");
+        // What the process counts about itself moves on.
+        let lines = |text: &str| text.lines().next().map(|line| line.chars().take(60).collect::<String>());
+        assert_eq!(lines(&text), lines(&String::from_utf8(plain).expect("text")), "{path}");
+        assert!(packed.len() < text.len(), "{path}");
+    }
+}
+
+// Does a Prometheus that keeps native histograms find the same percentiles of two servers?
+#[test]
+fn prometheus_adds_two_servers_up() {
+    let servers = [busy(1_500), busy(900)];
+    let Some(prometheus) = Prometheus::scraping(&servers.each_ref().map(|server| server.admin)) else { return };
+    let counted =
+        || prometheus.value("sum(histogram_count(forebay_latency_seconds{stage=\"total\"}))") == Some(2_400.0);
+    await_until(counted, "Prometheus does not see the requests of both");
+    for class in ["short", "long"] {
+        let exact = merged(&servers, &format!("{class}.total"));
+        for quantile in QUANTILES {
+            let sum = format!("sum(forebay_latency_seconds{{stage=\"total\",class=\"{class}\"}})");
+            let shown = prometheus.value(&format!("histogram_quantile({quantile}, {sum})")).expect("a value");
+            let seconds = exact.value_at_quantile(quantile) as f64 / 1e9;
+            assert!((shown / seconds - 1.0).abs() < 0.025, "{class} {quantile}: {shown} is not {seconds}");
+        }
+    }
+    let maximum =
+        "max(forebay_latency_quantile_seconds{stage=\"total\",class=\"all\",window=\"start\",quantile=\"1\"})";
+    let exact = merged(&servers, "all.total").max() as f64 / 1e9;
+    let shown = prometheus.value(maximum).expect("a value");
+    assert!((shown / exact - 1.0).abs() < 1e-9, "a gauge has its value in protobuf: {shown} is not {exact}");
+}
+
+/// A Prometheus with native histograms; dropping it kills it.
+struct Prometheus {
+    _process: Process,
+    _folder: tempfile::TempDir,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// Scrapes `servers` twice a second. `None`, skipped, where there is no Prometheus.
+    fn scraping(servers: &[SocketAddr]) -> Option<Prometheus> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("prometheus.yml");
+        let targets = servers.iter().map(|server| format!("\"{server}\"")).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "scrape_configs:\n- {{job_name: forebay, scrape_interval: 500ms, scrape_timeout: 500ms, \
+             static_configs: [{{targets: [{targets}]}}]}}\n"
+        );
+        fs::write(&config, text).expect("a writable folder");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address={port}"))
+            .args(["--enable-feature=native-histograms", "--log.level=error"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => Some(Prometheus { _process: Process { child }, _folder: folder, address: port }),
+            Err(error) => {
+                skip(format_args!("no Prometheus adds histograms up, it cannot be run: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The value of the one sample that `query` gives now.
+    fn value(&self, query: &str) -> Option<f64> {
+        let escape = |byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        };
+        let path = format!("/api/v1/query?query={}", query.bytes().map(escape).collect::<String>());
+        let (_, body) = exchange(self.address, &format!("GET {path}"), "")?;
+        let answer: Value = serde_json::from_slice(&body).ok()?;
+        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+}
