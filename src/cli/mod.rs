@@ -176,8 +176,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  stopped, and all received requests were finished
   1  failed while running, or could not write its result (the reader may be gone, like `head`)
-  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, too little memory, or no
-     permitted system call to receive or send
+  2  wrong usage or configuration, or the host does not permit it: an address that cannot be bound,
+     too few file descriptors, too little memory, no system call to receive or send
   3  stopped with requests unfinished: the drain timeout passed, or a second signal came";
 
 #[cfg(test)]

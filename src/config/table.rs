@@ -272,6 +272,15 @@ settings! {
             "It is at least 1s, after which /readyz says 503. 0s: never.",
         ],
     }
+    /// How long a request must be delayed until the log says so; 0 (never) to 1 h. Never scaled.
+    slow: Nanos {
+        key: "slow", group: LifeCycle, value_name: "DURATION", change: Live,
+        default: Text("0s"), form: UP_TO_AN_HOUR,
+        help: "Logs when requests wait this long, and what for.", [
+            "One line at the onset, and one when no request waited that long for 10 s.",
+            "A request that is shed does not count. 0s: never.",
+        ],
+    }
     /// The least severe log lines that are written, where `RUST_LOG` does not say.
     log_level: LogLevel {
         key: "log-level", group: LifeCycle, value_name: "LEVEL", change: Live,

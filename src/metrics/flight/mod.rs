@@ -12,6 +12,8 @@ mod host;
 mod ring;
 #[cfg(feature = "admin")]
 mod slow;
+#[cfg(feature = "admin")]
+mod trace;
 
 use crate::time::Nanos;
 use ring::Ring;

@@ -2,9 +2,11 @@
 
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
+use super::trace::Trace;
 use super::{About, Delayed, Kind, Slice};
 use crate::metrics::WorkerMetrics;
 use crate::time::Nanos;
+use prost::Message as _;
 use serde::Serialize;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -15,6 +17,9 @@ const WINDOW: u64 = 60;
 /// The slowest requests that one look explains, one second keeps, and an answer shows: the longest delays. To explain one
 /// means to walk through thousands of slices.
 const SHOWN: usize = 32;
+
+/// After so long without a request that was delayed for the limit, the log says that it is over.
+const QUIET: Nanos = Nanos::from_secs(10);
 
 /// A request that has not ended, and whether it is set aside.
 pub(crate) type Unended = (About, bool);
@@ -51,6 +56,8 @@ pub(crate) struct Slow {
     seconds: VecDeque<Second>,
     /// Since the start.
     blocked: BTreeMap<Pair, Blocked>,
+    /// When a request was last delayed for as long as the limit, since the log said that one was.
+    broken_at: Option<Nanos>,
 }
 
 impl Slow {
@@ -61,12 +68,14 @@ impl Slow {
             host: Host::new(every),
             seconds: VecDeque::new(),
             blocked: BTreeMap::new(),
+            broken_at: None,
         }
     }
 
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
     /// what a request waited for do not stay for long.
-    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick) {
+    /// With a `limit` above 0 the log says when requests begin to be delayed for that long.
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
         let mut delayed = Vec::new();
@@ -80,6 +89,7 @@ impl Slow {
         let tracks = Tracks::new(metrics, now);
         let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
         let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
+        self.tell(named.first(), limit, now);
         let (second, since_start) = self.second(now);
         for (late, culprit) in &named {
             let Some(culprit) = culprit else { continue };
@@ -93,11 +103,42 @@ impl Slow {
         second.slowest.truncate(SHOWN);
     }
 
+    /// The body of `GET /trace`: what the workers ran in the last `seconds`, as far as the recorder holds it. The slowest
+    /// requests of that time are in it too.
+    pub(crate) fn to_trace(&self, metrics: &WorkerMetrics, seconds: Nanos, now: Nanos) -> Vec<u8> {
+        let (tracks, from, mut trace) = (Tracks::new(metrics, now), now.minus(seconds), Trace::default());
+        for worker in 0..metrics.workers() {
+            // The first slice may be no slice: it says that all are there.
+            trace.worker(
+                worker,
+                tracks.slices(worker).iter().filter(|slice| slice.began > Nanos::ZERO && slice.end() > from),
+            );
+        }
+        let slowest = self.seconds.iter().flat_map(|second| &second.slowest).filter(|(late, _)| late.ended_at > from);
+        slowest.for_each(|(late, culprit)| trace.delayed(late, culprit.as_ref()));
+        trace.encode_to_vec()
+    }
+
     /// How long requests were delayed since the start, as far as it was explained. By class of the delayed request, class of
     /// the one that delayed it, and cause.
     pub(crate) fn blocked(&self) -> Vec<(u8, Option<u8>, Cause, Nanos)> {
         let entry = |(pair, blocked): (&Pair, &Blocked)| (pair.0, pair.1, Cause::ALL[pair.2], blocked.time);
         self.blocked.iter().map(entry).collect()
+    }
+
+    /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
+    fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) {
+        let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
+        if let Some((late, culprit)) = worst {
+            if self.broken_at.replace(now).is_none() {
+                let About { id, class, .. } = late.about;
+                let waited_for = culprit.as_ref().map_or("unknown".to_owned(), Culprit::text);
+                tracing::warn!(request = id, class, delay_us = late.delay().as_micros_f64(), waited_for, "slow");
+            }
+        } else if self.broken_at.is_some_and(|at| now.minus(at) >= QUIET) {
+            self.broken_at = None;
+            tracing::info!("no longer slow: no request was delayed as long as --slow for 10 s");
+        }
     }
 
     /// The second of `now`, and the sums since the start. Seconds of long ago are forgotten.
@@ -173,7 +214,9 @@ impl<'m> Tracks<'m> {
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
             let mut slices = self.metrics.track(worker).slices();
-            slices.extend(self.running[worker]);
+            // It may have ended since it was read.
+            let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
+            slices.extend(self.running[worker].filter(runs));
             slices
         })
     }
@@ -202,7 +245,7 @@ impl<'m> Tracks<'m> {
             (Some(worker), _) => format!("running on worker {worker}"),
             _ if set_aside > Nanos::ZERO => "set aside".to_owned(),
             (None, Some(_)) => "interrupted".to_owned(),
-            (None, None) => "waiting to begin".to_owned(),
+            (None, None) => "waiting".to_owned(),
         };
         let culprit = if running.is_some() { None } else { self.blame(&late, host) };
         Waiting { request: about.id, class: about.class, age_us: age.as_micros_f64(), place, culprit }

@@ -326,6 +326,11 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     }
 
     #[cfg(feature = "admin")]
+    fn slow_limit(&self) -> Nanos {
+        self.live.load().slow
+    }
+
+    #[cfg(feature = "admin")]
     fn unreceived(&self) -> Vec<u64> {
         self.dropped_by_socket();
         let drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);

@@ -66,7 +66,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 7] = ["/metrics", "/latency", "/latency.hlog", "/slow", "/config", "/healthz", "/readyz"];
+const PAGES: [&str; 8] = ["/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
@@ -83,6 +83,12 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| page(&request, JSON, body.into())),
+        "/trace" => match seconds(request.uri().query()) {
+            Some(seconds) => ask(&asker, move |desk| desk.trace(seconds))
+                .await
+                .map(|body| page(&request, "application/x-protobuf", body)),
+            None => Some(text(StatusCode::BAD_REQUEST, "/trace?seconds=N: N is 1 to 60; without it 1\n".to_owned())),
+        },
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| page(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" => page(&request, JSON, snapshot.to_json().into()),
@@ -94,6 +100,12 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+}
+
+/// The time that a trace covers.
+fn seconds(query: Option<&str>) -> Option<Nanos> {
+    let seconds = query.map_or(Some(1), |query| query.strip_prefix("seconds=")?.parse().ok())?;
+    (1..=60).contains(&seconds).then(|| Nanos::from_secs(seconds))
 }
 
 /// All values of a header, separated by commas.

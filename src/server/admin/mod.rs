@@ -1,5 +1,5 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
-//! (`GET /metrics /latency /latency.hlog /slow /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! (`GET /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
@@ -73,6 +73,11 @@ pub(super) trait Probe {
     #[cfg(feature = "admin")]
     fn oldest(&self, _most: usize) -> Vec<Unended> {
         Vec::new()
+    }
+    /// How long a request must be delayed until the log says so; 0 = never.
+    #[cfg(feature = "admin")]
+    fn slow_limit(&self) -> Nanos {
+        Nanos::ZERO
     }
     /// Bytes that wait in the sockets of each worker.
     #[cfg(feature = "admin")]
@@ -254,7 +259,7 @@ impl Desk<'_, '_> {
     #[cfg(feature = "admin")]
     fn look(&mut self) {
         let off_cpu = self.probe.run_queue_waits();
-        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu });
+        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu }, self.probe.slow_limit());
     }
 
     /// The body of `GET /slow`.
@@ -264,6 +269,13 @@ impl Desk<'_, '_> {
         let waiting = self.probe.oldest(SHOWN);
         let sockets = self.probe.unreceived();
         self.slow.to_json(self.collector.metrics(), &waiting, &sockets, clock::now())
+    }
+
+    /// The body of `GET /trace`.
+    #[cfg(feature = "admin")]
+    fn trace(&mut self, seconds: Nanos) -> Vec<u8> {
+        self.look();
+        self.slow.to_trace(self.collector.metrics(), seconds, clock::now())
     }
 }
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try one of /metrics /latency /latency.hlog /slow /config /healthz /readyz\n";
+const HINT: &str = "try one of /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz\n";
+
+const SECONDS: &str = "/trace?seconds=N: N is 1 to 60; without it 1\n";
 
 #[derive(Default)]
 struct Server {
@@ -143,7 +145,10 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /", "404 Not Found", "content-length: 74", HINT),
+            ("POST /", "404 Not Found", "content-length: 81", HINT),
+            ("GET /trace?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
+            ("GET /trace?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
+            ("GET /trace?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");
