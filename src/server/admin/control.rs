@@ -98,7 +98,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops_unread: Once::new(),
             said: Mutex::default(),
             saturated: AtomicCell::new(false),
-            gate: Mutex::new(Gate::new(gate::is_on(config, bound.ways.receive))),
+            gate: Mutex::new(Gate::new(config, bound.ways.receive)),
             following: Mutex::new(following),
         }
     }

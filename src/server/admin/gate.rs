@@ -18,7 +18,8 @@ const TOLD_EVERY: Nanos = Nanos::from_secs(10);
 const SCALE_MIN: f64 = 1.0 / 64.0;
 
 /// Whether sources are limited under `config`, where datagrams are received with `io`. The kernel passes a GRO batch as
-/// one packet, and counts it as one.
+/// one packet, and counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say where the
+/// datagrams of a waiting GRO batch end.
 pub(in crate::server) fn is_on(config: &Config, io: Io) -> bool {
     config.gate == config::Gate::Auto && io != Io::Gro
 }
@@ -62,7 +63,13 @@ pub(super) struct Reading {
 }
 
 impl Gate {
-    pub(in crate::server) fn new(on: bool) -> Gate {
+    pub(in crate::server) fn new(config: &Config, io: Io) -> Gate {
+        let on = is_on(config, io);
+        if config.gate == config::Gate::Auto && !on {
+            tracing::info!(
+                "the gate stays open with --io gro: the kernel counts a GRO batch that it drops as one datagram"
+            );
+        }
         Gate { on, scale: 1.0, dropped: Some(0), ..Gate::default() }
     }
 

@@ -5,7 +5,8 @@
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::http::{fates, latency};
-use crate::support::{Running, await_until};
+use crate::support::process::Forebay;
+use crate::support::{Running, await_until, listen};
 use forebay::handler::builtin::{Bench, Echo};
 use forebay::handler::{Handler, Reply, Request};
 use forebay::metrics::Fates;
@@ -15,8 +16,10 @@ use nix::cmsg_space;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
+use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -121,6 +124,21 @@ fn the_rest_of_a_train_without_room_is_counted() {
     assert_eq!(server.quiescent(sent), expected);
     let report = server.stop();
     assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
+}
+
+// Does the gate stay open where datagrams come as GRO batches, and does the log say why?
+#[test]
+fn the_gate_stays_open_for_trains() {
+    for (io, is_open) in [("gro", true), ("batches", false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--io", io]);
+        let log = tempfile::NamedTempFile::new().expect("a file");
+        let server = Forebay::spawn_to(&mut command, log.reopen().expect("a file").into());
+        assert_eq!(latency(server.admin)["gate"].is_null(), is_open, "{io}");
+        server.stop();
+        let log = fs::read_to_string(log.path()).expect("text");
+        assert_eq!(log.contains("the gate stays open with --io gro"), is_open, "{io}: {log}");
+    }
 }
 
 /// Requests of a peer in a round: so few that unoptimised code serves those of both before replies have waited for too long.
