@@ -11,6 +11,7 @@ pub(crate) mod client;
 pub(crate) mod erased;
 pub(crate) mod fates;
 pub(crate) mod golden;
+pub(crate) mod held;
 pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod place;

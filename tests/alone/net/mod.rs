@@ -3,3 +3,4 @@
 mod exact;
 mod returned;
 mod slow_way;
+mod stops;

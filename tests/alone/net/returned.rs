@@ -6,9 +6,11 @@ use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Asks for the errors of a socket of IPv4, connected to a server. It receives nothing else from now on.
+/// Asks for the errors of a socket, connected to a server. It receives nothing else from now on.
 pub(crate) fn ask_for_returned(socket: &impl AsFd) {
-    setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true).expect("a socket of IPv4");
+    // A socket of IPv6 takes the option of IPv4 too.
+    let of_v6 = setsockopt(&socket.as_fd(), sockopt::Ipv6RecvErr, &true);
+    of_v6.or_else(|_| setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true)).expect("a UDP socket");
     // Answers are kept out ("return 0"): they would fill the buffer that errors need.
     SockRef::from(socket).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
 }
@@ -19,12 +21,15 @@ pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
     let mut bytes = [0; 256];
     loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let mut control = nix::cmsg_space!(nix::libc::sock_extended_err, nix::libc::sockaddr_in);
+        let mut control = nix::cmsg_space!(nix::libc::sock_extended_err, nix::libc::sockaddr_in6);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         match recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut control), flags) {
             Ok(message) => {
                 let mut controls = message.cmsgs().expect("enough space");
-                assert!(controls.any(|control| matches!(control, ControlMessageOwned::Ipv4RecvErr(..))));
+                let is_error = |control: ControlMessageOwned| {
+                    matches!(control, ControlMessageOwned::Ipv4RecvErr(..) | ControlMessageOwned::Ipv6RecvErr(..))
+                };
+                assert!(controls.any(is_error));
                 count += 1;
             }
             Err(nix::errno::Errno::EAGAIN) => return count,

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
 use crate::support::client::Client;
+use crate::support::held::{HELD_FROM, Held};
 use crate::support::http::{fates, latency};
 use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
 use crate::support::stream::stream;
@@ -14,10 +15,7 @@ use forebay::handler::{Handler, Reply, Request, checkpoint};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::Signal;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,64 +177,7 @@ fn a_successor_becomes_the_main_process() {
     second.ends_well();
 }
 
-/// The sockets of a service, as systemd holds them.
-struct Held {
-    udp: SocketAddr,
-    admin: SocketAddr,
-    /// Inherited by children, under numbers that do not stand in one another's way.
-    descriptors: Vec<OwnedFd>,
-}
-
-/// Above every number that the shell moves them to.
-const HELD_FROM: RawFd = 100;
-
-impl Held {
-    /// This number of UDP sockets that share an address and its datagrams, and a TCP listener.
-    fn new(sockets: usize) -> Held {
-        Held::sharing(sockets, |socket| socket.set_reuse_port(true))
-    }
-
-    /// The same, sharing the address as `share` says.
-    fn sharing(sockets: usize, share: fn(&Socket) -> io::Result<()>) -> Held {
-        let bound = |address: SocketAddr| {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-            share(&socket).expect("an option");
-            socket.bind(&address.into()).expect("a free port");
-            UdpSocket::from(socket)
-        };
-        let first = bound(listen().parse().expect("an address"));
-        let udp = first.local_addr().expect("bound");
-        let others = (1..sockets).map(|_| bound(udp));
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let admin = listener.local_addr().expect("bound");
-        let all = [first].into_iter().chain(others).map(OwnedFd::from).chain([OwnedFd::from(listener)]);
-        let inherited = |descriptor: OwnedFd| {
-            let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
-            fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
-            copy
-        };
-        Held { udp, admin, descriptors: all.map(inherited).collect() }
-    }
-
-    /// `forebay serve` as systemd starts it; `LISTEN_PID` is `pid`.
-    fn command(&self, workers: usize, pid: &str) -> Command {
-        let Held { udp, admin, descriptors } = self;
-        let numbers = || descriptors.iter().map(AsRawFd::as_raw_fd);
-        let moves: String = numbers().enumerate().map(|(number, held)| format!(" {}<&{held}", number + 3)).collect();
-        let closes: String = numbers().map(|held| format!(" {held}<&-")).collect();
-        let environment =
-            format!("LISTEN_FDS={} LISTEN_FDNAMES=first:second:third LISTEN_PID={pid}", descriptors.len());
-        let flags = format!(
-            "--listen {udp} --admin {admin} --workers {workers} --handler echo --max-wait off --drain-timeout 60s"
-        );
-        let program = env!("CARGO_BIN_EXE_forebay");
-        let mut command = Command::new("bash");
-        command
-            .env_clear()
-            .args(["-c", &format!("exec{moves}{closes}; export {environment}; exec '{program}' serve {flags}")]);
-        command
-    }
-}
+const ECHO: &str = "--handler echo --max-wait off --drain-timeout 60s";
 
 // Is every request answered, once, while a service is stopped and started again whose sockets systemd holds? Are
 // requests that come meanwhile answered too?
@@ -244,7 +185,7 @@ impl Held {
 fn a_restart_of_a_service_loses_nothing() {
     let held = Held::new(2);
     let (udp, over) = (held.udp, AtomicBool::new(false));
-    let start = || Forebay::spawn(&mut held.command(2, "$$"));
+    let start = || Forebay::spawn(&mut held.command(2, "$$", ECHO));
     let first = start();
     assert_eq!((first.udp, first.admin), (udp, held.admin));
     let (became, said) = thread::scope(|scope| {
@@ -289,22 +230,25 @@ fn sockets_of_no_use_are_refused() {
     };
     let mut held = Held::new(2);
     let says = "LISTEN_FDS: --workers 3, and 2 UDP sockets; allowed: 3 lines of ListenDatagram=";
-    assert!(refused(&mut held.command(3, "$$")).contains(says));
+    assert!(refused(&mut held.command(3, "$$", ECHO)).contains(says));
     // For another process: the port is in use.
-    assert!(refused(&mut held.command(2, "1")).contains("Address already in use"));
+    assert!(refused(&mut held.command(2, "1", ECHO)).contains("Address already in use"));
     held.udp = "127.0.0.1:9".parse().expect("an address");
-    assert!(refused(&mut held.command(2, "$$")).contains("LISTEN_FDS: --listen 127.0.0.1:9; allowed: 127."));
+    assert!(refused(&mut held.command(2, "$$", ECHO)).contains("LISTEN_FDS: --listen 127.0.0.1:9; allowed: 127."));
     held = Held::sharing(2, |socket| socket.set_reuse_address(true));
-    assert!(refused(&mut held.command(2, "$$")).contains("allowed: ReusePort=yes in the socket unit, or --workers 1"));
+    assert!(
+        refused(&mut held.command(2, "$$", ECHO)).contains("allowed: ReusePort=yes in the socket unit, or --workers 1")
+    );
     held = Held::new(1);
     let other = Held::new(1);
     held.descriptors.push(fcntl_dupfd_cloexec(&other.descriptors[0], HELD_FROM).expect("a number"));
     fcntl_setfd(&held.descriptors[2], FdFlags::empty()).expect("a flag");
-    assert!(refused(&mut held.command(2, "$$")).contains("are bound to"));
+    assert!(refused(&mut held.command(2, "$$", ECHO)).contains("are bound to"));
     let (reader, _writer) = std::io::pipe().expect("a pipe");
     held.descriptors[2] = fcntl_dupfd_cloexec(reader, HELD_FROM).expect("a number");
     fcntl_setfd(&held.descriptors[2], FdFlags::empty()).expect("a flag");
     assert!(
-        refused(&mut held.command(1, "$$")).contains("LISTEN_FDS: socket 2 (\"third\") is of no use; allowed: UDP")
+        refused(&mut held.command(1, "$$", ECHO))
+            .contains("LISTEN_FDS: socket 2 (\"third\") is of no use; allowed: UDP")
     );
 }
