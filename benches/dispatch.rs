@@ -42,7 +42,7 @@ use handler::builtin::wire::{Header, Served};
 use handler::builtin::{Bench, Echo};
 use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
-use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
+use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket, SourcePrefix};
 use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
@@ -84,7 +84,8 @@ impl Handler for Small {
 /// Serves `count` requests on this thread under `policy`, and says how long that took.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
-    let serving = Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1), PACKETS);
+    let serving =
+        Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1, SourcePrefix::NETWORK), PACKETS);
     dispatched(&serving, policy, &packets, request, batch, count, serving.make())
 }
 
@@ -110,7 +111,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
     let limits = Limits::new(QueueBounds { fresh: bounds, interrupted: bounds });
-    let samples = Samples::new(1, Nanos::from_micros(3), true);
+    let samples = Samples::new(1, Nanos::from_micros(3), SourcePrefix::NETWORK, true);
     let common = Common {
         serving,
         make: &make,

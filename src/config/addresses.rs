@@ -1,7 +1,7 @@
 //! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
 
 use super::value::{Refusal, list, list_text, number};
-use super::{LISTEN_MAX, REJECTED_PORTS_MAX};
+use super::{LISTEN_MAX, REJECTED_PORTS_MAX, SourcePrefix};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -74,6 +74,13 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
 /// The text that [`ports`] parses as `ports`.
 pub(super) fn ports_text(ports: &[u16]) -> String {
     if ports.is_empty() { "none".to_owned() } else { list_text(ports) }
+}
+
+/// Bits of IPv4 and bits of IPv6.
+pub(super) fn source_prefix(text: &str) -> Result<SourcePrefix, Refusal> {
+    let (v4, v6) = text.split_once(',').ok_or_else(|| "not two numbers separated by a comma".to_owned())?;
+    let bits = |of, text: &str, most| number(text.trim(), 1..=most).map_err(|refusal| format!("{of} is {refusal}"));
+    Ok(SourcePrefix { v4: bits("IPv4", v4, 32)?, v6: bits("IPv6", v6, 64)? })
 }
 
 /// The longest path of a Unix socket, which ends with a zero byte in 108.
@@ -180,6 +187,25 @@ mod tests {
             (&many.join(","), "more than 64 ports"),
         ] {
             let refusal = ports(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text:?}: {refusal}");
+        }
+    }
+
+    // Which lengths of prefixes are refused, and by which reason?
+    #[test]
+    fn prefixes_have_bits_of_both_families() {
+        for (text, bits) in [("24,56", SourcePrefix::NETWORK), ("32, 64", SourcePrefix { v4: 32, v6: 64 })] {
+            assert_eq!(source_prefix(text), Ok(bits));
+        }
+        for (text, reason) in [
+            ("24", "not two numbers separated by a comma"),
+            ("24,56,64", "IPv6 is not a whole number"),
+            ("33,56", "IPv4 is out of range"),
+            ("0,56", "IPv4 is out of range"),
+            ("24,65", "IPv6 is out of range"),
+            ("/24,/56", "IPv4 is not a whole number"),
+        ] {
+            let refusal = source_prefix(text).unwrap_err();
             assert!(refusal.contains(reason), "{text:?}: {refusal}");
         }
     }

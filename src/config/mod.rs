@@ -34,7 +34,7 @@ mod unused;
 mod value;
 
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
-pub use crate::net::Io;
+pub use crate::net::{Io, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
 pub(crate) use effective::Effective;
 #[cfg(feature = "cli")]

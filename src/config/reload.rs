@@ -99,6 +99,7 @@ mod tests {
             ("classic-buckets", "true"),
             ("policy", "global"),
             ("workers", "3"),
+            ("groups", "2"),
             ("pools", "front=2"),
             ("slice", "1us"),
             ("optimise", "latency"),
@@ -112,9 +113,12 @@ mod tests {
             ("notices", "looks"),
             ("io", "gro"),
             ("reject-source-ports", "none"),
+            ("datagram-max", "600"),
+            ("amplification", "2"),
             ("cost-cap", "2s"),
             ("max-wait", "off"),
             ("gate", "off"),
+            ("source-prefix", "32,64"),
             ("shed-answers", "silence"),
             ("drain-timeout", "1s"),
             ("lame-duck", "1s"),
@@ -125,6 +129,12 @@ mod tests {
             ("log-level", "warn"),
             ("log-format", "json"),
         ];
+        let is_tried = |setting: &&Setting| others.iter().any(|(key, _)| *key == setting.key);
+        assert_eq!(
+            SETTINGS.iter().filter(|setting| !is_tried(setting)).count(),
+            0,
+            "a setting has no other value here"
+        );
         // Without feature `admin` these two are `off`.
         let settable = |key| cfg!(feature = "admin") || !["admin", "handover"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {

@@ -5,8 +5,8 @@ use super::layers::Layers;
 use super::setting::{Change, DefaultValue, Group, Setting, Shape};
 use super::value::{self, Form, choice, count, list_text, option_text, text};
 use super::{
-    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, WORKERS_MAX, Wait, cpus,
-    rules,
+    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, SourcePrefix, WORKERS_MAX,
+    Wait, cpus, rules,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::sched::{Entry, MaxWait, Objective, PolicyName};
@@ -100,7 +100,7 @@ settings! {
         key: "amplification", group: Network, value_name: "FACTOR", change: Restart,
         default: Text("1"), form: count::<_, 1, 1_000>(),
         help: "Reply bytes per request byte, for sources perhaps forged.", [
-            "It bounds the replies of each second to each network (a /24, or a /56 of IPv6).",
+            "It bounds the replies of each second to each source, a network of source-prefix bits.",
             "It matters to handlers that allow replies longer than requests.",
             "A source is not forged once the handler says so, after a cookie for example.",
         ],
@@ -222,6 +222,21 @@ settings! {
         help: "Whether the kernel turns requests away under overload.", [
             "auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.",
             "off: lets all in, as far as buffers hold them.",
+        ],
+    }
+    /// How many bits of an address stand for one source.
+    source_prefix: SourcePrefix {
+        key: "source-prefix", group: Overload, value_name: "IPV4,IPV6", change: Restart,
+        default: Text("24,56"),
+        form: text(
+            "1 to 32 bits of IPv4 and 1 to 64 bits of IPv6, like 24,56",
+            addresses::source_prefix,
+            |bits| format!("{},{}", bits.v4, bits.v6),
+        ),
+        help: "Address bits that stand for one source.", [
+            "The gate shares the CPU time out by source, and amplification counts by source.",
+            "The default is what one network has: a /24 of IPv4, a /56 of IPv6.",
+            "32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.",
         ],
     }
     /// What the client of a request hears that was shed.

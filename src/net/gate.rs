@@ -4,19 +4,39 @@
 use socket2::SockFilter;
 use std::net::IpAddr;
 
-/// The part of an address that stands for one network (RFC 6177): a /24 of IPv4, or the 56 bits of a /56 of IPv6.
-pub fn prefix(source: IpAddr) -> u64 {
-    match source {
-        IpAddr::V4(address) => u64::from(u32::from(address) >> 8) | IPV4,
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(address) => prefix(IpAddr::V4(address)),
-            None => (u128::from(address) >> 72) as u64,
-        },
+/// How many bits of an address stand for one network, which counts as one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourcePrefix {
+    /// Of IPv4, 1 to 32.
+    pub v4: u8,
+    /// Of IPv6, 1 to 64.
+    pub v6: u8,
+}
+
+impl SourcePrefix {
+    /// What one network has: a /24 of IPv4, a /56 of IPv6 (RFC 6177).
+    pub const NETWORK: SourcePrefix = SourcePrefix { v4: 24, v6: 56 };
+
+    /// The part of `source` that stands for its network.
+    pub fn of(self, source: IpAddr) -> u64 {
+        match source.to_canonical() {
+            IpAddr::V4(address) => IPV4 | u64::from(u32::from(address) & self.mask_v4()),
+            IpAddr::V6(address) => (u128::from(address) >> 64) as u64 & self.mask_v6(),
+        }
+    }
+
+    fn mask_v4(self) -> u32 {
+        u32::MAX << (32 - self.v4)
+    }
+
+    fn mask_v6(self) -> u64 {
+        u64::MAX << (64 - self.v6)
     }
 }
 
-/// The bit that a prefix of IPv4 has, and no other.
-const IPV4: u64 = 1 << 63;
+/// Above a prefix of IPv4. As IPv6 it would be a multicast address, which no datagram comes from.
+const IPV4: u64 = 0xFF << 56;
 
 // Of `linux/bpf_common.h` and `linux/filter.h`.
 const LOAD_WORD: u16 = 0x20;
@@ -35,22 +55,21 @@ const NET: u32 = -0x10_0000_i32 as u32;
 const RANDOM: u32 = (-0x1000_i32 + 56) as u32;
 
 const ALL: u32 = u32::MAX;
-/// Both a /24 and the second half of a /56 end with this word's last byte.
-const PREFIX_MASK: u32 = 0xFFFF_FF00;
 
 /// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all others.
-pub fn program(shares: impl Iterator<Item = (u64, f64)> + Clone, rest: f64) -> Vec<SockFilter> {
-    let mut v4 = vec![plain(LOAD_WORD, NET + 12), plain(AND, PREFIX_MASK)];
-    let mut v6 = vec![plain(LOAD_WORD, NET + 8), plain(STORE, 0), plain(LOAD_WORD, NET + 12)];
-    v6.extend([plain(AND, PREFIX_MASK), plain(STORE, 1)]);
+pub fn program(bits: SourcePrefix, shares: impl Iterator<Item = (u64, f64)>, rest: f64) -> Vec<SockFilter> {
+    let masks = bits.mask_v6();
+    let mut v4 = vec![plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())];
+    let mut v6 = vec![plain(LOAD_WORD, NET + 8), plain(AND, (masks >> 32) as u32), plain(STORE, 0)];
+    v6.extend([plain(LOAD_WORD, NET + 12), plain(AND, masks as u32), plain(STORE, 1)]);
     for (prefix, share) in shares {
         let verdict = verdict(share);
-        let (length, low) = (verdict.len() as u8, (prefix << 8) as u32);
-        if prefix & IPV4 != 0 {
+        let (length, low) = (verdict.len() as u8, prefix as u32);
+        if prefix >= IPV4 {
             v4.push(SockFilter::new(IF_EQUAL, 0, length, low));
             v4.extend(verdict);
         } else {
-            v6.extend([plain(LOAD_MEMORY, 0), SockFilter::new(IF_EQUAL, 0, length + 2, (prefix >> 24) as u32)]);
+            v6.extend([plain(LOAD_MEMORY, 0), SockFilter::new(IF_EQUAL, 0, length + 2, (prefix >> 32) as u32)]);
             v6.extend([plain(LOAD_MEMORY, 1), SockFilter::new(IF_EQUAL, 0, length, low)]);
             v6.extend(verdict);
         }

@@ -21,7 +21,7 @@ mod ways;
 
 pub use drops::{Drops, dropped_by_others};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
-pub use gate::{prefix, program};
+pub use gate::{SourcePrefix, program};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes};

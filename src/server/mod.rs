@@ -212,7 +212,8 @@ impl Server {
         let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
         let addresses = listening.group.addresses().len();
         let waiting = Waiting::new(config);
-        let samples = Samples::new(config.workers, waiting.beside(), admin::gate::is_on(config, ways.receive));
+        let is_gated = admin::gate::is_on(config, ways.receive);
+        let samples = Samples::new(config.workers, waiting.beside(), config.source_prefix, is_gated);
         let bound = Bound {
             listening,
             config: config.clone(),
@@ -340,7 +341,7 @@ impl Server {
         shown::check::<H>()?;
         let (count, bytes) = (self.bound.sizes.packets, self.bound.config.datagram_max);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, bytes));
-        let credit = Credit::new(self.bound.config.amplification);
+        let credit = Credit::new(self.bound.config.amplification, self.bound.config.source_prefix);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
         life::run::run(self, &requests, &packets, requests.make(), serving)
     }

@@ -6,6 +6,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
+const NETWORK: SourcePrefix = SourcePrefix::NETWORK;
+
 struct Server {
     group: Group,
     drops: Drops,
@@ -54,7 +56,7 @@ impl Server {
 }
 
 fn of(text: &str) -> u64 {
-    prefix(text.parse().expect("an address"))
+    NETWORK.of(text.parse().expect("an address"))
 }
 
 // Does each prefix have its share, of either family, on one socket for both and on one for each? Are all counted while
@@ -70,7 +72,7 @@ fn each_prefix_has_its_share_and_all_are_counted() {
         assert_eq!((server.pass("127.0.5.1", v4, 500), server.pass("::1", v6, 500)), (500, 500), "open");
         for quarter in ["127.0.5.77", "::9"] {
             let shares = [(of("127.0.6.1"), 1.0), (of(quarter), 0.25), (of("2001:db8::"), 1.0)];
-            let program = program(shares.into_iter(), 0.0);
+            let program = program(NETWORK, shares.into_iter(), 0.0);
             assert_eq!(server.group.filter(Some(&program)).ok(), Some(true));
             let (few, none) =
                 if quarter == "::9" { (("::1", v6), ("127.0.5.1", v4)) } else { (("127.0.5.1", v4), ("::1", v6)) };
@@ -85,13 +87,38 @@ fn each_prefix_has_its_share_and_all_are_counted() {
     }
 }
 
+// Has an address as many bits of its network as are asked for, and are a mapped address and its own one source?
+#[test]
+fn a_prefix_has_its_bits() {
+    let same = |v4, v6, one: &str, other: &str| {
+        let of = |text: &str| SourcePrefix { v4, v6 }.of(text.parse().expect("an address"));
+        of(one) == of(other)
+    };
+    for (v4, bits, other) in
+        [(24, "192.0.2.255", "192.0.3.1"), (32, "192.0.2.1", "192.0.2.0"), (1, "255.0.0.0", "64.0.0.1")]
+    {
+        assert!(same(v4, 56, "192.0.2.1", bits) && !same(v4, 56, "192.0.2.1", other), "{v4}");
+        assert!(same(v4, 56, &format!("::ffff:{bits}"), "192.0.2.1"), "{v4}");
+    }
+    let from = "2001:db8:0:ff01::1";
+    for (v6, bits, other) in [
+        (56, "2001:db8:0:ffff::2", "2001:db8:0:fe01::1"),
+        (64, "2001:db8:0:ff01:8000::", "2001:db8:0:ff00::1"),
+        (32, "2001:db8:ffff::", "2001:db9:0:ff01::1"),
+        (1, "7fff::", "8000::"),
+    ] {
+        assert!(same(24, v6, from, bits) && !same(24, v6, from, other), "{v6}");
+    }
+    assert!(!same(24, 56, "::", "0.0.0.0"));
+}
+
 // Does the largest program of either family fit?
 #[test]
 fn the_most_rules_fit() {
     let server = Server::new(&["[::]:0"]);
     let source = |number: u64| of("2001:db8::") + number;
     let shares = (0..370).map(|number| (source(number), if number < 250 { 1.0 } else { 0.5 }));
-    let program = program(shares, 0.1);
+    let program = program(NETWORK, shares, 0.1);
     assert!(program.len() < 4_096, "{}", program.len());
     let attached = server.group.filter(Some(&program));
     // A small net.core.optmem_max has no room for it, and the gate then takes fewer.
@@ -103,7 +130,7 @@ fn the_most_rules_fit() {
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    let shut_out = program(std::iter::empty(), 0.0);
+    let shut_out = program(NETWORK, std::iter::empty(), 0.0);
     server.group.filter(Some(&shut_out)).expect("a filter");
     server.group.leave_gate(true);
     assert_eq!(server.pass("127.0.0.1", target, 10), 10, "left open");
@@ -123,7 +150,7 @@ fn the_stop_gate_is_the_last() {
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
     let mut drops = Drops::new(group.sockets().iter().map(Socket::inode));
-    group.filter(Some(&program(std::iter::empty(), 0.0))).expect("a filter");
+    group.filter(Some(&program(NETWORK, std::iter::empty(), 0.0))).expect("a filter");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
     client.connect(group.addresses()[0]).expect("an address of this host");
     setsockopt(&client, sockopt::UdpGsoSegment, &40).expect("a kernel with GSO");
@@ -147,7 +174,7 @@ fn others_drop_what_no_filter_refused() {
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    server.group.filter(Some(&program(std::iter::empty(), 0.0))).expect("a filter");
+    server.group.filter(Some(&program(NETWORK, std::iter::empty(), 0.0))).expect("a filter");
     let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
     let heir = Group::adopt(server.group.sockets().iter().map(copy).collect(), Io::Batches).expect("a group");
     assert_eq!(server.pass("127.0.0.1", target, 10), 0, "the old process still serves");

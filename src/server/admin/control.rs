@@ -1,7 +1,7 @@
 //! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
 use super::adapt::Adaptation;
-use super::gate::{self, Gate};
+use super::gate::Gate;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;

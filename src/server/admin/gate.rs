@@ -3,7 +3,7 @@
 
 use crate::config::{self, Config};
 use crate::metrics::GateState;
-use crate::net::{Group, Io, program};
+use crate::net::{Group, Io, SourcePrefix, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::time::{Nanos, clock};
 use std::io;
@@ -43,9 +43,12 @@ pub(in crate::server) struct Gate {
     pub(super) periods: u32,
     pub(super) standing: Standing,
     pub(super) last: Reading,
-    /// The readings when the gate came on, the drops of others first, and what it had turned away before.
+    /// The readings when the gate came on, and what it had turned away before.
     pub(super) began: Option<(Drops, u64)>,
-    pub(super) dropped: Option<u64>,
+    /// What it turned away, at least.
+    pub(super) turned_away: u64,
+    /// Whether that could not be read when it last changed.
+    pub(super) unread: bool,
     pub(super) replace_at: Nanos,
     pub(super) tell_at: Nanos,
     pub(super) told: bool,
@@ -70,7 +73,7 @@ impl Gate {
                 "the gate stays open with --io gro: the kernel counts a GRO batch that it drops as one datagram"
             );
         }
-        Gate { on, scale: 1.0, dropped: Some(0), ..Gate::default() }
+        Gate { on, scale: 1.0, ..Gate::default() }
     }
 
     /// For readers outside.
@@ -78,7 +81,7 @@ impl Gate {
         self.on.then(|| GateState {
             share: self.sources.let_through(&self.in_force),
             limited: self.in_force.limited.len(),
-            dropped: self.dropped,
+            dropped: self.dropped(),
         })
     }
 
@@ -86,28 +89,38 @@ impl Gate {
         self.in_force == Rules::OPEN
     }
 
+    /// What it turned away, at least; `None` where that cannot be read.
+    fn dropped(&self) -> Option<u64> {
+        (!self.unread).then_some(self.turned_away)
+    }
+
     /// Counts what the gate turned away, as of these readings. The drops of others were read after ours, and before ours
     /// when the gate came on. So they are never too few.
     pub(super) fn count(&mut self, drops: Option<Drops>) {
-        if let Some(((ours, others), before)) = self.began {
-            let turned_away = |now: Drops| now.0.saturating_sub(ours).saturating_sub(now.1.saturating_sub(others));
-            // What others drop elsewhere must not let the count fall.
-            self.dropped = drops.map(|now| (before + turned_away(now)).max(self.dropped.unwrap_or_default()));
+        if self.is_open() {
+            return;
         }
+        self.unread = drops.is_none();
+        let Some(now) = drops else { return };
+        // Where it could not be read when the gate came on, it counts from here on.
+        let ((ours, others), before) = *self.began.get_or_insert((now, self.turned_away));
+        let turned_away = now.0.saturating_sub(ours).saturating_sub(now.1.saturating_sub(others));
+        // What others drop elsewhere must not let the count fall.
+        self.turned_away = self.turned_away.max(before + turned_away);
     }
 
     /// Lets the kernel follow `rules`, which differ from those in force.
-    pub(super) fn replace(&mut self, group: &Group, rules: Rules, drops: Option<Drops>) {
+    pub(super) fn replace(&mut self, group: &Group, bits: SourcePrefix, rules: Rules, drops: Option<Drops>) {
         let (opens, began) = (rules == Rules::OPEN, clock::now());
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
-        let result = match (opens, program(shares, rules.rest)) {
+        let result = match (opens, program(bits, shares, rules.rest)) {
             (true, _) => group.filter(None),
             (false, program) => group.filter(Some(&program)),
         };
         match result {
             Ok(true) => {
                 if self.is_open() || opens {
-                    self.began = drops.zip(self.dropped).filter(|_| !opens);
+                    self.began = drops.filter(|_| !opens).map(|drops| (drops, self.turned_away));
                 }
                 self.in_force = rules;
             }
@@ -138,7 +151,35 @@ impl Gate {
             tracing::warn!(limited = self.in_force.limited.len(), share, "overload: the kernel turns requests away");
         } else if self.is_open() && self.told {
             self.told = false;
-            tracing::info!(dropped_at_least = self.dropped, "the gate is open again");
+            tracing::info!(dropped_at_least = self.dropped(), "the gate is open again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is what the gate turned away the rise of our drops less that of others? Is it absent while it cannot be read, and never
+    // less than before?
+    #[test]
+    fn what_cannot_be_read_is_absent() {
+        let limits = Rules { rest: 0.5, ..Rules::OPEN };
+        let mut gate = Gate { on: true, in_force: limits.clone(), began: Some(((100, 5), 0)), ..Gate::default() };
+        let dropped = |gate: &mut Gate, drops| {
+            gate.count(drops);
+            gate.state().expect("it is on").dropped
+        };
+        assert_eq!(dropped(&mut gate, Some((150, 10))), Some(45));
+        assert_eq!(dropped(&mut gate, Some((150, 20))), Some(45), "others drop elsewhere");
+        assert_eq!(dropped(&mut gate, None), None);
+        assert_eq!(dropped(&mut gate, Some((170, 10))), Some(65));
+        // It comes on again where nothing can be read, and opens.
+        (gate.began, gate.in_force) = (None, limits);
+        assert_eq!(dropped(&mut gate, None), None);
+        gate.in_force = Rules::OPEN;
+        assert_eq!((dropped(&mut gate, None), dropped(&mut gate, Some((500, 0)))), (None, None), "it is open");
+        gate.in_force = Rules { rest: 0.25, ..Rules::OPEN };
+        assert_eq!((dropped(&mut gate, Some((500, 0))), dropped(&mut gate, Some((510, 0)))), (Some(65), Some(75)));
     }
 }

@@ -77,7 +77,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let (in_force, scale) = (gate.in_force.clone(), gate.scale);
         let rules = gate.sources.decide(standing, periods, &in_force, scale);
         if rules.differ(&in_force) && (reading.at >= gate.replace_at || rules == Rules::OPEN) {
-            gate.replace(&self.bound.listening.group, rules, reading.drops);
+            gate.replace(&self.bound.listening.group, self.bound.config.source_prefix, rules, reading.drops);
         }
     }
 }

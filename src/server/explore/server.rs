@@ -9,7 +9,7 @@ use crate::emulation::overheads::Overheads;
 use crate::handler::Handler;
 use crate::lab::sim::{Driver, Fault, VirtualEngine};
 use crate::metrics::WorkerMetrics;
-use crate::net::{AddressFilter, HostAddresses};
+use crate::net::{AddressFilter, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
@@ -56,7 +56,7 @@ pub(super) fn explore(
     in_virtual_time::set(Some(Nanos::ZERO));
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 });
+    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, SourcePrefix::NETWORK);
     let serving = Serving::new(handler, &[address], credit, scenario.packets);
     let result = explore_with(scenario, &packets, &serving, serving.make(), fault, flaw);
     in_virtual_time::set(None);
@@ -84,7 +84,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let filter = AddressFilter::new(&serving.addresses, &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
     let limits = Limits::new(scenario.waits);
-    let samples = Samples::new(workers, Nanos::ZERO, true);
+    let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);
     let common = Common {
         serving,
         make: &make,

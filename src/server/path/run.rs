@@ -259,12 +259,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Whether this worker has time to answer one more shed request. A server that stops answers all of them.
     fn affords_answer(&mut self, status: Status) -> bool {
         let Some(takes) = self.common.shed_answer else { return false };
-        let next = self.next_shed_answer.max(self.now.minus(SHED_ANSWERS_BURST));
-        let affords = next <= self.now || status == Status::ShedDraining;
-        if affords {
-            self.next_shed_answer = next.plus(takes.times(SHED_ANSWERS_PART));
-        }
-        affords
+        let affords = affords_answer(&mut self.next_shed_answer, self.now, takes);
+        affords || status == Status::ShedDraining
     }
 
     /// Ends a request that must not begin, for `cause`.
@@ -294,6 +290,36 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Status::ShedWaited | Status::ShedQueueFull => bound,
             Status::ShedExpired => envelope.stay.wait(self.now).min(bound),
             _ => Nanos::ZERO,
+        }
+    }
+}
+
+/// Whether there is time at `now` for an answer that `takes` so long; if so, `next` is when there is time for another one.
+fn affords_answer(next: &mut Nanos, now: Nanos, takes: Nanos) -> bool {
+    let due = (*next).max(now.minus(SHED_ANSWERS_BURST));
+    let affords = due <= now;
+    if affords {
+        *next = due.plus(takes.times(SHED_ANSWERS_PART));
+    }
+    affords
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Do answers take a tenth of the time, however much is shed, and a tenth of a second's worth at once after a silence?
+    #[test]
+    fn a_tenth_of_the_time_answers_what_is_shed() {
+        let (takes, mut next) = (Nanos::from_micros(3), Nanos::ZERO);
+        for begin in [Nanos::ZERO, Nanos::from_secs(3_600)] {
+            let now = begin.plus(Nanos::from_secs(1));
+            let at_once = (0..10_000).filter(|_| affords_answer(&mut next, now, takes)).count();
+            assert_eq!(at_once, 3_334, "100 ms / 30 us, and the last one");
+            let tries = (0..1_000_000).map(|number| now.plus(Nanos::from_micros(10).times(number)));
+            let answers = tries.filter(|now| affords_answer(&mut next, *now, takes)).count();
+            let part = takes.times(answers as u64).as_secs_f64() / 10.0;
+            assert!((0.0999..=0.1001).contains(&part), "{part} of 10 s");
         }
     }
 }

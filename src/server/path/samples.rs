@@ -3,29 +3,27 @@
 //! A worker counts the time of its requests. Each time the sum passes a multiple of [`QUANTUM`], the source of the request
 //! at hand is one sample. So a source has samples in proportion to its CPU time, however many sources there are.
 
-use crate::net::prefix;
+use crate::net::SourcePrefix;
 use crate::sched::overload::sources::Standing;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
 const QUANTUM: u64 = 100_000;
 /// More samples than a worker makes between two readings.
 const PLACES: usize = 1 << 12;
-/// The most samples in one place, which has 6 bits for their number.
-const OF_PLACE: u64 = 64;
-/// The most places that one slice fills: a longer one, 0.4 s, says no more.
-const PLACES_OF_SLICE: u64 = 64;
-const VALIDATED: u64 = 1 << 62;
-const COUNT_AT: u32 = 56;
-const COUNT: u64 = (OF_PLACE - 1) << COUNT_AT;
+/// The most samples of one slice: a longer one, 0.4 s, says no more.
+const OF_SLICE: u64 = 1 << 12;
+/// The bit beside a number of samples.
+const VALIDATED: u32 = 1 << 31;
 
 /// The samples of all workers.
 #[derive(Debug)]
 pub(crate) struct Samples {
     rings: Box<[CachePadded<Ring>]>,
+    bits: SourcePrefix,
     /// What the kernel and the worker take for each datagram beside its service.
     beside: Nanos,
 }
@@ -35,7 +33,8 @@ pub(crate) struct Samples {
 #[derive(Debug)]
 struct Ring {
     written: AtomicUsize,
-    places: Box<[AtomicU64]>,
+    /// A prefix, then the number of its samples and whether it is validated.
+    places: Box<[(AtomicU64, AtomicU32)]>,
     /// Whether something was shed from a socket that stands, since the last reading.
     stood: AtomicBool,
     /// Whether the queues of continuations stand.
@@ -44,15 +43,15 @@ struct Ring {
 
 impl Samples {
     /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it is `on`.
-    pub(crate) fn new(workers: usize, beside: Nanos, on: bool) -> Samples {
+    pub(crate) fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
         let places = if on { PLACES } else { 0 };
         let ring = || Ring {
             written: AtomicUsize::new(0),
-            places: (0..places).map(|_| AtomicU64::new(0)).collect(),
+            places: (0..places).map(|_| Default::default()).collect(),
             stood: AtomicBool::new(false),
             stands: AtomicBool::new(false),
         };
-        Samples { rings: (0..=workers).map(|_| ring().into()).collect(), beside }
+        Samples { rings: (0..=workers).map(|_| ring().into()).collect(), bits, beside }
     }
 
     /// The only sampler of `worker`.
@@ -60,7 +59,7 @@ impl Samples {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
         let left = if ring.places.is_empty() { u64::MAX } else { QUANTUM };
-        Sampler { ring, beside: self.beside, left }
+        Sampler { ring, bits: self.bits, beside: self.beside, left }
     }
 
     /// Hands each prefix to `take` with whether it is validated and its number of samples, from the places in `read` on.
@@ -70,9 +69,9 @@ impl Samples {
             // Ordering: acquire, pairs with the release in `Sampler::put`: what was counted was written.
             let written = ring.written.load(Ordering::Acquire);
             for place in (*read).max(written.saturating_sub(PLACES))..written {
-                let sample = ring.places[place % PLACES].load(Ordering::Relaxed);
-                let count = ((sample & COUNT) >> COUNT_AT) as u32 + 1;
-                take(sample & !(COUNT | VALIDATED), sample & VALIDATED != 0, count);
+                let (prefix, count) = &ring.places[place % PLACES];
+                let count = count.load(Ordering::Relaxed);
+                take(prefix.load(Ordering::Relaxed), count & VALIDATED != 0, count & !VALIDATED);
             }
             *read = written;
         }
@@ -94,6 +93,7 @@ impl Samples {
 #[derive(Debug)]
 pub(crate) struct Sampler<'r> {
     ring: &'r Ring,
+    bits: SourcePrefix,
     beside: Nanos,
     /// Time until the next sample.
     left: u64,
@@ -114,18 +114,11 @@ impl Sampler<'_> {
     fn sample(&mut self, time: u64, source: &SocketAddr, validated: bool) {
         let over = time - self.left;
         self.left = QUANTUM - over % QUANTUM;
-        let mut samples = (1 + over / QUANTUM).min(OF_PLACE * PLACES_OF_SLICE);
-        let source = prefix(source.ip()) | if validated { VALIDATED } else { 0 };
-        while samples > 0 {
-            let count = samples.min(OF_PLACE);
-            self.put(source | (count - 1) << COUNT_AT);
-            samples -= count;
-        }
-    }
-
-    fn put(&self, sample: u64) {
+        let samples = (1 + over / QUANTUM).min(OF_SLICE) as u32;
         let written = self.ring.written.load(Ordering::Relaxed);
-        self.ring.places[written % PLACES].store(sample, Ordering::Relaxed);
+        let (prefix, count) = &self.ring.places[written % PLACES];
+        prefix.store(self.bits.of(source.ip()), Ordering::Relaxed);
+        count.store(samples | if validated { VALIDATED } else { 0 }, Ordering::Relaxed);
         // Ordering: release, pairs with the acquire in `Samples::read`.
         self.ring.written.store(written.wrapping_add(1), Ordering::Release);
     }
@@ -145,10 +138,12 @@ impl Sampler<'_> {
 mod tests {
     use super::*;
 
+    const BITS: SourcePrefix = SourcePrefix::NETWORK;
+
     // Has each source samples in proportion to its time, also a slice of many quanta, and is nothing read twice?
     #[test]
     fn samples_are_in_proportion_to_time() {
-        let samples = Samples::new(2, Nanos::from_micros(3), true);
+        let samples = Samples::new(2, Nanos::from_micros(3), BITS, true);
         let mut sampler = samples.sampler(1);
         let [light, heavy] =
             ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
@@ -156,8 +151,8 @@ mod tests {
         let mut sums = || {
             let mut sums = [0; 3];
             samples.read(&mut read, |source, validated, count| {
-                let of = usize::from(source != prefix(light.ip()));
-                assert!(of == 0 || source == prefix(heavy.ip()));
+                let of = usize::from(source != BITS.of(light.ip()));
+                assert!(of == 0 || source == BITS.of(heavy.ip()));
                 sums[of] += count;
                 sums[2] += u32::from(validated) * count;
             });
@@ -178,7 +173,7 @@ mod tests {
         assert_eq!([samples.standing(), samples.standing()], [Standing::Fresh, Standing::Continuations]);
         sampler.continuations_stand(false);
         assert_eq!(samples.standing(), Standing::None);
-        let off = Samples::new(1, Nanos::ZERO, false);
+        let off = Samples::new(1, Nanos::ZERO, BITS, false);
         off.sampler(0).spend(Nanos::from_secs(1_000), true, &light, false);
     }
 }
