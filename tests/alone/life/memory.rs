@@ -1,7 +1,7 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders never stop, and send more than the server can serve. Its resident size after 4 s is compared with
-//! that after 7 s. At 4 s every worker has handed its measurements over a few times, and `auto` has made its first
-//! choice. By 7 s memory that grows with time has shown itself: windows of /latency with memory of their own would add
+//! Method: senders never stop, and send more than the server can serve. Its resident size after 6 s is compared with
+//! that after 8 s. At 6 s every worker has handed its measurements over a few times, and `auto` has made its first
+//! choice. By 8 s memory that grows with time has shown itself: windows of /latency with memory of their own would add
 //! 1 %.
 //! Both classes have occurred on every worker before, because a server that sheds may answer its first costly request
 //! late.
@@ -25,7 +25,7 @@ use std::{env, fs, thread};
 const GROWTH_MAX: f64 = 0.005;
 /// The same of a run that is asked for, which may take minutes.
 const GROWTH_MAX_ASKED: f64 = 0.05;
-const EARLY: Nanos = Nanos::from_secs(7);
+const EARLY: Nanos = Nanos::from_secs(6);
 const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
 
@@ -34,7 +34,7 @@ fn a_saturated_server_does_not_grow() {
     let _alone = alone();
     let asked = env::var("FOREBAY_SATURATION").ok().map(|text| text.parse().expect("FOREBAY_SATURATION is seconds"));
     let (seconds, ways, growth) = match asked {
-        None => (10, &["batches"][..], GROWTH_MAX),
+        None => (8, &["batches"][..], GROWTH_MAX),
         Some(seconds) => (seconds, &["batches", "gro", "portable"][..], GROWTH_MAX_ASKED),
     };
     for &io in ways {
@@ -42,7 +42,7 @@ fn a_saturated_server_does_not_grow() {
         let shared = ["--workers", "2", "--handler", "spin", "--max-wait", "off", "--gate", "off"];
         let server = Forebay::start(&[&shared[..], &["--io", io]].concat());
         let of_two_workers = (0..64).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
-        fill_histograms(&of_two_workers, [0, 1], &[&server]);
+        (0..6).for_each(|_| fill_histograms(&of_two_workers, [0, 1], &[&server]));
         let stop = AtomicBool::new(false);
         let (early, late) = thread::scope(|scope| {
             let (server, stop) = (&server, &stop);
@@ -84,7 +84,9 @@ fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
 #[test]
 fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();
-    let (small, large) = (Forebay::start(&["--workers", "1"]), Forebay::start(&["--workers", "14"]));
+    // Rounds of requests that come at once must not be shed, nor turned away by the gate.
+    let start = |workers| Forebay::start(&["--workers", workers, "--max-wait", "off"]);
+    let (small, large) = (start("1"), start("14"));
     let per_worker = || anonymous_bytes(&large).saturating_sub(anonymous_bytes(&small)) / 13;
     let config = Config::from_pairs([("workers", "14")]).expect("a configuration");
     let said = Memory::of(&config);
@@ -95,24 +97,29 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let before = per_worker();
     let of = |server: &Forebay| (0..512).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
     let clients = of(&small).into_iter().chain(of(&large)).collect::<Vec<_>>();
-    fill_histograms(&clients, [0, 5], &[&small, &large]);
-    let grown = per_worker().saturating_sub(before);
-    println!("{before} bytes per worker at start, {grown} for two classes; {said:?}");
-    assert!(grown as f64 >= 1.6 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
+    let (mut rounds, mut grown) = (0, 0);
+    // On a busy machine some workers serve nothing in a round.
+    await_until(
+        || {
+            fill_histograms(&clients, [0, 5], &[&small, &large]);
+            (rounds, grown) = (rounds + 1, per_worker().saturating_sub(before));
+            rounds >= 4 && grown as f64 >= 1.6 * said.class_bytes as f64
+        },
+        "a worker takes less for two classes than is said",
+    );
+    println!("{before} bytes per worker at start, {grown} for two classes after {rounds} rounds; {said:?}");
     assert!(grown as f64 <= 2.4 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
 }
 
-/// Has requests of both classes answered until both sets of histograms of every worker are in use. Each scrape swaps them.
-/// The requests of a round come at once, because a worker that spins would take those that come one by one.
+/// Has requests of both classes answered. After some rounds both sets of histograms of every worker are in use, which each
+/// scrape swaps. The requests of a round come at once, because a worker that spins would take those that come one by one.
 fn fill_histograms(clients: &[Client], classes: [u8; 2], servers: &[&Forebay]) {
-    for _ in 0..6 {
-        for class in classes {
-            let request = message(&Header::request(1, class, Nanos::from_micros(200)), b"");
-            clients.iter().for_each(|client| client.send(&request));
-            clients.iter().for_each(|client| drop(client.receive_within(GIVE_UP_AFTER).expect("an answer")));
-        }
-        servers.iter().for_each(|server| drop(latency(server.admin)));
+    for class in classes {
+        let request = message(&Header::request(1, class, Nanos::from_micros(200)), b"");
+        clients.iter().for_each(|client| client.send(&request));
+        clients.iter().for_each(|client| drop(client.receive_within(GIVE_UP_AFTER).expect("an answer")));
     }
+    servers.iter().for_each(|server| drop(latency(server.admin)));
 }
 
 /// `RssAnon` of proc(5), in bytes: without the program itself, which servers share.

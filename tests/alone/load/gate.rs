@@ -14,12 +14,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// At a scale of 1,000, a request of 10 us. Two workers do 200 a second.
-const COST: Nanos = Nanos::from_millis(10);
-/// 80 a second: .4 of the capacity.
-const BETWEEN_HONEST: Nanos = Nanos::from_micros(12_500);
-const BEGIN: Nanos = Nanos::from_secs(8);
-const END: Nanos = Nanos::from_secs(12);
+/// At a scale of 1,000, a request of 5 us. Two workers do 400 a second.
+const COST: Nanos = Nanos::from_millis(5);
+/// 160 a second: .4 of the capacity.
+const BETWEEN_HONEST: Nanos = Nanos::from_micros(6_250);
+/// A flood of twenty times the capacity is cut within four seconds.
+const BEGIN: Nanos = Nanos::from_secs(5);
+const END: Nanos = Nanos::from_secs(7);
 const IN_TIME: Nanos = Nanos::from_secs(1);
 
 /// Sends requests from one address, so far apart, until `over`; returns how many.
@@ -44,7 +45,7 @@ fn honest_sources_are_served_beside_a_flood() {
     let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
     let over = AtomicBool::new(false);
     let (flood, sent, late) = thread::scope(|scope| {
-        let attacker = scope.spawn(|| send(server.udp, Nanos::from_micros(250), &over));
+        let attacker = scope.spawn(|| send(server.udp, Nanos::from_micros(125), &over));
         let end = EndOf(&over);
         let clients: Vec<_> = (0..40).map(|k| Client::at(IpAddr::from([127, 1, k, 1]), server.udp)).collect();
         let (begin, mut sent, mut pending) = (clock::now(), 0_u64, HashMap::new());
