@@ -1,4 +1,4 @@
-//! The body of `GET /latency`: schema `forebay-latency/1`.
+//! The body of `GET /latency`: schema `forebay-latency/2`.
 
 use super::snapshot::{Description, Latencies, NANOS_PER_MICRO, Snapshot};
 use super::window::Series;
@@ -8,6 +8,14 @@ use crate::time::Nanos;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// The schemas of `/latency`: the one that a server writes, and the older one that readers also take. The older one lacks
+/// `units`.
+pub const LATENCY_SCHEMAS: [&str; 2] = ["forebay-latency/2", "forebay-latency/1"];
+
+/// Units of the fields whose names have none. Other numbers without one are counts.
+const UNITS: [(&str, &str); 4] =
+    [("since_start", "us"), ("windows", "us"), ("utilisation", "share"), ("time_scale", "factor")];
 
 impl Snapshot {
     /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
@@ -42,7 +50,8 @@ impl Serialize for Snapshot {
         let malformed: Vec<_> = Malformed::NAMES.into_iter().zip(self.counts.counted.malformed).collect();
         let oldest: Vec<_> = self.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect();
         let mut body = to.serialize_map(None)?;
-        body.serialize_entry("schema", "forebay-latency/1")?;
+        body.serialize_entry("schema", LATENCY_SCHEMAS[0])?;
+        body.serialize_entry("units", &Pairs(&UNITS))?;
         body.serialize_entry("policy", policy)?;
         body.serialize_entry("listen", listen)?;
         body.serialize_entry("workers", workers)?;
@@ -190,12 +199,13 @@ mod tests {
                 "start_time_seconds",
                 "time_scale",
                 "unanswered_us",
+                "units",
                 "utilisation",
                 "windows",
                 "workers"
             ]
         );
-        assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "pools", "cpu"]);
+        assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/2", "pools", "cpu"]);
         assert_eq!(body["listen"], "127.0.0.1:9000");
         assert_eq!([&body["workers"], &body["time_scale"]], [1, 1_000]);
         assert_eq!(body["oldest_us"], json!({ "all": 70.0, "short": 9.0, "long": 0.0, "class4": 70.0 }));

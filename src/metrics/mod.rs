@@ -51,6 +51,8 @@ pub use flight::Cause;
 pub(crate) use flight::{About, Delayed, LONG_WAIT, number};
 #[cfg(feature = "admin")]
 pub(crate) use flight::{Slow, Tick, Unended};
+#[cfg(feature = "admin")]
+pub use latency::LATENCY_SCHEMAS;
 pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]

@@ -157,7 +157,7 @@ fn endpoint(body: String) -> String {
 fn a_fleet_is_planned_for_what_was_measured() {
     let class =
         serde_json::json!({"answered": 60_000, "unanswered": 0, "cpu_us": 1_200_000.0, "bins_us": [[20.0, 60_000]]});
-    let body = serde_json::json!({"schema": "forebay-latency/1", "policy": "steal", "workers": 4, "time_scale": 1,
+    let body = serde_json::json!({"schema": "forebay-latency/2", "policy": "steal", "workers": 4, "time_scale": 1,
         "demand": {"seconds": 0.3, "asked": 60_000, "classes": {"short": class}}});
     let trace = recorded();
     let goal = "--servers 3 --policy steal --overheads none --slo p99-latency<=200us --requests 200000 --json -";

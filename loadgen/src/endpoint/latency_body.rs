@@ -1,14 +1,13 @@
-//! Checks of the body of `GET /latency` (`forebay-latency/1`). Any other body says nothing about the server, and
+//! Checks of the body of `GET /latency` ([`LATENCY_SCHEMAS`]). Any other body says nothing about the server, and
 //! figures must not rest on it.
 //!
 //! Keys that nothing here reads are not looked at, except within `fates`, whose sum has to be known.
 
 use crate::text::escaped;
 use forebay::fate::Fate;
+use forebay::metrics::LATENCY_SCHEMAS;
 use serde_json::{Map, Value};
 
-/// The schema that the body must name.
-const SCHEMA: &str = "forebay-latency/1";
 /// The key of datagrams that never reached the server, beside its fates. `null` where the server cannot count them.
 const KERNEL_DROPPED: &str = "kernel_dropped";
 /// The longest shown value of a wrong field in a message.
@@ -16,7 +15,8 @@ const SHOWN_CHARS: usize = 40;
 
 /// Checks `body`; the error is its first problem: the field's path, its value, and what it has to be.
 pub(crate) fn check(body: &Value) -> Result<(), String> {
-    expect(body, "/schema", |schema| schema == SCHEMA, "\"forebay-latency/1\"")?;
+    let known = |schema: &Value| LATENCY_SCHEMAS.iter().any(|known| schema == known);
+    expect(body, "/schema", known, &LATENCY_SCHEMAS.map(|known| format!("\"{known}\"")).join(" or "))?;
     expect(body, "/policy", |policy| policy.as_str().is_some_and(|name| !name.is_empty()), "a name")?;
     let workers = |value: &Value| whole(value).is_some_and(|count| (1..=u64::from(u16::MAX)).contains(&count));
     expect(body, "/workers", workers, "a number from 1 to 65535")?;
@@ -108,6 +108,8 @@ mod tests {
         assert_eq!(check(&other), Ok(()));
         other.as_object_mut().expect("an object").remove("start_time_seconds");
         assert_eq!(check(&other), Ok(()), "a server that does not tell when it started");
+        other["schema"] = json!("forebay-latency/1");
+        assert_eq!(check(&other), Ok(()), "a server of the schema before");
     }
 
     // Method: one field after the other is taken away, and each is replaced by something else.
@@ -138,10 +140,10 @@ mod tests {
             check(&body).expect_err("a wrong field")
         };
         for (error, said) in [
-            (check(&json!({})).expect_err("nothing"), "/schema is missing, and has to be \"forebay-latency/1\""),
+            (check(&json!({})).expect_err("nothing"), "/schema is missing, and has to be \"forebay-latency/2\" or"),
             (check(&Value::Null).expect_err("nothing"), "/schema is missing"),
             (check(&json!([])).expect_err("nothing"), "/schema is missing"),
-            (changed("/schema", json!("forebay-latency/2")), "/schema is \"forebay-latency/2\""),
+            (changed("/schema", json!("forebay-latency/9")), "/schema is \"forebay-latency/9\""),
             (changed("/workers", json!(65_536)), "/workers is 65536, and has to be a number from 1 to 65535"),
             (changed("/burn", json!("nap\u{1b}[2J")), r#"/burn is "nap\u001b[2J", and has to be "cpu" or "sleep""#),
             (changed("/policy", json!({"a": "x".repeat(1_000)})), ".., and has to be a name"),

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::emulation::overheads::Overheads;
+use forebay::metrics::LATENCY_SCHEMAS;
 use serde::Serialize;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -84,7 +85,9 @@ impl Endpoint {
         let asking = || format!("asking the admin endpoint, {}", self.latency_url);
         let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
         let body = response.body_mut().read_json().with_context(asking)?;
-        check(&body).map_err(|wrong| anyhow!("the answer is no forebay-latency/1: {wrong}")).with_context(asking)?;
+        check(&body)
+            .map_err(|wrong| anyhow!("the answer is no {}: {wrong}", LATENCY_SCHEMAS[0]))
+            .with_context(asking)?;
         Ok(ServerView { body })
     }
 }

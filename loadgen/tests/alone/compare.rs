@@ -57,7 +57,7 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
     assert_eq!(policies, ["steal", "pools", "steal", "pools"], "the policies take turns");
     for run in runs {
         assert_eq!((&run["workers"], &run["time_scale"]), (&2.into(), &100.into()));
-        assert_eq!(run["server"]["schema"], "forebay-latency/1");
+        assert_eq!(run["server"]["schema"], "forebay-latency/2");
         assert_eq!(run["server"]["policy"], run["policy"]);
         assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");

@@ -148,13 +148,13 @@ fn slip_at_the_claimed_percentile() {
 #[test]
 fn an_admin_endpoint_that_says_something_else() {
     let mut other = admin::body("steal", 0, 0);
-    other["schema"] = json!("forebay-latency/2");
+    other["schema"] = json!("forebay-latency/9");
     let dead = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port without TCP");
     let says = |body: String| admin::endpoint(move |_| body.clone());
     for (admin, reason) in [
-        (says("{}".into()), "no forebay-latency/1: /schema is missing"),
+        (says("{}".into()), "no forebay-latency/2: /schema is missing"),
         (says("hello".into()), "asking the admin endpoint, http://127.0.0.1:"),
-        (says(other.to_string()), "/schema is \"forebay-latency/2\", and has to be"),
+        (says(other.to_string()), "/schema is \"forebay-latency/9\", and has to be"),
         (dead.to_string(), "asking the admin endpoint, http://127.0.0.1:"),
     ] {
         let server = honest();

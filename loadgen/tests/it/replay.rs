@@ -149,7 +149,7 @@ fn a_dump_that_could_not_be_replayed_is_refused_before_the_run() {
     for (body, said, usage) in [
         (admin::body("isolated", 0, 0), "but by --admin or --workers there are 2", true),
         (admin::body("steal", 0, 0), "the policy is steal", true),
-        (without_workers, "no forebay-latency/1: /workers is missing", false),
+        (without_workers, "no forebay-latency/2: /workers is missing", false),
     ] {
         let admin = admin::endpoint(move |_| body.to_string());
         let flags = format!("run --target {udp} --admin {admin} --rate 10 --dump {}", dump.display());

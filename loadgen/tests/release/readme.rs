@@ -124,7 +124,7 @@ fn serve_drive_and_scrape_work_as_written() {
         assert!(!body.is_empty(), "{url}");
         if url.ends_with("/latency") {
             let latency: Value = serde_json::from_str(&body).expect("JSON");
-            assert_eq!(latency["schema"], "forebay-latency/1");
+            assert_eq!(latency["schema"], "forebay-latency/2");
             let fates = latency["fates"].as_object().expect("an object");
             let of = |name: &str| fates[name].as_u64().expect("a count");
             let ends: u64 =

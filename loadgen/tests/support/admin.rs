@@ -32,7 +32,7 @@ pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>
     (fates["received"], fates["answered"], fates["kernel_dropped"]) =
         (received.into(), received.into(), kernel_dropped.into());
     json!({
-        "schema": "forebay-latency/1", "policy": policy, "workers": 2, "burn": "cpu", "time_scale": 1,
+        "schema": "forebay-latency/2", "policy": policy, "workers": 2, "burn": "cpu", "time_scale": 1,
         "fates": fates,
         "malformed_by_reason": {}, "since_start": latencies, "windows": {"10s": latencies, "60s": latencies},
     })

@@ -2,6 +2,7 @@
 
 use crate::fate::CLASS_NAMES;
 use crate::lab::workload::Workload;
+use crate::metrics::LATENCY_SCHEMAS;
 use crate::time::Nanos;
 use serde_json::Value;
 use std::ops::RangeInclusive;
@@ -46,8 +47,8 @@ pub(super) fn ask(url: &str) -> Result<Measured, String> {
 
 /// Reads the body of `/latency`.
 fn read(body: &Value) -> Result<Measured, String> {
-    if body["schema"] != "forebay-latency/1" {
-        return Err("it does not speak forebay-latency/1".to_owned());
+    if !LATENCY_SCHEMAS.iter().any(|schema| body["schema"] == *schema) {
+        return Err(format!("it does not speak {}", LATENCY_SCHEMAS.join(" or ")));
     }
     let demand = &body["demand"];
     // Under emulation all times are longer by this factor.
@@ -123,7 +124,7 @@ mod tests {
     use serde_json::json;
 
     fn body(seconds: f64, asked: u64, classes: &Value) -> Value {
-        json!({"schema": "forebay-latency/1", "policy": "steal", "workers": 4, "time_scale": 1000,
+        json!({"schema": "forebay-latency/2", "policy": "steal", "workers": 4, "time_scale": 1000,
             "demand": {"seconds": seconds, "asked": asked, "classes": classes}})
     }
 

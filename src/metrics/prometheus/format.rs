@@ -47,8 +47,8 @@ impl Format {
     }
 }
 
-/// The highest weight (`q`, 0 to 1) of the elements of `header` that have all of `parts`, in lower case. 0: it is
-/// refused, or not named.
+/// The highest weight (`q`, 0 to 1) among the elements of `header` that have all of `parts`. Parts are in lower case.
+/// 0: refused, or not named.
 pub(crate) fn weight(header: &str, parts: &[&str]) -> f64 {
     let weight_of = |element: &str| {
         let given: Vec<&str> = element.split(';').map(str::trim).collect();

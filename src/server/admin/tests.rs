@@ -129,7 +129,7 @@ fn routes_answer() {
         let (status, body) = request(address, "GET /latency");
         assert_eq!(status, 200);
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!([&body["schema"], &body["policy"]], ["forebay-latency/1", "steal"]);
+        assert_eq!([&body["schema"], &body["policy"]], ["forebay-latency/2", "steal"]);
     });
 }
 

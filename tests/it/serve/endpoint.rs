@@ -41,7 +41,7 @@ fn latency_has_what_was_sent() {
     let server = busy_server();
     let body = latency(server.admin);
     assert_eq!(body["listen"], server.udp.to_string());
-    assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "steal", "cpu"]);
+    assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/2", "steal", "cpu"]);
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
     let counted: Fates = serde_json::from_value(body["fates"].clone()).expect("integers");
     let expected = fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 };

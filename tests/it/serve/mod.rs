@@ -2,6 +2,7 @@
 
 mod auto;
 mod endpoint;
+mod fields;
 mod golden;
 mod groups;
 mod interval_log;

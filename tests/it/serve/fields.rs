@@ -1,0 +1,141 @@
+//! Do the tables of src/metrics/README.md list the fields of `/latency` and the queues, with their units? Method: answers of
+//! servers under several settings, field by field; each has one row, and each row has a field in some answer.
+
+use super::native::busy;
+use crate::support::client::Client;
+use crate::support::http::{latency, page};
+use crate::support::scripted::run_scripted;
+use crate::support::{Running, await_until, emulated};
+use forebay::fate::{Fate, Malformed};
+use forebay::handler::{Handler, Reply, Request};
+use forebay::metrics::{Percentile, Stage};
+use forebay::time::Nanos;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+const README: &str = include_str!("../../../src/metrics/README.md");
+
+/// The rows of the table whose first column is `column`: its cells without backquotes.
+fn table(column: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let begin = format!("\n| {column} |");
+    let rows = README.split_once(&begin).unwrap_or_else(|| panic!("no table of {column}")).1.lines().skip(2);
+    let cells = |row: &'static str| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect::<Vec<_>>();
+    rows.take_while(|row| row.starts_with("| `")).map(cells).map(|cells| cells[1..].to_vec())
+}
+
+/// Whether `word`, in capitals in a row, stands for `name`.
+fn stands_for(word: &str, name: &str) -> bool {
+    match word {
+        "STAGE" => Stage::NAMES.contains(&name),
+        "CLASS" => ["all", "short", "long"].contains(&name),
+        "FATE" => Fate::NAMES.contains(&name),
+        "REASON" => Malformed::NAMES.contains(&name),
+        "OWN" => Named::REASON_NAMES.contains(&name),
+        "WINDOW" => ["10s", "60s"].contains(&name),
+        "FIELD" => ["since_start", "windows", "utilisation", "time_scale"].contains(&name),
+        "P" => name == "max" || Percentile::ALL.iter().any(|percentile| percentile.name().replace('.', "_") == name),
+        "QUEUE" => name.strip_prefix("queue").is_some_and(|number| number.parse::<u8>().is_ok()),
+        _ => word == name,
+    }
+}
+
+fn is_of(row: &str, path: &str) -> bool {
+    let (row, path): (Vec<&str>, Vec<&str>) = (row.split('.').collect(), path.split('.').collect());
+    row.len() == path.len() && row.iter().zip(&path).all(|(word, name)| stands_for(word, name))
+}
+
+/// The path of each field in `value`: a text, a number, a list, or what is not known.
+fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    let Value::Object(object) = value else {
+        found.insert(path.to_owned());
+        return;
+    };
+    for (key, value) in object {
+        fields(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, found);
+    }
+}
+
+/// What has names of its own.
+struct Named;
+
+impl Handler for Named {
+    type Ticket = ();
+
+    const REASON_NAMES: &'static [&'static str] = &["opcode"];
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        reply.put(request.bytes()).expect("as long");
+    }
+}
+
+/// Answers of servers that between them have every field.
+fn answers() -> Vec<Value> {
+    let named = Running::start_as_it_is(&[("workers", "2")], &Named);
+    let emulated = emulated(1, &[("policy", "hybrid"), ("workers", "3")]);
+    for id in 0..20 {
+        Client::new(emulated.udp).request(id, Nanos::from_millis(1), b"");
+    }
+    emulated.quiescent(20);
+    // A policy that adapts needs a second to come to a decision.
+    await_until(|| latency(emulated.admin)["decision"]["reserved"].is_number(), "nothing is decided");
+    vec![latency(busy(60).admin), latency(named.admin), latency(emulated.admin)]
+}
+
+// Has each field one row, and each row a field?
+#[test]
+fn every_field_has_a_row() {
+    let rows: Vec<_> = table("field").collect();
+    let mut left: BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(left.len(), rows.len(), "a field has one row");
+    for answer in answers() {
+        let mut found = BTreeSet::new();
+        fields(&answer, "", &mut found);
+        for field in &found {
+            let of: Vec<&str> = rows.iter().map(|row| row[0]).filter(|row| is_of(row, field)).collect();
+            let unknown = answer.pointer(&format!("/{}", field.replace('.', "/"))).is_some_and(Value::is_null);
+            // An object that is not known is no object.
+            let parent = unknown && rows.iter().any(|row| row[0].starts_with(&format!("{field}.")));
+            let stage = unknown && field.ends_with(".kernel");
+            assert!(of.len() == 1 || parent || stage, "{field} has the rows {of:?}");
+            left.retain(|row| !of.contains(row));
+        }
+    }
+    assert_eq!(left, BTreeSet::new(), "no answer has these");
+}
+
+// Does the unit of each row follow from its name, or from the first lines of the page?
+#[test]
+fn every_unit_is_said() {
+    let server = busy(1);
+    let text = page(server.admin, "/latency");
+    assert!(text.starts_with("{\"schema\":\"forebay-latency/2\",\"units\":{"), "{text}");
+    let units: BTreeMap<String, String> =
+        serde_json::from_value(latency(server.admin)["units"].clone()).expect("names and units");
+    for row in table("field") {
+        let (field, unit) = (row[0], row[1]);
+        let (first, last) = (field.split('.').next().expect("a word"), field.split('.').next_back().expect("a word"));
+        let is_count = ["count", "supported"].contains(&last);
+        let by_name = [("us", "us"), ("seconds", "s"), ("share", "share")].into_iter().find_map(|(end, unit)| {
+            let ends = field.split('.').any(|word| word.rsplit('_').next() == Some(end));
+            ends.then_some(unit)
+        });
+        let said = by_name.or_else(|| units.get(first).map(String::as_str)).filter(|_| !is_count && first != "units");
+        assert_eq!(said.unwrap_or_default(), unit, "{field}");
+    }
+}
+
+// Has each queue that a server shows a row? src/metrics/README.md says which names pools have.
+#[test]
+fn every_queue_has_a_row() {
+    let rows: Vec<&str> = table("queue").map(|row| row[0]).collect();
+    let mut left: BTreeSet<&str> = rows.iter().copied().collect();
+    for policy in ["steal", "hybrid"] {
+        let (server, _) = run_scripted(&[("policy", policy), ("workers", "2")]);
+        let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
+        for queue in server.metrics().lines().filter_map(name) {
+            let of = rows.iter().find(|row| stands_for(row, &queue)).unwrap_or_else(|| panic!("no row of {queue}"));
+            left.remove(of);
+        }
+    }
+    assert_eq!(left, BTreeSet::new(), "no policy has these");
+}
