@@ -17,10 +17,9 @@ mod work;
 pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
 pub(crate) use distribution::Distribution;
-pub(super) use histograms::SLOWDOWN_ONE;
-#[cfg(feature = "admin")]
-pub(super) use histograms::histogram;
 pub(crate) use histograms::{Histograms, class_bytes};
+#[cfg(feature = "admin")]
+pub(super) use histograms::{SLOWDOWN_ONE, histogram};
 pub use histograms::{Sample, Stage};
 pub use recent::Recent;
 #[cfg(feature = "cli")]
