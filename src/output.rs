@@ -33,6 +33,12 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 /// The interval of checking for room in a full queue.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
+/// The style sheet and the chart code of every page that Forebay makes.
+#[cfg(feature = "admin")]
+pub(crate) const PAGE_STYLE: &str = include_str!("output/page.css");
+#[cfg(feature = "admin")]
+pub(crate) const PAGE_CHARTS: &str = include_str!("output/charts.js");
+
 static LOG: OnceLock<LogWriter> = OnceLock::new();
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 

@@ -1,15 +1,16 @@
 //! Results as a page: one file that needs nothing else, with charts, for light and dark screens and for telephones.
 
+use crate::output::{PAGE_CHARTS, PAGE_STYLE};
 use serde_json::Value;
 
 const FRAME: &str = include_str!("frame.html");
-const CHARTS: &str = include_str!("charts.js");
 
 /// The page of that title; `script` draws what it finds in `report`, with what `charts.js` has.
 pub fn render(title: &str, script: &str, report: &Value) -> String {
     // Inside a script element nothing may look like its end.
     let data = report.to_string().replace('<', "\\u003c");
-    let page = FRAME.replace("<!--title-->", title).replace("/*script*/", &format!("{CHARTS}{script}"));
+    let page = FRAME.replace("<!--title-->", title).replace("/*style*/", PAGE_STYLE);
+    let page = page.replace("/*script*/", &format!("{PAGE_CHARTS}{script}"));
     page.replace("/*results*/null", &data)
 }
 
@@ -25,6 +26,8 @@ mod tests {
         assert_eq!(page.matches("a title").count(), 2);
         assert!(page.contains(r#"const report = {"workload":"\u003c/script>"};"#) && page.contains("draw();"));
         assert_eq!(page.matches("</script>").count(), 1);
-        assert!(["<!--", "/*script", "/*results", "http://", "https://"].iter().all(|left| !page.contains(left)));
+        assert!(
+            ["<!--", "/*style", "/*script", "/*results", "http://", "https://"].iter().all(|left| !page.contains(left))
+        );
     }
 }

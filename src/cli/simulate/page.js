@@ -19,14 +19,7 @@ document.getElementById("about").textContent =
   (first.goal ? ` Highest load with ${first.goal.replace("<=", " ≤ ")}.` : "");
 
 function controls() {
-  const group = (name, key, values) => {
-    const buttons = values.map(([value, label]) => {
-      const button = make("button", { type: "button", "aria-pressed": state[key] === value }, label);
-      button.onclick = () => { state[key] = value; draw(); };
-      return button;
-    });
-    return make("fieldset", {}, make("legend", {}, name), ...buttons);
-  };
+  const group = (name, key, values) => choice(name, values, state[key], value => { state[key] = value; draw(); });
   document.getElementById("controls").replaceChildren(
     group("figure", "figure", [["slowdown", "slowdown"], ["latency_us", "latency"]]),
     group("class", "kind", classes.map(name => [name, name])));

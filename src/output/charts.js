@@ -1,0 +1,113 @@
+// What the pages of the server, `simulate` and `compare` share: colours, keys, tables and a chart.
+
+// Told apart by lightness and dashes too, for those who see colours differently.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const colours = () => dark.matches
+  ? ["#7cc4ff", "#ffb454", "#7ee0a1", "#ff8fa3", "#c9a7ff", "#e6d96a", "#6fe0dc", "#f3a6e2", "#b7bdc9", "#ff9d6e", "#a3d65c", "#8fa8ff"]
+  : ["#0b62b0", "#b55a00", "#1b7f46", "#c2183f", "#6a3fb5", "#8a7400", "#00777a", "#a8338f", "#4a5160", "#d1440c", "#527d00", "#3147c9"];
+const dashes = ["", "6 3", "2 3", "8 3 2 3"];
+const short = value => value === null ? "∞" : value >= 1e4 ? value.toExponential(1).replace("e+", "e")
+  : value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+const make = (name, attributes = {}, ...children) => {
+  const svg = ["svg", "path", "line", "text", "circle", "g", "title"].includes(name);
+  const node = svg ? document.createElementNS("http:" + "//www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+};
+const styles = names => name => {
+  const place = names.indexOf(name), set = colours();
+  return { stroke: set[place % set.length], dash: dashes[Math.floor(place / set.length) % dashes.length] };
+};
+
+const swatch = ({ stroke, dash }) => make("svg", { width: 26, height: 12, "aria-hidden": true },
+  make("line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke, "stroke-width": 3, "stroke-dasharray": dash }));
+
+// Buttons of which one of `values`, each with its label, is chosen.
+function choice(name, values, chosen, choose) {
+  return make("fieldset", {}, make("legend", {}, name), ...values.map(([value, label]) => {
+    const button = make("button", { type: "button", "aria-pressed": chosen === value }, label);
+    button.onclick = () => choose(value);
+    return button;
+  }));
+}
+
+// Buttons that show and hide each of `names`.
+function keys(names, style, hidden, redraw) {
+  document.getElementById("keys").replaceChildren(...names.map(name => {
+    const button = make("button", { type: "button", "aria-pressed": !hidden.has(name) }, swatch(style(name)), name);
+    button.onclick = () => { hidden.has(name) ? hidden.delete(name) : hidden.add(name); redraw(); };
+    return button;
+  }));
+}
+
+const plain = v => v >= 1 ? Math.round(v).toLocaleString("en") : String(+v.toPrecision(3));
+
+// The values that an axis names, and where from 0 to 1 a value stands: from 0 up to `most` at least, or in decades.
+function linearScale(most) {
+  const decade = 10 ** Math.floor(Math.log10(most / 5));
+  const step = [1, 2, 5, 10].map(n => n * decade).find(step => step * 5 >= most);
+  const marks = Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, n) => n * step);
+  return { marks, place: v => v / marks.at(-1) };
+}
+function logScale(values) {
+  const finite = values.filter(v => v > 0);
+  let low = finite.length ? Math.min(...finite) : 1, high = finite.length ? Math.max(...finite) : 10;
+  low = Math.floor(Math.log10(low) + 1e-9); high = Math.max(Math.ceil(Math.log10(high) - 1e-9), low + 1);
+  const marks = [];
+  for (let power = low; power <= high; power += Math.ceil((high - low) / 6)) marks.push(10 ** power);
+  const inside = v => Math.min(Math.max(Math.log10(Math.max(v, 1e-300)), low), high);
+  return { marks, place: v => (inside(v) - low) / (high - low) };
+}
+
+// A chart of this width in its own units, with its margins. On a telephone it has fewer units, so that its text is as large.
+const frame = (width = innerWidth < 520 ? 330 : 460) => ({ width, left: 52, right: 12, top: 10, bottom: 36 });
+
+// A figure with `lines` of points { x, y, low, high, title }. A `y` of null is infinite, undefined interrupts the line; the
+// axis is logarithmic without `most`, the least that a linear one shows. `ticks` are [x, text], `label` writes a value of y.
+function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, cursor, after = [] }) {
+  const { left, right, top, bottom, width: whole } = frame(width);
+  const values = lines.flatMap(line => line.points.map(point => point.y)).filter(y => y !== null && y !== undefined);
+  const { marks, place } = most ? linearScale(values.reduce((a, b) => Math.max(a, b), most)) : logScale(values);
+  const x = v => left + (v - from) / (to - from) * (whole - left - right);
+  const y = v => v === null ? top : top + (1 - place(v)) * (height - top - bottom);
+  const svg = make("svg", { viewBox: `0 0 ${whole} ${height}`, role: "img", "aria-label": caption });
+  for (const v of marks) {
+    svg.append(make("line", { class: "grid", x1: left, x2: whole - right, y1: y(v), y2: y(v) }),
+      make("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, label(v)));
+  }
+  for (const [at, text] of ticks) {
+    svg.append(make("text", { x: x(at), y: height - bottom + 18, "text-anchor": "middle" }, text));
+  }
+  svg.append(make("text", { x: (left + whole - right) / 2, y: height - 2, "text-anchor": "middle" }, name));
+  if (cursor) svg.append(make("line", { class: "cursor", x1: x(cursor), x2: x(cursor), y1: top, y2: height - bottom }));
+  for (const { stroke, dash, points } of lines) {
+    let pen = "M";
+    const path = points.map(point => {
+      if (point.y === undefined) { pen = "M"; return ""; }
+      const step = `${pen}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`;
+      pen = "L";
+      return step;
+    }).join("");
+    svg.append(make("path", { d: path, fill: "none", stroke, "stroke-width": 2.2, "stroke-dasharray": dash, "stroke-linejoin": "round",
+      // A line of one point is a dot.
+      "stroke-linecap": dots ? "butt" : "round" }));
+    for (const point of dots ? points : []) {
+      if (point.low !== undefined) {
+        svg.append(make("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), stroke,
+          "stroke-width": 6, opacity: .25 }));
+      }
+      const dot = make("circle", { cx: x(point.x), cy: y(point.y), r: 3.6, stroke, "stroke-width": 1.5,
+        fill: point.y === null ? "var(--panel)" : stroke });
+      dot.append(make("title", {}, point.title));
+      svg.append(dot);
+    }
+  }
+  return make("figure", {}, make("figcaption", {}, caption), svg, ...after);
+}
+
+function rows(head, body, id = "table") {
+  const row = (kind, cells) => make("tr", {}, ...cells.map(text => make(kind, {}, String(text))));
+  document.getElementById(id).replaceChildren(
+    make("thead", {}, row("th", head)), make("tbody", {}, ...body.map(cells => row("td", cells))));
+}
