@@ -47,7 +47,7 @@ settings! {
             addresses::admin,
             |address| option_text(*address, "off"),
         ),
-        help: "HTTP address of metrics, latency and health.", ["Keep it private."],
+        help: "HTTP address of metrics, latency, health and a page.", ["Open it in a browser.", "Keep it private."],
     }
     /// Whether histograms in protobuf have classic buckets too.
     classic_buckets: bool {

@@ -1,5 +1,6 @@
 //! The HTTP side: routes, and the bounds of a connection.
 
+use super::page;
 use super::{Desk, Limits, Question};
 use crate::metrics::{Format, weight};
 use crate::time::Nanos;
@@ -66,7 +67,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 8] = ["/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
+const PAGES: [&str; 9] = ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
@@ -80,22 +81,23 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         return Ok(refused);
     }
     let answer = match path {
+        "/" => Some(page::page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
-        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| page(&request, JSON, body.into())),
+        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
         "/trace" => match seconds(request.uri().query()) {
             Some(seconds) => ask(&asker, move |desk| desk.trace(seconds))
                 .await
-                .map(|body| page(&request, "application/x-protobuf", body)),
+                .map(|body| packed(&request, "application/x-protobuf", body)),
             None => Some(text(StatusCode::BAD_REQUEST, "/trace?seconds=N: N is 1 to 60; without it 1\n".to_owned())),
         },
-        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| page(&request, JSON, body.into())),
+        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
-            "/latency" => page(&request, JSON, snapshot.to_json().into()),
-            "/latency.hlog" => page(&request, TEXT, snapshot.to_interval_log().into()),
+            "/latency" => packed(&request, JSON, snapshot.to_json().into()),
+            "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
             _ => {
                 let format = Format::accepted(Some(&header(&request, ACCEPT)));
-                page(&request, format.content_type(), snapshot.to_prometheus(format))
+                packed(&request, format.content_type(), snapshot.to_prometheus(format))
             }
         }),
     };
@@ -136,7 +138,7 @@ fn text(status: StatusCode, body: String) -> Answer {
 }
 
 /// A page, by gzip if the client takes that. The lowest level: the thread has other work.
-fn page(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
+fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
     let packs = weight(&header(request, ACCEPT_ENCODING), &["gzip"]) > 0.0;
     if packs {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());

@@ -1,5 +1,5 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
-//! (`GET /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! (`GET / /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
@@ -12,6 +12,8 @@ pub(super) mod gate;
 #[cfg(feature = "admin")]
 mod http;
 mod overload;
+#[cfg(feature = "admin")]
+mod page;
 pub(super) mod run_queue;
 mod stuck;
 pub(super) mod waiting;

@@ -11,7 +11,7 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try one of /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz\n";
+const HINT: &str = "try one of / /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz\n";
 
 const SECONDS: &str = "/trace?seconds=N: N is 1 to 60; without it 1\n";
 
@@ -117,7 +117,7 @@ fn routes_answer() {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()), "it is alive");
         server.sick.store(true, Ordering::SeqCst);
         assert_eq!(request(address, "GET /healthz"), (503, "stuck: nothing moves\n".into()));
-        assert_eq!(request(address, "GET /").0, 404);
+        assert_eq!((request(address, "GET /").0, request(address, "GET /nowhere").0), (200, 404));
         assert_eq!(request(address, "POST /latency").0, 405);
         assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
         let (status, body) = request(address, "GET /slow");
@@ -145,7 +145,9 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /", "404 Not Found", "content-length: 81", HINT),
+            ("POST /nowhere", "404 Not Found", "content-length: 83", HINT),
+            ("POST /", "405 Method Not Allowed", "allow: GET,HEAD", ""),
+            ("HEAD /", "200 OK", "cache-control: no-store", ""),
             ("GET /trace?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
             ("GET /trace?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
             ("GET /trace?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 const STAGES: [&str; 5] = ["kernel", "queue", "send", "service", "total"];
 
 /// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
-fn busy_server() -> Running {
+pub(super) fn busy_server() -> Running {
     let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     let clients: Vec<Client> = (0..8).map(|_| Client::new(server.udp)).collect();
     for id in 0..37 {

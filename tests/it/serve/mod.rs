@@ -8,6 +8,7 @@ mod groups;
 mod interval_log;
 mod looks;
 mod native;
+mod page;
 mod pin;
 mod pools;
 mod replies;
