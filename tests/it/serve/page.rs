@@ -94,10 +94,18 @@ fn the_page_shows_what_the_server_says() {
     later["fates"]["shed_waited"] = json!(400);
     let mut down = after(200_000.0, &later);
     down["readyz"] = json!([503, "draining\n"]);
-    let answers =
-        [after(5_000.0, &body), after(6_000.0, &body), after(7_000.0, &later), json!({ "at": begun + 8_000.0 }), down];
+    let answers = [
+        after(5_000.0, &body),
+        after(6_000.0, &body),
+        after(7_000.0, &later),
+        json!({ "at": begun + 8_000.0 }),
+        down,
+        // Nothing that is known is in the charts any more; then the server is back.
+        json!({ "at": begun + 900_000.0 }),
+        after(901_000.0, &later),
+    ];
     let Some(shown) = shown(&page, &answers) else { return };
-    let [first, _, overloaded, silent, draining] = &shown[..] else { panic!("five answers") };
+    let [first, _, overloaded, silent, draining, long, back] = &shown[..] else { panic!("seven answers") };
 
     assert_eq!(text(first, "state"), "well", "{first}");
     let said = text(first, "said");
@@ -129,6 +137,12 @@ fn the_page_shows_what_the_server_says() {
     assert!(text(silent, "said").starts_with("At the last answer: "));
     assert!(text(draining, "findings").contains("Not ready: draining."), "{}", text(draining, "findings"));
     assert!(!text(draining, "findings").contains("No answer"));
+    let found = text(long, "findings");
+    assert!(
+        found.contains("No answer since ") && !found.contains("cannot draw") && lines(long, "latency") == 0,
+        "{found}"
+    );
+    assert_eq!((text(back, "state"), text(back, "findings")), ("well", ""));
 }
 
 // Are the parts of /slow shown, with the names of the classes and the reasons? Does a paused page stay as it is, and does the
@@ -145,20 +159,23 @@ fn the_page_shows_who_blocks_whom() {
             { "request": 814, "class": 0, "age_us": 13.0, "place": "waiting", "culprit": null },
             { "request": 813, "class": 1, "age_us": 5312.0, "place": "waiting", "culprit": culprit }],
         "slowest": [{ "request": 801, "class": 0, "ended_s_ago": 3.2, "latency_us": 812.0, "delay_us": 790.0, "kernel_us": 12.0,
-            "queue_us": 770.0, "service_us": 20.0, "interrupted_us": 8.0, "worker": 1, "culprit": culprit }],
+            "queue_us": 770.0, "set_aside_us": 8.0, "service_us": 20.0, "worker": 1, "culprit": culprit }],
         "sockets": [{ "worker": 3, "waiting_bytes": 1280, "culprit": culprit }],
         "blocked": [{ "class": 0, "by_class": 1, "cause": "no_checkpoint", "requests": 31, "blocked_us": 20311.0 }],
         "workers": [{ "worker": 0, "busy": 0.71, "running": { "request": 900, "class": 1, "for_us": 120.0 } },
             { "worker": 1, "busy": 0.0, "running": null }] });
     let answer =
         |at: u32, slow: &Value| json!({ "at": at, "latency": [200, body], "readyz": [200, "ready\n"], "slow": slow });
-    let mut answers = Vec::from([1_000, 2_000, 3_000, 4_000, 5_000].map(|at| answer(at, &well(&slow))));
+    let mut answers = Vec::from([1_000, 2_000, 3_000, 4_000, 5_000, 800_000].map(|at| answer(at, &well(&slow))));
     answers[2]["slow"] = json!([500, "broken\n"]);
     // Paused at 3 s, while the pointer is at the right edge; then in the middle of the minute, once it goes on.
     answers[3]["press"] = json!("paused");
     answers[3]["point"] = json!(1);
     answers[4]["press"] = json!("live");
     answers[4]["point"] = json!(0.5);
+    // Paused until nothing is left of what it shows.
+    answers[5]["press"] = json!("paused");
+    answers[5]["point"] = json!(0.5);
     let Some(shown) = shown(&page, &answers) else { return };
     assert_eq!(shown[1]["slow"]["hidden"], false);
     for (id, expected) in [
@@ -168,17 +185,18 @@ fn the_page_shows_who_blocks_whom() {
         ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790"),
         ("waiting", "socket of worker 3 – – 1,280 bytes worker 1 ran"),
         ("blocked", "short long 31 20.3 ms a request passed no checkpoint"),
-        ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 20.0 us 8.00 us 1 801 worker 1 ran request 790"),
+        ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 20.0 us 1 801 worker 1 ran request 790"),
     ] {
         assert!(text(&shown[1], id).contains(expected), "no {expected:?} in {}", text(&shown[1], id));
     }
     assert!(!text(&shown[1], "waiting").contains("814"), "the oldest of each place");
     assert_eq!(lines(&shown[1], "workers"), 2);
-    let [_, _, failed, pointed, live] = &shown[..] else { panic!("five answers") };
+    let [_, _, failed, pointed, live, gone] = &shown[..] else { panic!("six answers") };
     assert_eq!(failed["slow"]["hidden"], true);
     assert!(text(failed, "findings").contains("The slow requests are not known: /slow says 500 broken."));
     assert!(text(pointed, "latency").contains("00:00:03 "), "{pointed}");
     assert!(text(live, "latency").contains("00:00:01 "), "the nearest answer: {live}");
+    assert!(text(gone, "latency").contains("p50 of each class: none"), "{gone}");
     assert!(text(live, "latency").contains("short ") && live["slow"]["hidden"] == false);
 }
 
