@@ -67,7 +67,8 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 9] = ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
+const PAGES: [&str; 9] =
+    ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
