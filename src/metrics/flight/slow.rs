@@ -262,8 +262,10 @@ impl<'m> Tracks<'m> {
 
     /// What a worker did in the last second.
     fn strip(&self, worker: usize) -> Strip {
-        let from = self.now.minus(Nanos::from_secs(1));
         let slices = self.slices(worker);
+        // As far as the ring still holds it.
+        let held = slices.first().map_or(self.now, |first| first.began);
+        let from = self.now.minus(Nanos::from_secs(1)).max(held);
         let slices = slices[slices.partition_point(|slice| slice.end() <= from)..].iter();
         let busy =
             slices.filter(|slice| slice.kind != Kind::NoPacket).map(|slice| slice.end().minus(slice.began.max(from)));
@@ -273,7 +275,7 @@ impl<'m> Tracks<'m> {
             class: slice.about.class,
             for_us: slice.took.as_micros_f64(),
         });
-        Strip { worker, busy: (busy.get() as f64 / 1e9).min(1.0), running }
+        Strip { worker, busy: (busy.get() as f64 / self.now.minus(from).get().max(1) as f64).min(1.0), running }
     }
 }
 

@@ -68,7 +68,7 @@ fn the_page_needs_this_server_alone() {
     let head = http(server.admin, "HEAD /").expect("an answer");
     let length = format!("content-length: {}", reply.body.len());
     assert!(head.status == 200 && head.body.is_empty() && head.head.lines().any(|line| line == length), "{head:?}");
-    assert!(http(server.admin, "GET /nowhere").expect("an answer").body.starts_with("try / in a browser, "));
+    assert!(http(server.admin, "GET /nowhere").expect("an answer").body.starts_with("try one of / /metrics "));
 }
 
 /// What a path answers.
