@@ -5,6 +5,7 @@ use super::{About, Delayed, Kind, Slice, receiver};
 use crate::fate::labels;
 use crate::time::Nanos;
 use serde::Serialize;
+use serde_json::json;
 
 labels! {
     /// Why a request waited.
@@ -45,23 +46,19 @@ pub(super) struct Culprit {
     pub short: u64,
 }
 
-#[derive(Serialize)]
-struct Shown {
-    cause: &'static str,
-    worker: usize,
-    request: Option<u64>,
-    class: Option<u8>,
-    held_us: f64,
-    share: f64,
-    text: String,
-}
-
 impl Serialize for Culprit {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Culprit { cause, worker, by, held, share, .. } = *self;
-        let (request, class) = (by.map(|by| by.id), by.map(|by| by.class));
-        let (held_us, share) = (held.as_micros_f64(), (share * 1_000.0).round() / 1_000.0);
-        Shown { cause: cause.name(), worker, request, class, held_us, share, text: self.text() }.serialize(serializer)
+        let by = |of: fn(About) -> u64| self.by.map(of);
+        let shown = json!({
+            "cause": self.cause.name(),
+            "worker": self.worker,
+            "request": by(|by| by.id),
+            "class": by(|by| u64::from(by.class)),
+            "held_us": self.held.as_micros_f64(),
+            "share": (self.share * 1_000.0).round() / 1_000.0,
+            "text": self.text(),
+        });
+        shown.serialize(serializer)
     }
 }
 

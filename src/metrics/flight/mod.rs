@@ -77,9 +77,11 @@ enum Kind {
     /// No request: the worker found no packet to receive into.
     NoPacket,
     /// One request, which runs now. Whether it passes checkpoints shows at its end, or when the worker looks.
+    #[cfg(feature = "admin")]
     Running,
 }
 
+#[cfg(feature = "admin")]
 impl Kind {
     const ALL: [Kind; 6] = [Kind::Unchecked, Kind::Checked, Kind::Child, Kind::Short, Kind::NoPacket, Kind::Running];
 }
@@ -167,7 +169,7 @@ impl Track {
     pub(super) fn new(workers: usize) -> Track {
         let slices = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
         Track {
-            slices: Ring::new(slices.clamp(SLICES_MIN, SLICES_MAX)),
+            slices: Ring::new(1 << slices.clamp(SLICES_MIN, SLICES_MAX).ilog2()),
             delayed: Ring::new(DELAYED),
             running: Default::default(),
         }
@@ -200,13 +202,13 @@ pub(crate) struct Pen<'t> {
     track: &'t Track,
     /// The slice under way; it has begun at 0 if there is none.
     current: Slice,
-    /// The slice that was written last.
-    last: Slice,
+    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0 if there is none.
+    held: Slice,
 }
 
 impl<'t> Pen<'t> {
     pub(super) fn new(track: &'t Track) -> Pen<'t> {
-        Pen { track, current: Slice::default(), last: Slice::default() }
+        Pen { track, current: Slice::default(), held: Slice::default() }
     }
 
     /// The worker runs this from `now` on: a request, or something without a number.
@@ -235,7 +237,7 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// Writes the slice under way: the worker does something else.
+    /// The slice under way is over: the worker does something else.
     #[inline]
     fn flush(&mut self) {
         let slice = std::mem::take(&mut self.current);
@@ -243,36 +245,44 @@ impl<'t> Pen<'t> {
             return;
         }
         if slice.took >= SHORT {
+            self.write();
             self.track.slices.push(slice.words());
-            self.last = slice;
-        } else if self.last.kind == Kind::Short
-            && self.last.took < TRAIN_MAX
-            && slice.began.minus(self.last.end()) <= GAP
-        {
-            self.last.took = slice.end().minus(self.last.began);
-            self.last.about.id += 1;
-            self.track.slices.amend(self.last.words());
+        } else if self.held.kind == Kind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
+            self.held.took = slice.end().minus(self.held.began);
+            self.held.about.id += 1;
         } else {
-            self.last = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..slice };
-            self.track.slices.push(self.last.words());
+            self.write();
+            self.held = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..slice };
+        }
+    }
+
+    /// Whether less than `gap` has passed since the slice that is held.
+    fn follows(&self, now: Nanos, gap: Nanos) -> bool {
+        now.minus(self.held.end()) <= gap
+    }
+
+    /// Writes the slice that is held.
+    fn write(&mut self) {
+        if self.held.began > Nanos::ZERO {
+            self.track.slices.push(std::mem::take(&mut self.held).words());
         }
     }
 
     /// The worker does nothing.
     pub(crate) fn rest(&mut self) {
         self.flush();
+        self.write();
         self.track.run(&self.current);
     }
 
     /// The worker found no packet to receive into.
     pub(crate) fn no_packet(&mut self, now: Nanos) {
         self.flush();
-        if self.last.kind == Kind::NoPacket && now.minus(self.last.end()) <= TRAIN_MAX {
-            self.last.took = now.minus(self.last.began);
-            self.track.slices.amend(self.last.words());
+        if self.held.kind == Kind::NoPacket && self.follows(now, TRAIN_MAX) {
+            self.held.took = now.minus(self.held.began);
         } else {
-            self.last = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
-            self.track.slices.push(self.last.words());
+            self.write();
+            self.held = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
         }
     }
 
@@ -356,6 +366,7 @@ mod tests {
         let track = Track::new(1_024);
         let mut pen = Pen::new(&track);
         [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
+        pen.rest();
         let spans: Vec<_> = track.slices().iter().map(|slice| slice.took).collect();
         assert_eq!(spans, [US(0), US(200), US(0)]);
         pen.begin(about(0), US(1_000));

@@ -13,8 +13,9 @@ pub(super) struct Ring<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Ring<WORDS> {
-    /// An empty ring for so many records.
+    /// An empty ring for so many records, a power of two.
     pub(super) fn new(slots: usize) -> Ring<WORDS> {
+        assert!(slots.is_power_of_two(), "places are found by a mask");
         let empty = |_| std::array::from_fn(|_| AtomicU64::new(0));
         Ring { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots: (0..slots).map(empty).collect() }
     }
@@ -28,29 +29,20 @@ impl<const WORDS: usize> Ring<WORDS> {
         // Ordering: release, pairs with the fence in `since`. A reader that sees a word of this record sees `begun` too. It
         // leaves out the record that was here.
         fence(Ordering::Release);
-        self.write(number, record);
+        for (word, value) in self.slot(number).iter().zip(record) {
+            // Ordering: relaxed, `begun` and `done` order them.
+            word.store(value, Ordering::Relaxed);
+        }
         // Ordering: release, pairs with the acquire in `since`: a record that counts is complete.
         self.done.store(number + 1, Ordering::Release);
     }
 
-    /// Replaces the latest record; nothing happens without one. A reader may see words of both. For the writer alone.
-    #[inline]
-    pub(super) fn amend(&self, record: [u64; WORDS]) {
-        // Ordering: relaxed, only the writer writes it.
-        if let Some(latest) = self.begun.load(Ordering::Relaxed).checked_sub(1) {
-            self.write(latest, record);
-        }
-    }
-
-    fn write(&self, number: u64, record: [u64; WORDS]) {
-        let at = number as usize % self.slots.len();
-        for (word, value) in self.slots[at].iter().zip(record) {
-            // Ordering: relaxed, `begun` and `done` order them.
-            word.store(value, Ordering::Relaxed);
-        }
+    fn slot(&self, number: u64) -> &[AtomicU64; WORDS] {
+        &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
     /// The records from number `from` on that the ring still holds, oldest first, and the number of the next one.
+    #[cfg(any(feature = "admin", test))]
     pub(super) fn since(&self, from: u64) -> (Vec<[u64; WORDS]>, u64) {
         // Ordering: acquire, pairs with the release in `push`.
         let done = self.done.load(Ordering::Acquire);
@@ -75,13 +67,11 @@ mod tests {
 
     #[test]
     fn the_newest_records_stay() {
-        let ring = Ring::<2>::new(3);
+        let ring = Ring::<2>::new(4);
         assert_eq!(ring.since(0), (vec![], 0));
-        ring.amend([9, 9]);
         (1..=5).for_each(|number| ring.push([number, 10 * number]));
-        ring.amend([5, 51]);
-        assert_eq!(ring.since(0), (vec![[3, 30], [4, 40], [5, 51]], 5));
-        assert_eq!(ring.since(4), (vec![[5, 51]], 5));
+        assert_eq!(ring.since(0), (vec![[2, 20], [3, 30], [4, 40], [5, 50]], 5));
+        assert_eq!(ring.since(4), (vec![[5, 50]], 5));
         assert_eq!(ring.since(5), (vec![], 5));
     }
 

@@ -7,7 +7,7 @@ use super::{About, Delayed, Kind, Slice};
 use crate::metrics::WorkerMetrics;
 use crate::time::Nanos;
 use prost::Message as _;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -144,29 +144,18 @@ impl Slow {
     /// The second of `now`, and the sums since the start. Seconds of long ago are forgotten.
     fn second(&mut self, now: Nanos) -> (&mut Second, &mut BTreeMap<Pair, Blocked>) {
         let number = now.get() / Nanos::from_secs(1).get();
-        self.forget(number);
+        while self.seconds.front().is_some_and(|second| second.number + WINDOW <= number) {
+            self.seconds.pop_front();
+        }
         if self.seconds.back().is_none_or(|second| second.number != number) {
             self.seconds.push_back(Second { number, ..Second::default() });
         }
         (self.seconds.back_mut().expect("it was added"), &mut self.blocked)
     }
 
-    fn forget(&mut self, number: u64) {
-        while self.seconds.front().is_some_and(|second| second.number + WINDOW <= number) {
-            self.seconds.pop_front();
-        }
-    }
-
-    /// The body of `GET /slow` as of `now`; `waiting` are the oldest requests that have not ended.
+    /// The body of `GET /slow` as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
     /// `sockets` are the bytes that wait in the sockets of each worker.
-    pub(crate) fn to_json(
-        &mut self,
-        metrics: &WorkerMetrics,
-        waiting: &[Unended],
-        sockets: &[u64],
-        now: Nanos,
-    ) -> String {
-        self.forget(now.get() / Nanos::from_secs(1).get());
+    pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
         let tracks = Tracks::new(metrics, now);
         let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
@@ -174,26 +163,18 @@ impl Slow {
         for (pair, more) in self.seconds.iter().flat_map(|second| &second.blocked) {
             blocked.entry(*pair).or_default().add(*more);
         }
-        let body = Body {
-            schema: "forebay-slow/1",
-            window_s: WINDOW,
-            delay_min_us: super::LONG_WAIT.as_micros_f64(),
-            workers: (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect(),
-            waiting: waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect(),
-            sockets: sockets
-                .iter()
-                .enumerate()
-                .filter(|(_, bytes)| **bytes > 0)
-                .map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host))
-                .collect(),
-            slowest: slowest
-                .into_iter()
-                .take(SHOWN)
-                .map(|(late, culprit)| Slowest::of(late, culprit.as_ref(), now))
-                .collect(),
-            blocked: blocked.into_iter().map(Who::of).collect(),
-        };
-        serde_json::to_string(&body).expect("numbers and texts")
+        let unreceived = sockets.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+        let body = json!({
+            "schema": "forebay-slow/1",
+            "window_s": WINDOW,
+            "delay_min_us": super::LONG_WAIT.as_micros_f64(),
+            "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
+            "waiting": waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect::<Value>(),
+            "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
+            "slowest": slowest.into_iter().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
+            "blocked": blocked.iter().map(pair).collect::<Value>(),
+        });
+        body.to_string()
     }
 }
 
@@ -226,7 +207,7 @@ impl<'m> Tracks<'m> {
     }
 
     /// A request that has not ended: where it is, and what it waits for.
-    fn waits(&self, (about, set_aside): Unended, host: &Host) -> Waiting {
+    fn waits(&self, (about, set_aside): Unended, host: &Host) -> Value {
         let workers = 0..self.metrics.workers();
         let running =
             workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
@@ -248,20 +229,21 @@ impl<'m> Tracks<'m> {
             (None, None) => "waiting".to_owned(),
         };
         let culprit = if running.is_some() { None } else { self.blame(&late, host) };
-        Waiting { request: about.id, class: about.class, age_us: age.as_micros_f64(), place, culprit }
+        let age_us = age.as_micros_f64();
+        json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
     }
 
     /// What holds up the datagrams in the sockets of a worker.
-    fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Unreceived {
+    fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
         // Nobody knows when they came: at the latest when the worker began what it runs.
         let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
         let about = About { id: super::number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
-        Unreceived { worker, waiting_bytes, culprit: self.blame(&late, host) }
+        json!({ "worker": worker, "waiting_bytes": waiting_bytes, "culprit": self.blame(&late, host) })
     }
 
     /// What a worker did in the last second.
-    fn strip(&self, worker: usize) -> Strip {
+    fn strip(&self, worker: usize) -> Value {
         let slices = self.slices(worker);
         // As far as the ring still holds it.
         let held = slices.first().map_or(self.now, |first| first.began);
@@ -270,104 +252,38 @@ impl<'m> Tracks<'m> {
         let busy =
             slices.filter(|slice| slice.kind != Kind::NoPacket).map(|slice| slice.end().minus(slice.began.max(from)));
         let busy = busy.fold(Nanos::ZERO, Nanos::plus);
-        let running = self.running[worker].filter(|slice| slice.about.id > 0).map(|slice| Running {
-            request: slice.about.id,
-            class: slice.about.class,
-            for_us: slice.took.as_micros_f64(),
+        let busy = busy.get() as f64 / self.now.minus(from).get().max(1) as f64;
+        let running = self.running[worker].filter(|slice| slice.about.id > 0).map(|slice| {
+            let About { id, class, .. } = slice.about;
+            json!({ "request": id, "class": class, "for_us": slice.took.as_micros_f64() })
         });
-        Strip { worker, busy: (busy.get() as f64 / self.now.minus(from).get().max(1) as f64).min(1.0), running }
+        json!({ "worker": worker, "busy": busy.min(1.0), "running": running })
     }
 }
 
-#[derive(Serialize)]
-struct Body {
-    schema: &'static str,
-    window_s: u64,
-    delay_min_us: f64,
-    workers: Vec<Strip>,
-    waiting: Vec<Waiting>,
-    sockets: Vec<Unreceived>,
-    slowest: Vec<Slowest>,
-    blocked: Vec<Who>,
+/// A delayed request that has ended.
+fn ended((late, culprit): &(Delayed, Option<Culprit>), now: Nanos) -> Value {
+    let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
+    let kernel = received_at.minus(about.came_at);
+    json!({
+        "request": about.id,
+        "class": about.class,
+        "ended_s_ago": (now.minus(ended_at).as_secs_f64() * 10.0).round() / 10.0,
+        "latency_us": ended_at.minus(about.came_at).as_micros_f64(),
+        "delay_us": late.delay().as_micros_f64(),
+        "kernel_us": kernel.as_micros_f64(),
+        "queue_us": late.delay().minus(kernel).minus(set_aside).as_micros_f64(),
+        "set_aside_us": set_aside.as_micros_f64(),
+        "service_us": service.as_micros_f64(),
+        "worker": worker,
+        "culprit": culprit,
+    })
 }
 
-#[derive(Serialize)]
-struct Strip {
-    worker: usize,
-    busy: f64,
-    running: Option<Running>,
-}
-
-#[derive(Serialize)]
-struct Running {
-    request: u64,
-    class: u8,
-    for_us: f64,
-}
-
-#[derive(Serialize)]
-struct Waiting {
-    request: u64,
-    class: u8,
-    age_us: f64,
-    place: String,
-    culprit: Option<Culprit>,
-}
-
-/// Datagrams that the worker of a socket has not received.
-#[derive(Serialize)]
-struct Unreceived {
-    worker: usize,
-    waiting_bytes: u64,
-    culprit: Option<Culprit>,
-}
-
-#[derive(Serialize)]
-struct Slowest {
-    request: u64,
-    class: u8,
-    ended_s_ago: f64,
-    latency_us: f64,
-    delay_us: f64,
-    kernel_us: f64,
-    queue_us: f64,
-    set_aside_us: f64,
-    service_us: f64,
-    worker: u16,
-    culprit: Option<Culprit>,
-}
-
-impl Slowest {
-    fn of(late: &Delayed, culprit: Option<&Culprit>, now: Nanos) -> Slowest {
-        let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
-        let kernel = received_at.minus(about.came_at);
-        Slowest {
-            request: about.id,
-            class: about.class,
-            ended_s_ago: (now.minus(ended_at).as_secs_f64() * 10.0).round() / 10.0,
-            latency_us: ended_at.minus(about.came_at).as_micros_f64(),
-            delay_us: late.delay().as_micros_f64(),
-            kernel_us: kernel.as_micros_f64(),
-            queue_us: late.delay().minus(kernel).minus(set_aside).as_micros_f64(),
-            set_aside_us: set_aside.as_micros_f64(),
-            service_us: service.as_micros_f64(),
-            worker,
-            culprit: culprit.cloned(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Who {
-    class: u8,
-    by_class: Option<u8>,
-    cause: &'static str,
-    requests: u64,
-    blocked_us: f64,
-}
-
-impl Who {
-    fn of(((class, by_class, cause), Blocked { requests, time }): (Pair, Blocked)) -> Who {
-        Who { class, by_class, cause: Cause::NAMES[cause], requests, blocked_us: time.as_micros_f64() }
-    }
+/// Who blocked whom.
+fn pair(((class, by_class, cause), blocked): (&Pair, &Blocked)) -> Value {
+    let (cause, blocked_us) = (Cause::NAMES[*cause], blocked.time.as_micros_f64());
+    json!({
+        "class": class, "by_class": by_class, "cause": cause, "requests": blocked.requests, "blocked_us": blocked_us
+    })
 }

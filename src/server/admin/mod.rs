@@ -21,7 +21,9 @@ pub(super) mod waiting;
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 #[cfg(feature = "admin")]
 use crate::metrics::{Slow, Tick, Unended};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
+#[cfg(feature = "admin")]
+use crate::time::clock;
 use std::future::pending;
 use std::io;
 use std::net::TcpListener;
@@ -249,9 +251,9 @@ impl Desk<'_, '_> {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
             self.collect();
-            let mut gauges = self.probe.gauges();
+            let gauges = self.probe.gauges();
             #[cfg(feature = "admin")]
-            gauges.blocked.extend(self.slow.blocked());
+            let gauges = Gauges { blocked: self.slow.blocked(), ..gauges };
             self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
         }
         self.snapshot.clone().expect("it was taken")
