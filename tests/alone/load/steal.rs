@@ -8,7 +8,7 @@
 //! time shows in the median. A best of several would see the second fault only.
 
 use crate::support::client::Client;
-use crate::support::http::{fates, latency};
+use crate::support::http::{fates, latency, metric};
 use crate::support::scripted::{Act, Scripted, run_scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
@@ -90,6 +90,11 @@ impl Stage {
         waits.max().expect("there are requests")
     }
 
+    /// How often a worker received from the socket of another.
+    fn received_from_others(&self) -> f64 {
+        metric(&self.server.metrics(), "forebay_steals_total{result=\"socket_found\"}")
+    }
+
     /// Lets those go who are held, and takes their answers.
     fn release(&self, workers: &[usize]) {
         self.script.release();
@@ -141,6 +146,7 @@ fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
         (slowest, held)
     });
     let mut waits: Vec<_> = trials.collect();
+    assert!(stage.received_from_others() >= TRIALS as f64, "at least once in each trial");
     waits.sort_unstable();
     let (median, longest) = (waits[TRIALS / 2].0, waits[TRIALS - 1].0);
     assert!(longest <= LOST, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");
@@ -164,6 +170,7 @@ fn isolated_workers_do_hold_others_up() {
     releaser.join().expect("it does not panic");
     stage.release(&[1]);
     assert!(slowest > LOST, "the longest wait was {slowest}");
+    assert_eq!(stage.received_from_others(), 0.0);
 }
 
 // Does an emulated core start what it took from a stuck worker at the time when it got it? It was idle while the
