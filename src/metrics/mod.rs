@@ -48,7 +48,7 @@ pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 #[cfg(feature = "admin")]
 pub use flight::Cause;
-pub(crate) use flight::{About, Delayed, LONG_WAIT, number};
+pub(crate) use flight::{About, Delayed, LONG_WAIT, Track, number};
 #[cfg(feature = "admin")]
 pub(crate) use flight::{Slow, Tick, Unended};
 #[cfg(feature = "admin")]

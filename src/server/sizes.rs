@@ -5,7 +5,7 @@ use super::path::flows::Flows;
 use super::path::slot::Slot;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
-use crate::metrics::{Unfinished, class_bytes};
+use crate::metrics::{Track, Unfinished, class_bytes};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched::bounds::{
@@ -112,7 +112,8 @@ impl Memory {
         let sizes = Sizes::of(1);
         let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);
         let further = (config.listen.len() - 1) * address_bytes(io);
-        let worker_bytes = sizes.packets * packet + sizes.slots * slot + flows + further + THREAD;
+        let worker_bytes =
+            sizes.packets * packet + sizes.slots * slot + flows + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }
     }
 

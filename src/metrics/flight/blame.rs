@@ -92,44 +92,46 @@ pub(super) fn blame<'a>(
     host: &Host,
     workers: usize,
 ) -> Option<Culprit> {
-    let (delay, from, until) = (late.delay(), late.about.came_at, late.ended_at);
+    let (from, until) = (late.about.came_at, late.ended_at);
     let began_on = usize::from(late.worker).min(workers - 1);
-    let of = |cause, held: Nanos, by| {
-        let share = (held.get() as f64 / delay.get().max(1) as f64).min(1.0);
-        Culprit { cause, worker: began_on, by, held, share, short: 0 }
-    };
-    let explains = |held: Nanos| held.times(2) >= delay;
-    if explains(late.set_aside) {
+    if late.set_aside.times(2) >= late.delay() {
         let before = About { id: late.behind, ..late.about };
-        return Some(of(Cause::Flow, late.set_aside, (late.behind > 0).then_some(before)));
+        let by = (late.behind > 0).then_some(before);
+        return Some(Culprit { cause: Cause::Flow, worker: began_on, by, held: late.set_aside, share: 1.0, short: 0 });
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
     let held = candidates.into_iter().filter_map(|worker| Held::of(worker, slices(worker), late));
     let held = held.max_by_key(|held| held.most)?;
-    let named = |cause, time| Culprit { worker: held.worker, ..of(cause, time, held.by) };
+    // Of a long wait the last part is judged.
+    let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
+    let explains = |time: Nanos| time.times(2) >= delay;
+    let named = |cause, time: Nanos, by| {
+        let share = (time.get() as f64 / delay.get().max(1) as f64).min(1.0);
+        Culprit { cause, worker: held.worker, by, held: time, share, short: 0 }
+    };
     let off_cpu = host.off_cpu(held.worker, from, until);
     // While a worker is off its CPU, what it runs seems long.
     let one = held.by.is_some() && explains(held.most);
     if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
-        return Some(Culprit { worker: held.worker, ..of(Cause::RunQueue, off_cpu, None) });
+        return Some(named(Cause::RunQueue, off_cpu, None));
     }
     let paused = host.paused(from, until);
     if explains(paused) {
-        return Some(of(Cause::HostPause, paused, None));
+        return Some(named(Cause::HostPause, paused, None));
     }
     if explains(held.without_packets) {
-        return Some(of(Cause::Packets, held.without_packets, None));
+        return Some(named(Cause::Packets, held.without_packets, None));
     }
     let idle = delay.minus(held.busy);
     Some(match held.kind {
-        Kind::Checked if explains(held.most) => named(Cause::Order, held.most),
-        Kind::Running if explains(held.most) => named(Cause::Running, held.most),
-        Kind::Unchecked | Kind::Child if explains(held.most) => named(Cause::NoCheckpoint, held.most),
-        _ if explains(idle) => Culprit { worker: held.worker, ..of(Cause::Asleep, idle, None) },
+        Kind::Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
+        Kind::Running if explains(held.most) => named(Cause::Running, held.most, held.by),
+        Kind::Unchecked | Kind::Child if explains(held.most) => named(Cause::NoCheckpoint, held.most, held.by),
+        _ if explains(idle) => named(Cause::Asleep, idle, None),
         kind => {
             let short = if kind == Kind::Short { held.short } else { 0 };
-            Culprit { short, ..named(Cause::NoFreeWorker, held.busy) }
+            Culprit { short, ..named(Cause::NoFreeWorker, held.busy, held.by) }
         }
     })
 }
@@ -137,6 +139,8 @@ pub(super) fn blame<'a>(
 /// What held one worker while a request waited.
 struct Held {
     worker: usize,
+    /// Where the walk began: when the request came, or later.
+    from: Nanos,
     /// The time that the worker ran other requests.
     busy: Nanos,
     /// The time of the one that ran longest, and what it was.
@@ -154,10 +158,13 @@ impl Held {
         if slices.first().is_none_or(|first| first.began > from) {
             return None;
         }
-        let begin = slices.partition_point(|slice| slice.end() <= from);
-        let overlaps = slices[begin..].iter().take_while(|slice| slice.began < until);
+        let [begin, end] = [from, until].map(|time| slices.partition_point(|slice| slice.end() <= time));
+        let end = slices.len().min(end + 1);
+        let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
+        let from = if walked.len() < end - begin { walked[0].began } else { from };
         let mut held = Held {
             worker,
+            from,
             busy: Nanos::ZERO,
             most: Nanos::ZERO,
             kind: Kind::Short,
@@ -168,7 +175,7 @@ impl Held {
         // The slices of one request, of short ones or of children count together.
         let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;
-        for slice in overlaps {
+        for slice in walked.iter().filter(|slice| slice.began < until) {
             let overlap = slice.end().min(until).minus(slice.began.max(from));
             match slice.kind {
                 Kind::NoPacket => {
@@ -210,7 +217,9 @@ const OFF_CPU: f64 = 0.25;
 const ONE_OFF_CPU: f64 = 0.4;
 
 /// A request that comes back is looked for among so many others.
-const SUMS: usize = 64;
+const SUMS: usize = 8;
+/// The slices that a walk through the past of one worker takes in, at most.
+const WALKED: usize = 2_048;
 
 #[cfg(test)]
 mod tests {
@@ -269,6 +278,16 @@ mod tests {
         assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 900));
         let short = [BEFORE, slice(40, Kind::Short, 1_000, 1_800)];
         assert_eq!(blamed(late(), [&short, &[]], &Host::default()), Some((Cause::NoFreeWorker, 0, None, 800)));
+    }
+
+    // Is a wait judged by its last part where it is too long to walk through?
+    #[test]
+    fn a_long_wait_is_judged_by_its_end() {
+        let many = (0..5_000).map(|at| slice(50 + at, Kind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at));
+        let late = Delayed { ended_at: US(501_000), ..late() };
+        let many: Vec<_> = [BEFORE].into_iter().chain(many).collect();
+        let (cause, worker, _, held) = blamed(late, [&many, &[]], &Host::default()).expect("known");
+        assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 100 * WALKED as u64));
     }
 
     // Is the worker to blame that had the request in its socket, where another one served it in the end?

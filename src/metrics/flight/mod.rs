@@ -156,7 +156,7 @@ impl Delayed {
 
 /// What one worker has recorded.
 #[derive(Debug)]
-pub(super) struct Track {
+pub(crate) struct Track {
     slices: Ring<4>,
     delayed: Ring<8>,
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
@@ -167,22 +167,27 @@ pub(super) struct Track {
 impl Track {
     /// An empty one, of a server with so many workers.
     pub(super) fn new(workers: usize) -> Track {
-        let slices = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
-        Track {
-            slices: Ring::new(1 << slices.clamp(SLICES_MIN, SLICES_MAX).ilog2()),
-            delayed: Ring::new(DELAYED),
-            running: Default::default(),
-        }
+        Track { slices: Ring::new(Track::slots(workers)), delayed: Ring::new(DELAYED), running: Default::default() }
+    }
+
+    fn slots(workers: usize) -> usize {
+        let slots = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
+        1 << slots.clamp(SLICES_MIN, SLICES_MAX).ilog2()
+    }
+
+    /// Bytes that each of so many workers records in.
+    pub(crate) fn bytes(workers: usize) -> usize {
+        Track::slots(workers) * size_of::<[u64; 4]>() + DELAYED * size_of::<[u64; 8]>()
     }
 
     fn run(&self, slice: &Slice) {
         self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    /// The slices that the ring holds, oldest first. A slice at 0 says that it holds all.
+    /// The latest slices, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that these are all.
     #[cfg(feature = "admin")]
-    fn slices(&self) -> Vec<Slice> {
-        let (records, written) = self.slices.since(0);
+    fn slices(&self, most: u64) -> Vec<Slice> {
+        let (records, written) = self.slices.since(self.slices.written().saturating_sub(most));
         let all = (records.len() as u64 == written).then(Slice::default);
         all.into_iter().chain(records.into_iter().map(Slice::of)).collect()
     }
@@ -314,7 +319,7 @@ mod tests {
         assert_eq!(track.running(US(9_999)), None, "it rests");
         let us = |time: Nanos| time.get() / 1_000;
         let line = |slice: Slice| (slice.about.id, us(slice.began), us(slice.took), slice.kind);
-        track.slices().into_iter().skip(1).map(line).collect()
+        track.slices(u64::MAX).into_iter().skip(1).map(line).collect()
     }
 
     // Is a request that ran on at its checkpoints one slice, and one that came back after another two?
@@ -367,7 +372,7 @@ mod tests {
         let mut pen = Pen::new(&track);
         [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
         pen.rest();
-        let spans: Vec<_> = track.slices().iter().map(|slice| slice.took).collect();
+        let spans: Vec<_> = track.slices(u64::MAX).iter().map(|slice| slice.took).collect();
         assert_eq!(spans, [US(0), US(200), US(0)]);
         pen.begin(about(0), US(1_000));
         assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), Kind::Child)));

@@ -41,15 +41,20 @@ impl<const WORDS: usize> Ring<WORDS> {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
+    /// The number of records that were written.
+    #[cfg(any(feature = "admin", test))]
+    pub(super) fn written(&self) -> u64 {
+        // Ordering: acquire, pairs with the release in `push`.
+        self.done.load(Ordering::Acquire)
+    }
+
     /// The records from number `from` on that the ring still holds, oldest first, and the number of the next one.
     #[cfg(any(feature = "admin", test))]
     pub(super) fn since(&self, from: u64) -> (Vec<[u64; WORDS]>, u64) {
-        // Ordering: acquire, pairs with the release in `push`.
-        let done = self.done.load(Ordering::Acquire);
+        let done = self.written();
         let room = self.slots.len() as u64;
         let first = from.max(done.saturating_sub(room));
-        let read =
-            |number: u64| self.slots[(number % room) as usize].each_ref().map(|word| word.load(Ordering::Relaxed));
+        let read = |number: u64| self.slot(number).each_ref().map(|word| word.load(Ordering::Relaxed));
         let mut records: Vec<_> = (first..done).map(read).collect();
         // Ordering: acquire, pairs with the fence in `push`.
         fence(Ordering::Acquire);

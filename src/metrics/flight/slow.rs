@@ -14,9 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The seconds that a reading covers.
 const WINDOW: u64 = 60;
-/// The slowest requests that one look explains, one second keeps, and an answer shows: the longest delays. To explain one
-/// means to walk through thousands of slices.
+/// The slowest requests that one second keeps and an answer shows.
 const SHOWN: usize = 32;
+/// The slowest requests that one look explains. It walks through thousands of slices for each.
+const EXPLAINED: usize = 8;
+
+/// The slices that are read of each worker to explain a delay: half a second of most loads.
+const READ: u64 = 4_096;
 
 /// After so long without a request that was delayed for the limit, the log says that it is over.
 const QUIET: Nanos = Nanos::from_secs(10);
@@ -85,8 +89,8 @@ impl Slow {
             *next = then;
         }
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
-        delayed.truncate(SHOWN);
-        let tracks = Tracks::new(metrics, now);
+        delayed.truncate(EXPLAINED);
+        let tracks = Tracks::new(metrics, now, READ);
         let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
         let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
         self.tell(named.first(), limit, now);
@@ -106,7 +110,7 @@ impl Slow {
     /// The body of `GET /trace`: what the workers ran in the last `seconds`, as far as the recorder holds it. The slowest
     /// requests of that time are in it too.
     pub(crate) fn to_trace(&self, metrics: &WorkerMetrics, seconds: Nanos, now: Nanos) -> Vec<u8> {
-        let (tracks, from, mut trace) = (Tracks::new(metrics, now), now.minus(seconds), Trace::default());
+        let (tracks, from, mut trace) = (Tracks::new(metrics, now, u64::MAX), now.minus(seconds), Trace::default());
         for worker in 0..metrics.workers() {
             // The first slice may be no slice: it says that all are there.
             trace.worker(
@@ -156,7 +160,7 @@ impl Slow {
     /// The body of `GET /slow` as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
     /// `sockets` are the bytes that wait in the sockets of each worker.
     pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
-        let tracks = Tracks::new(metrics, now);
+        let tracks = Tracks::new(metrics, now, READ);
         let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         let mut blocked = BTreeMap::<Pair, Blocked>::new();
@@ -182,19 +186,21 @@ impl Slow {
 struct Tracks<'m> {
     metrics: &'m WorkerMetrics,
     now: Nanos,
+    /// The slices that are read of each worker, at most.
+    most: u64,
     running: Vec<Option<Slice>>,
     slices: Vec<OnceCell<Vec<Slice>>>,
 }
 
 impl<'m> Tracks<'m> {
-    fn new(metrics: &'m WorkerMetrics, now: Nanos) -> Tracks<'m> {
+    fn new(metrics: &'m WorkerMetrics, now: Nanos, most: u64) -> Tracks<'m> {
         let running = (0..metrics.workers()).map(|worker| metrics.track(worker).running(now)).collect();
-        Tracks { metrics, now, running, slices: vec![OnceCell::new(); metrics.workers()] }
+        Tracks { metrics, now, most, running, slices: vec![OnceCell::new(); metrics.workers()] }
     }
 
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
-            let mut slices = self.metrics.track(worker).slices();
+            let mut slices = self.metrics.track(worker).slices(self.most);
             // It may have ended since it was read.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));

@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use prost::Message as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hint::spin_loop;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -49,6 +50,12 @@ impl Handler for Planted {
                 }
             }
             b's' => sleep(takes).await,
+            b'x' => {
+                let end = clock::now().plus(takes);
+                while clock::now() < end {
+                    spin_loop();
+                }
+            }
             _ => thread::sleep(takes.into()),
         }
         let _ = reply.put(request.bytes());
@@ -184,7 +191,7 @@ fn a_cpu_that_others_use_is_named() {
             scope.spawn(|| {
                 one();
                 while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+                    spin_loop();
                 }
             });
         }
@@ -192,7 +199,7 @@ fn a_cpu_that_others_use_is_named() {
         let named = || said(&slow(server.admin)["slowest"]).values().filter(|(cause, _)| cause == "run_queue").count();
         await_until(
             || {
-                (0..50).for_each(|_| _ = client.send(&[0, b'-', 0, 0]));
+                (0..5).for_each(|_| _ = client.send(&[0, b'x', 0, 2]));
                 thread::sleep(MS(10).into());
                 named() >= 3
             },

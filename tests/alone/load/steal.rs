@@ -146,7 +146,9 @@ fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
         (slowest, held)
     });
     let mut waits: Vec<_> = trials.collect();
-    assert!(stage.received_from_others() >= TRIALS as f64, "at least once in each trial");
+    if stage.has_owners {
+        assert!(stage.received_from_others() >= TRIALS as f64, "at least once in each trial");
+    }
     waits.sort_unstable();
     let (median, longest) = (waits[TRIALS / 2].0, waits[TRIALS - 1].0);
     assert!(longest <= LOST, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");

@@ -92,25 +92,43 @@ fn promtool_finds_nothing_to_complain_of() {
     });
     for server in servers.into_iter().chain([busy_server()]) {
         let text = server.metrics();
-        let Some((accepted, said)) = promtool(&text) else { return };
+        let Some((accepted, said)) = promtool(&["check", "metrics"], &text) else { return };
         assert!(accepted && said.is_empty(), "{said}\n{text}");
     }
-    let (accepted, said) = promtool("jobs{quantile=\"0.5\"} 1\n").expect("it ran before");
+    let (accepted, said) = promtool(&["check", "metrics"], "jobs{quantile=\"0.5\"} 1\n").expect("it ran before");
     assert!(!accepted, "it accepts anything: {said}");
 }
 
-/// Whether `promtool check metrics` accepts `text`, and what it says. `None`, skipped, where it is not installed.
-fn promtool(text: &str) -> Option<(bool, String)> {
+// Do the rules of deploy/ fire where they should, and name only series that servers have?
+#[test]
+fn the_rules_of_deploy_fire_where_they_should() {
+    let rules = include_str!("../../../deploy/prometheus/rules.yml");
+    let (known, recorded) = (include_str!("../../../src/metrics/README.md"), "class:forebay_latency_seconds:");
+    let words =
+        rules.lines().flat_map(|line| line.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign)));
+    let series = words.filter(|word| word.starts_with("forebay_") && !word.contains(recorded));
+    let series: Vec<&str> = series.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum")).collect();
+    assert!(series.len() > 10, "{series:?}");
+    for name in series {
+        assert!(known.contains(&format!("| `{name}` |")), "no server has {name}");
+    }
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/rules.test.yml");
+    let Some((passed, said)) = promtool(&["test", "rules", cases], "") else { return };
+    assert!(passed, "{said}");
+}
+
+/// Whether promtool accepts `input`, and what it says. `None`, skipped, where it is not installed.
+fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
-    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            skip(format_args!("/metrics is not checked, promtool cannot be run: {error}"));
+            skip(format_args!("nothing is checked, promtool cannot be run: {error}"));
             return None;
         }
     };
-    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads to the end");
+    child.stdin.take().expect("it is piped").write_all(input.as_bytes()).expect("it reads to the end");
     let output = child.wait_with_output().expect("it ends");
     Some((output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
 }
