@@ -123,7 +123,7 @@ mod tests {
             ("drain-timeout", "1s"),
             ("lame-duck", "1s"),
             ("unhealthy-after", "1s"),
-            ("slow", "10ms"),
+            ("log-delays", "10ms"),
             ("handover", "/tmp/socket"),
             ("pin", "true"),
             ("log-level", "warn"),

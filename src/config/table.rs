@@ -288,10 +288,10 @@ settings! {
         ],
     }
     /// How long a request must be delayed until the log says so; 0 (never) to 1 h. Never scaled.
-    slow: Nanos {
-        key: "slow", group: LifeCycle, value_name: "DURATION", change: Live,
+    log_delays: Nanos {
+        key: "log-delays", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("0s"), form: UP_TO_AN_HOUR,
-        help: "Logs when requests wait this long, and what for.", [
+        help: "Logs when requests are delayed this long, and why.", [
             "One line at the onset, and one when no request waited that long for 10 s.",
             "A request that is shed does not count. 0s: never.",
         ],

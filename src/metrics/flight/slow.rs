@@ -137,11 +137,17 @@ impl Slow {
             if self.broken_at.replace(now).is_none() {
                 let About { id, class, .. } = late.about;
                 let waited_for = culprit.as_ref().map_or("unknown".to_owned(), Culprit::text);
-                tracing::warn!(request = id, class, delay_us = late.delay().as_micros_f64(), waited_for, "slow");
+                tracing::warn!(
+                    request = id,
+                    class,
+                    delay_us = late.delay().as_micros_f64(),
+                    waited_for,
+                    "requests are delayed"
+                );
             }
         } else if self.broken_at.is_some_and(|at| now.minus(at) >= QUIET) {
             self.broken_at = None;
-            tracing::info!("no longer slow: no request was delayed as long as --slow for 10 s");
+            tracing::info!("no longer delayed: no request was delayed as long as --log-delays for 10 s");
         }
     }
 

@@ -326,8 +326,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     }
 
     #[cfg(feature = "admin")]
-    fn slow_limit(&self) -> Nanos {
-        self.live.load().slow
+    fn log_delays(&self) -> Nanos {
+        self.live.load().log_delays
     }
 
     #[cfg(feature = "admin")]

@@ -80,7 +80,7 @@ pub(super) trait Probe {
     }
     /// How long a request must be delayed until the log says so; 0 = never.
     #[cfg(feature = "admin")]
-    fn slow_limit(&self) -> Nanos {
+    fn log_delays(&self) -> Nanos {
         Nanos::ZERO
     }
     /// Bytes that wait in the sockets of each worker.
@@ -263,7 +263,7 @@ impl Desk<'_, '_> {
     #[cfg(feature = "admin")]
     fn look(&mut self) {
         let off_cpu = self.probe.run_queue_waits();
-        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu }, self.probe.slow_limit());
+        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu }, self.probe.log_delays());
     }
 
     /// The body of `GET /slow`.
