@@ -10,8 +10,9 @@ use super::own::{OwnKind, OwnValue};
 use super::snapshot::{Decision, GateState, Gauges, Snapshot};
 use super::window::SLOWDOWN_ONE;
 use super::window::Series;
-use super::{Percentile, SpawnEnd, Spent, Stage};
+use super::{Cause, Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::{CLASSES, Fate};
+use crate::time::Nanos;
 use families::{Families, counter};
 pub use format::Format;
 pub(crate) use format::weight;
@@ -81,7 +82,7 @@ impl Collector for Scrape {
         slowdown(&mut families, snapshot, self.histograms())?;
         datagrams(&mut families, snapshot)?;
         queues(&mut families, &snapshot.gauges)?;
-        blocked(&mut families, &snapshot.gauges)?;
+        blocked(&mut families, snapshot)?;
         workers(&mut families, snapshot)?;
         let mut build = families.start("forebay_build", "What this server was built from", MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
@@ -195,15 +196,19 @@ fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
     families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(gauges.spawned))
 }
 
-fn blocked(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
-    if gauges.blocked.is_empty() {
-        return Ok(());
-    }
+fn blocked(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let gauges = &snapshot.gauges;
     let help = "Time that requests were delayed by 100 us or longer, as far as /slow explains it";
     let mut family = families.start("forebay_blocked_seconds", help, MetricType::Counter)?;
     let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
-    gauges.blocked.iter().try_for_each(|(class, by, cause, time)| {
-        let labels = [("class", name(*class)), ("by_class", by.map_or("", name)), ("cause", cause.name())];
+    // A rate needs a first value: that nothing was delayed by no request.
+    let none = |class: usize| Cause::ALL.map(|cause| (class as u8, None, cause, Nanos::ZERO));
+    let is_new = |(class, _, cause, _): &(u8, Option<u8>, Cause, Nanos)| {
+        !gauges.blocked.iter().any(|(of, by, other, _)| (of, by, other) == (class, &None, cause))
+    };
+    let first = known_classes(snapshot).flat_map(|(class, _)| none(class)).filter(is_new);
+    first.chain(gauges.blocked.iter().copied()).try_for_each(|(class, by, cause, time)| {
+        let labels = [("class", name(class)), ("by_class", by.map_or("", name)), ("cause", cause.name())];
         counter(&mut family.encode_family(&labels)?, &time.as_secs_f64())
     })
 }
