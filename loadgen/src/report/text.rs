@@ -193,3 +193,16 @@ fn attempts(report: &RunReport) -> String {
 fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second.round() as u64) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_has_the_value_and_a_mark_where_it_is_not_known() {
+        let show = |block: Block| cell(&block, Percentile::P50, |value| format!("{value:?}"));
+        assert_eq!(show(Block::default()), "-");
+        assert_eq!(show(Block::from_sorted(&[7.0])), "Some(7.0)?");
+        assert_eq!(show(Block::from_sorted(&[7.0; 1_000])), "Some(7.0)");
+    }
+}

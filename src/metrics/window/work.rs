@@ -59,3 +59,24 @@ impl Work {
         Recent::of(&self.window, &self.last, running, self.workers, &mut self.mix)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a request that was broken off demand as if it had been served to its end, and not as a short one?
+    #[test]
+    fn what_was_broken_off_is_no_short_request() {
+        let shortest = |answered| {
+            let mut work = Work::new(1, Nanos::from_secs(1));
+            for _ in 0..1_000 {
+                work.ended(0, Nanos::from_millis(10), true);
+                work.ended(0, Nanos::from_millis(1), answered);
+            }
+            let recent = work.recent(Nanos::from_secs(1), Nanos::ZERO, &[]);
+            recent.service_times.iter().map(|(time, _)| *time).min().expect("two thousand").as_secs_f64()
+        };
+        assert!(shortest(true) < 1.2e-3, "{}", shortest(true));
+        assert!(shortest(false) > 8e-3, "{}", shortest(false));
+    }
+}

@@ -152,6 +152,20 @@ fn a_change_of_mind_takes_three_in_a_row() {
     assert_eq!(decide(&mut auto, &alike).map(|decision| decision.policy.name()), Some("global"));
 }
 
+// Does the number of decisions in a row, which grows with each change, fall again by half after an hour without any?
+#[test]
+fn an_hour_without_a_change_halves_what_a_change_takes() {
+    let mut auto = auto(100);
+    auto.in_a_row = 8 * DECISIONS_IN_A_ROW;
+    let after = |auto: &mut Auto, decisions| {
+        (0..decisions).for_each(|_| drop(decide(auto, &ServiceTimes::default())));
+        auto.in_a_row / DECISIONS_IN_A_ROW
+    };
+    assert_eq!(after(&mut auto, DECISIONS_UNCHANGED - 1), 8);
+    assert_eq!(after(&mut auto, 1), 4);
+    assert_eq!(after(&mut auto, 3 * DECISIONS_UNCHANGED), 1, "no fewer than at the start");
+}
+
 // Is something chosen after three seconds with enough requests, also where each of them calls for something else? Is it
 // said until then how few there were?
 #[test]

@@ -1,6 +1,5 @@
 //! Does the admin endpoint answer at once whatever the workers do? Method: pages asked for while all workers are held.
 
-mod health;
 mod slow;
 mod stages;
 

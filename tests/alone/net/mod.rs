@@ -1,6 +1,3 @@
-//! Floods: what becomes of each datagram.
+//! What becomes of honest requests beside forged ones?
 
-mod exact;
-mod returned;
 mod slow_way;
-mod stops;

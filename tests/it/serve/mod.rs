@@ -5,6 +5,7 @@ mod endpoint;
 mod fields;
 mod golden;
 mod groups;
+mod health;
 mod interval_log;
 mod looks;
 mod native;

@@ -5,7 +5,7 @@ use crate::support::client::Client;
 use crate::support::http::{http, metric, ready};
 use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
 use crate::support::scripted::{Act, run_scripted};
-use crate::support::{GIVE_UP_AFTER, Running, alone, await_until};
+use crate::support::{GIVE_UP_AFTER, Running, await_until};
 use forebay::time::{Nanos, clock};
 use std::thread;
 
@@ -14,7 +14,6 @@ use std::thread;
 // checkpoints healthy all the time?
 #[test]
 fn a_stuck_server_says_so() {
-    let _alone = alone();
     let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
     let (patient, patients) = run_scripted(&[("workers", "1"), ("unhealthy-after", "0s")]);
     let (well, _) = run_scripted(&[("workers", "1"), ("unhealthy-after", "1s")]);
@@ -58,7 +57,6 @@ fn a_stuck_server_says_so() {
 // workers.
 #[test]
 fn a_stuck_part_says_so() {
-    let _alone = alone();
     let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];
     let isolated = [("policy", "isolated"), ("workers", "2")];
     for (settings, held, named) in
@@ -88,8 +86,7 @@ fn a_stuck_part_says_so() {
 // Is a server not ready while its host has one of its addresses no longer, and again once it has?
 #[test]
 fn a_lost_address_says_so() {
-    let _alone = alone();
-    if !in_own_network("endpoint::health::a_lost_address_says_so") {
+    if !in_own_network("serve::health::a_lost_address_says_so") {
         return;
     }
     lonely_device();

@@ -9,7 +9,7 @@ use crate::support::http::latency;
 use crate::support::network::in_own_network;
 use crate::support::place::Place;
 use crate::support::process::{Forebay, figure};
-use crate::support::{EndOf, alone, at_once, await_until, listen, quiescent};
+use crate::support::{EndOf, at_once, await_until, listen, quiescent};
 use forebay::time::Nanos;
 use forebay::wire::Header;
 use nix::sys::signal::Signal;
@@ -136,7 +136,6 @@ const STOPS: [Stop; 5] = [Stop::GateOn, Stop::GateChanged, Stop::GateOpened, Sto
 // Method: in a network of its own, where no other program takes the port of a server that has gone.
 #[test]
 fn each_stop_counts_each_datagram() {
-    let _alone = alone();
     if !in_own_network("net::stops::each_stop_counts_each_datagram") {
         return;
     }

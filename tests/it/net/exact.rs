@@ -3,7 +3,7 @@
 //! dropped by the kernel at the sockets, or came back after a stop. The numbers are exact.
 //!
 //! A tenth of the full size by default. The full size prints the counts of the senders and of the server of each run:
-//! `FOREBAY_FLOOD=400000 cargo test --test alone exact:: -- --nocapture`
+//! `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
@@ -11,7 +11,7 @@ use super::returned::{ask_for_returned, returned};
 use crate::support::client::{Client, message};
 use crate::support::raw::Raw;
 use crate::support::skip::skip;
-use crate::support::{Running, alone, assert_adds_up, at_once, await_until, listen, policies};
+use crate::support::{Running, assert_adds_up, at_once, await_until, listen, policies};
 use forebay::handler::Reply;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::metrics::Snapshot;
@@ -145,7 +145,6 @@ fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
 
 #[test]
 fn a_flood_is_accounted_for() {
-    let _alone = alone();
     let v6 = "[::1]:0".to_owned();
     for (policy, io, listen) in
         [("steal", "batches", listen()), ("ondemand", "gro", v6), ("pools", "portable", listen())]
@@ -170,7 +169,6 @@ fn a_flood_is_accounted_for() {
 // Each policy with one way of datagrams, each way with some policies: they share no code.
 #[test]
 fn a_flood_that_outlasts_its_server_is_accounted_for() {
-    let _alone = alone();
     let ways = ["batches", "gro", "portable"].into_iter().cycle();
     let cases: Vec<_> = policies().zip(ways).enumerate().collect();
     // Servers that sleep do not need a machine of their own.
