@@ -12,9 +12,11 @@
 
 pub mod clock;
 mod duration;
+mod onset;
 mod steady;
 
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
+pub(crate) use onset::{Onset, QUIET, Turn};
 pub(crate) use steady::Steady;
 
 use std::fmt;

@@ -5,7 +5,7 @@ use super::host::{Host, Tick};
 use super::trace::Trace;
 use super::{About, Delayed, Kind, Slice};
 use crate::metrics::WorkerMetrics;
-use crate::time::Nanos;
+use crate::time::{Nanos, Onset, QUIET, Turn};
 use prost::Message as _;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -21,9 +21,6 @@ const EXPLAINED: usize = 8;
 
 /// The slices that are read of each worker to explain a delay: half a second of most loads.
 const READ: u64 = 4_096;
-
-/// After so long without a request that was delayed for the limit, the log says that it is over.
-const QUIET: Nanos = Nanos::from_secs(10);
 
 /// A request that has not ended, and whether it is set aside.
 pub(crate) type Unended = (About, bool);
@@ -60,8 +57,8 @@ pub(crate) struct Slow {
     seconds: VecDeque<Second>,
     /// Since the start.
     blocked: BTreeMap<Pair, Blocked>,
-    /// When a request was last delayed for as long as the limit, since the log said that one was.
-    broken_at: Option<Nanos>,
+    /// Whether a request was delayed for as long as the limit.
+    broken: Onset,
 }
 
 impl Slow {
@@ -72,7 +69,7 @@ impl Slow {
             host: Host::new(every),
             seconds: VecDeque::new(),
             blocked: BTreeMap::new(),
-            broken_at: None,
+            broken: Onset::default(),
         }
     }
 
@@ -133,21 +130,17 @@ impl Slow {
     /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
     fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
-        if let Some((late, culprit)) = worst {
-            if self.broken_at.replace(now).is_none() {
+        match (self.broken.see(worst.is_some(), QUIET, now), worst) {
+            (Some(Turn::Begins), Some((late, culprit))) => {
                 let About { id, class, .. } = late.about;
                 let waited_for = culprit.as_ref().map_or("unknown".to_owned(), Culprit::text);
-                tracing::warn!(
-                    request = id,
-                    class,
-                    delay_us = late.delay().as_micros_f64(),
-                    waited_for,
-                    "requests are delayed"
-                );
+                let delay_us = late.delay().as_micros_f64();
+                tracing::warn!(request = id, class, delay_us, waited_for, "requests are delayed");
             }
-        } else if self.broken_at.is_some_and(|at| now.minus(at) >= QUIET) {
-            self.broken_at = None;
-            tracing::info!("no longer delayed: no request was delayed as long as --log-delays for 10 s");
+            (Some(Turn::Ends), _) => {
+                tracing::info!("no longer delayed: no request was delayed as long as --log-delays for 10 s");
+            }
+            _ => {}
         }
     }
 

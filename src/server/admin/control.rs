@@ -2,6 +2,7 @@
 
 use super::adapt::Adaptation;
 use super::gate::Gate;
+use super::said::Said;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
@@ -14,7 +15,7 @@ use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::reload::Reloads;
-use crate::server::path::common::{Common, Said};
+use crate::server::path::common::Common;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
@@ -57,23 +58,12 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) drops: Mutex<Drops>,
     /// Logs once that drops cannot be read.
     pub(in crate::server) drops_unread: Once,
-    /// The failures already logged. Used by the admin thread once a second.
+    /// What the log has said. Used by the admin thread once a second.
     said: Mutex<Said>,
-    /// Whether the log has said that the workers are saturated. Used by the admin thread once a second.
-    saturated: AtomicCell<bool>,
     /// What the kernel turns away. Used by the admin thread.
     pub(super) gate: Mutex<Gate>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     following: Mutex<Adaptation>,
-}
-
-/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
-const SATURATED: f64 = 0.98;
-
-/// Whether the workers are saturated, where `queued` requests wait; `None` = as before.
-fn saturated(recent: &Recent, workers: usize, queued: usize) -> Option<bool> {
-    let has_time = recent.busy_workers == 0.0 || recent.idle_workers >= (1.0 - SATURATED) * workers as f64;
-    if has_time { Some(false) } else { (queued > 0).then_some(true) }
 }
 
 impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
@@ -97,7 +87,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(Socket::inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
-            saturated: AtomicCell::new(false),
             gate: Mutex::new(Gate::new(config, bound.ways.receive)),
             following: Mutex::new(following),
         }
@@ -116,17 +105,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(&self.shared.topology(), &self.following(), &queues, &deques);
         self.watch().look(&self.bound.metrics, &pools, clock::now())
-    }
-
-    /// Logs once when the workers have had nearly no idle time for seconds while requests wait, and anew after they had some.
-    fn say_saturated(&self, recent: &Recent) {
-        let workers = self.bound.config.workers;
-        let queued: usize = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
-        let Some(saturated) = saturated(recent, workers, queued) else { return };
-        if !self.saturated.swap(saturated) && saturated {
-            let utilisation = 1.0 - recent.idle_workers / workers as f64;
-            tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
-        }
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
@@ -267,11 +245,15 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 );
             }),
         }
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.bound.metrics.counts().counted);
+        let dropped = self.kernel_dropped();
+        let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.say(self.bound.metrics.counts(), dropped, now);
+        said.say_saturated(recent, self.bound.config.workers, queued, now);
+        drop(said);
         // Workers that could not receive try again.
         self.bound.transport.deaf(now).for_each(|worker| self.wake(worker));
         self.stuck();
-        self.say_saturated(recent);
         let mut following = self.following();
         self.bound.waiting.follow(recent, following.core.policy().first_slice());
         if !following.core.follow(recent) {
@@ -345,20 +327,5 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         if worker < self.bound.config.workers {
             self.shared.wake(worker);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Are workers saturated that were never idle while requests wait, and are they so until they are idle?
-    #[test]
-    fn workers_are_saturated_until_they_have_time() {
-        let saturated = |busy_workers, idle_workers, queued| {
-            saturated(&Recent { busy_workers, idle_workers, ..Recent::default() }, 4, queued)
-        };
-        assert_eq!([saturated(3.9, 0.05, 9), saturated(3.9, 0.05, 0)], [Some(true), None]);
-        assert_eq!([saturated(3.8, 0.1, 9), saturated(0.0, 0.0, 9)], [Some(false); 2], "nothing was measured yet");
     }
 }

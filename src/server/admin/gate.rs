@@ -5,15 +5,13 @@ use crate::config::{self, Config};
 use crate::metrics::GateState;
 use crate::net::{Group, Io, SourcePrefix, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
-use crate::time::{Nanos, clock};
+use crate::time::{Nanos, Onset, QUIET, Turn, clock};
 use std::io;
 
 /// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last one brought.
 pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
 /// All sockets get another program no sooner than after this many times what the last one took: 1 % of a CPU.
 const PAUSE: u64 = 100;
-/// The interval of log lines, at least.
-const TOLD_EVERY: Nanos = Nanos::from_secs(10);
 /// With fewer rules than a 64th of the most, the gate stays open.
 const SCALE_MIN: f64 = 1.0 / 64.0;
 
@@ -50,8 +48,7 @@ pub(in crate::server) struct Gate {
     /// Whether that could not be read when it last changed.
     pub(super) unread: bool,
     pub(super) replace_at: Nanos,
-    pub(super) tell_at: Nanos,
-    pub(super) told: bool,
+    pub(super) told: Onset,
 }
 
 /// Datagrams dropped at our sockets, and dropped for another reason than a filter at any.
@@ -143,15 +140,19 @@ impl Gate {
         }
     }
 
-    /// One line when it comes on and one when it goes off.
+    /// One line when it comes on, and one when it has been open for a while.
     fn tell(&mut self, now: Nanos) {
-        if !self.is_open() && !self.told && now >= self.tell_at {
-            (self.told, self.tell_at) = (true, now.plus(TOLD_EVERY));
-            let share = self.sources.let_through(&self.in_force);
-            tracing::warn!(limited = self.in_force.limited.len(), share, "overload: the kernel turns requests away");
-        } else if self.is_open() && self.told {
-            self.told = false;
-            tracing::info!(dropped_at_least = self.dropped(), "the gate is open again");
+        match self.told.see(!self.is_open(), QUIET, now) {
+            Some(Turn::Begins) => {
+                let share = self.sources.let_through(&self.in_force);
+                tracing::warn!(
+                    limited = self.in_force.limited.len(),
+                    share,
+                    "overload: the kernel turns requests away"
+                );
+            }
+            Some(Turn::Ends) => tracing::info!(dropped_at_least = self.dropped(), "the gate is open again"),
+            None => {}
         }
     }
 }

@@ -15,6 +15,7 @@ mod overload;
 #[cfg(feature = "admin")]
 mod page;
 pub(super) mod run_queue;
+mod said;
 mod stuck;
 pub(super) mod waiting;
 
@@ -330,5 +331,9 @@ async fn control(
     }
 }
 
+#[cfg(test)]
+mod logged;
 #[cfg(all(test, feature = "admin"))]
 mod tests;
+#[cfg(test)]
+use logged::logged;

@@ -14,7 +14,7 @@
 use super::adapt::Adaptation;
 use crate::metrics::WorkerMetrics;
 use crate::sched::{Sizes, Topology};
-use crate::time::Nanos;
+use crate::time::{Nanos, Onset, Turn};
 use std::ops::Range;
 
 /// A pool is stuck when none of its workers has moved for this long.
@@ -71,7 +71,7 @@ pub(super) struct Watch {
     workers: Vec<Seen>,
     /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
     waiting_since: Vec<Option<Nanos>>,
-    reported: bool,
+    reported: Onset,
     /// When every worker had moved since the last time.
     fed_at: Nanos,
     /// Whether the watchdog was fed the last time.
@@ -91,7 +91,7 @@ impl Watch {
             still_max: STILL_MAX.max(step),
             workers: vec![Seen { moves: 0, at: now }; workers],
             waiting_since: Vec::new(),
-            reported: false,
+            reported: Onset::default(),
             fed_at: Nanos::ZERO,
             feeds: true,
         }
@@ -116,7 +116,7 @@ impl Watch {
         }
         let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(metrics, number, pool, now));
         let longest = stuck.max_by_key(|stuck| stuck.still);
-        self.report(longest.as_ref());
+        self.report(longest.as_ref(), now);
         longest
     }
 
@@ -162,21 +162,19 @@ impl Watch {
         })
     }
 
-    fn report(&mut self, stuck: Option<&Stuck>) {
-        match (stuck, self.reported) {
-            (Some(stuck), false) => tracing::error!("{}", stuck.reason),
-            (None, true) => tracing::info!("no longer stuck: every pool has a worker that moves"),
-            _ => return,
+    fn report(&mut self, stuck: Option<&Stuck>, now: Nanos) {
+        match (self.reported.see(stuck.is_some(), Nanos::ZERO, now), stuck) {
+            (Some(Turn::Begins), Some(stuck)) => tracing::error!("{}", stuck.reason),
+            (Some(Turn::Ends), _) => tracing::info!("no longer stuck: every pool has a worker that moves"),
+            _ => {}
         }
-        self.reported = stuck.is_some();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
-    use std::sync::{Arc, Mutex};
+    use crate::server::admin::logged;
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -228,17 +226,12 @@ mod tests {
     // Does the log have one line when a pool gets stuck and one when it moves again?
     #[test]
     fn a_stuck_pool_is_two_lines_in_the_log() {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let writer = Arc::clone(&log);
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
-        let said = || String::from_utf8(log.lock().expect("nobody panics with it").clone()).expect("text");
-        tracing::subscriber::with_default(subscriber, || {
-            let metrics = WorkerMetrics::new(1);
-            let mut recorder = metrics.recorder(0);
-            let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
-            let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
-            for round in 1..=2 {
+        let metrics = WorkerMetrics::new(1);
+        let mut recorder = metrics.recorder(0);
+        let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
+        let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
+        for round in 1..=2 {
+            let log = logged(|| {
                 recorder.begin_slice(MS(10_000 * round));
                 for now in [500, 1_500, 2_500, 3_500] {
                     watch.look(&metrics, &pool, MS(10_000 * round + now));
@@ -247,22 +240,9 @@ mod tests {
                 for now in [3_600, 3_700] {
                     watch.look(&metrics, &pool, MS(10_000 * round + now));
                 }
-                let lines = |part: &str| said().lines().filter(|line| line.contains(part)).count() as u64;
-                assert_eq!((lines("ERROR"), lines("no longer stuck")), (round, round), "{}", said());
-            }
-        });
-    }
-
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("nobody panics with it").extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+            });
+            let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
+            assert_eq!((lines("ERROR"), lines("no longer stuck")), (1, 1), "{log}");
         }
     }
 

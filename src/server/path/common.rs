@@ -7,7 +7,6 @@ use super::samples::Samples;
 use super::slot::{Job, Slot, WaitSlots};
 use crate::fate::{CLASSES, ReceiveError, Unsent};
 use crate::handler::Handler;
-use crate::metrics::Counted;
 use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
@@ -227,34 +226,9 @@ impl Streak {
     }
 }
 
-/// Logs failures, at most one line per direction in each call.
-#[derive(Debug, Default)]
-pub(crate) struct Said(Counted);
-
-impl Said {
-    /// Logs one line for failed receives since the last call, and one for failed sends.
-    pub(crate) fn say(&mut self, counted: Counted) {
-        let last = std::mem::replace(&mut self.0, counted);
-        if let Some(more) = more(&ReceiveError::NAMES, &last.receive_errors, &self.0.receive_errors) {
-            tracing::warn!(reasons = more, "datagrams cannot be received");
-        }
-        if let Some(more) = more(&Unsent::NAMES, &last.unsent, &self.0.unsent) {
-            tracing::warn!(reasons = more, "the kernel did not take replies");
-        }
-    }
-}
-
-/// The increases from `last` to `now`, by name: `denied 3, other 1`.
-fn more(names: &[&str], last: &[u64], now: &[u64]) -> Option<String> {
-    let grown = names.iter().zip(last.iter().zip(now)).filter(|(_, (last, now))| now > last);
-    let text: Vec<String> = grown.map(|(name, (last, now))| format!("{name} {}", now - last)).collect();
-    (!text.is_empty()).then(|| text.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Counter, WorkerMetrics};
 
     fn at(millis: u64) -> Nanos {
         Nanos::from_secs(100).plus(Nanos::from_millis(millis))
@@ -295,18 +269,5 @@ mod tests {
         results[0].receiving.succeeded();
         assert_eq!(transport.trouble(at(1_100)).as_deref(), Some("receiving fails on worker 1: other"));
         assert_eq!(transport.deaf(at(1_100)).collect::<Vec<_>>(), [1]);
-    }
-
-    #[test]
-    fn the_log_is_told_what_is_new() {
-        let names = ["a", "b", "c"];
-        assert_eq!(more(&names, &[0; 3], &[0, 0, 0]), None);
-        assert_eq!(more(&names, &[0; 3], &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
-        assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
-        assert_eq!(more(&names, &[2, 0, 4], &[2, 0, 4]), None);
-        let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));
-        metrics.recorder(0).count(Counter::Unsent(Unsent::Denied));
-        said.say(metrics.counts().counted);
-        assert_eq!(said.0, metrics.counts().counted);
     }
 }

@@ -1,0 +1,27 @@
+//! What a test logs.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What this thread logs while `body` runs.
+pub(super) fn logged(body: impl FnOnce()) -> String {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let writer = Arc::clone(&log);
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
+    tracing::subscriber::with_default(subscriber, body);
+    let bytes = log.lock().expect("nobody panics with it").clone();
+    String::from_utf8(bytes).expect("text")
+}

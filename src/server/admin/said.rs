@@ -1,0 +1,134 @@
+//! What the log says of the last second: one line when a trouble begins, and one when it is over.
+
+use crate::fate::{Fate, ReceiveError, Unsent};
+use crate::metrics::{Counts, Recent};
+use crate::time::{Nanos, Onset, QUIET, Turn};
+
+/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
+const SATURATED: f64 = 0.98;
+
+/// What counts as turned away. What comes too fast for a rule of the handler, or after the stop, is no overload.
+const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
+
+/// What the log has said, and the counts by which it says more.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    counts: Counts,
+    kernel_dropped: u64,
+    saturated: Onset,
+    turning_away: Onset,
+    /// What had been turned away when that began.
+    turned_away: u64,
+}
+
+impl Said {
+    /// Takes the counts, to be called once a second, and logs what is new since the last call.
+    pub(super) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
+        let last = std::mem::replace(&mut self.counts, counts);
+        let counted = &self.counts.counted;
+        if let Some(more) = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors) {
+            tracing::warn!(reasons = more, "datagrams cannot be received");
+        }
+        if let Some(more) = more(&Unsent::NAMES, &last.counted.unsent, &counted.unsent) {
+            tracing::warn!(reasons = more, "the kernel did not take replies");
+        }
+        let kernel_dropped = kernel_dropped.unwrap_or(self.kernel_dropped);
+        let by_fate = |ended: &[u64; Fate::ALL.len()], dropped| {
+            let [full, expired, waited] = TURNED_AWAY.map(|fate| ended[fate as usize]);
+            [full, expired, waited, dropped]
+        };
+        let before = by_fate(&last.ended, std::mem::replace(&mut self.kernel_dropped, kernel_dropped));
+        let after = by_fate(&self.counts.ended, kernel_dropped);
+        let [full, expired, waited] = TURNED_AWAY.map(Fate::name);
+        let more = more(&[full, expired, waited, "kernel_dropped"], &before, &after);
+        match (self.turning_away.see(more.is_some(), QUIET, now), more) {
+            (Some(Turn::Begins), Some(fates)) => {
+                self.turned_away = before.iter().sum();
+                tracing::warn!(fates, "requests are turned away; /slow says what the oldest ones wait for");
+            }
+            (Some(Turn::Ends), _) => {
+                let count = after.iter().sum::<u64>() - self.turned_away;
+                tracing::info!(count, "no request has been turned away for 10 s");
+            }
+            _ => {}
+        }
+    }
+
+    /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests wait.
+    pub(super) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
+        match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
+            Some(Turn::Begins) => {
+                let utilisation = 1.0 - recent.idle_workers / workers as f64;
+                tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
+            }
+            Some(Turn::Ends) => tracing::info!("no longer saturated: the workers have had idle time for 10 s"),
+            None => {}
+        }
+    }
+}
+
+fn is_saturated(recent: &Recent, workers: usize, queued: usize) -> bool {
+    let has_time = recent.busy_workers == 0.0 || recent.idle_workers >= (1.0 - SATURATED) * workers as f64;
+    !has_time && queued > 0
+}
+
+/// The increases from `last` to `now`, by name: `denied 3, other 1`.
+fn more(names: &[&str], last: &[u64], now: &[u64]) -> Option<String> {
+    let grown = names.iter().zip(last.iter().zip(now)).filter(|(_, (last, now))| now > last);
+    let text: Vec<String> = grown.map(|(name, (last, now))| format!("{name} {}", now - last)).collect();
+    (!text.is_empty()).then(|| text.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Counter, WorkerMetrics};
+    use crate::server::admin::logged;
+
+    // Are workers saturated that were never idle while requests wait?
+    #[test]
+    fn workers_are_saturated_that_have_no_time() {
+        let saturated = |busy_workers, idle_workers, queued| {
+            is_saturated(&Recent { busy_workers, idle_workers, ..Recent::default() }, 4, queued)
+        };
+        assert_eq!([saturated(3.9, 0.05, 9), saturated(3.9, 0.05, 0)], [true, false]);
+        assert_eq!([saturated(3.8, 0.1, 9), saturated(0.0, 0.0, 9)], [false; 2], "nothing was measured yet");
+    }
+
+    #[test]
+    fn increases_have_names() {
+        let names = ["a", "b", "c"];
+        assert_eq!(more(&names, &[0; 3], &[0, 0, 0]), None);
+        assert_eq!(more(&names, &[0; 3], &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
+        assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
+    }
+
+    // Is there one line when requests begin to be shed or dropped, with their fates, and one when that has been over for
+    // ten seconds, with their number? Is there one line for replies that were not sent?
+    #[test]
+    fn what_is_turned_away_is_two_lines_in_the_log() {
+        let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));
+        let mut recorder = metrics.recorder(0);
+        let log = logged(|| {
+            for second in 0..30 {
+                if (2..5).contains(&second) {
+                    recorder.ended(Fate::ShedWaited);
+                    recorder.ended(Fate::ShedRate);
+                }
+                if second == 3 {
+                    recorder.count(Counter::Unsent(Unsent::Denied));
+                }
+                let dropped = if second < 4 { 0 } else { 7 };
+                said.say(metrics.counts(), Some(dropped), Nanos::from_secs(second));
+            }
+        });
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.len(), 3, "{log}");
+        assert!(lines[0].contains("requests are turned away") && lines[0].contains("fates=\"shed_waited 1\""), "{log}");
+        assert!(lines[1].contains("the kernel did not take replies") && lines[1].contains("denied 1"), "{log}");
+        assert!(
+            lines[2].contains("no request has been turned away for 10 s") && lines[2].contains("count=10"),
+            "{log}"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! When something begins and ends, for the log.
+
+use super::Nanos;
+
+/// How long something must be over before the log says so: what comes and goes is two lines in ten seconds at most.
+pub(crate) const QUIET: Nanos = Nanos::from_secs(10);
+
+/// Something that begins, lasts and ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Onset {
+    /// When it held last, until it is over.
+    last: Option<Nanos>,
+}
+
+/// What has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Begins,
+    Ends,
+}
+
+impl Onset {
+    /// Takes a reading: whether it holds `now`. It ends once it has not held for `quiet`.
+    pub(crate) fn see(&mut self, holds: bool, quiet: Nanos, now: Nanos) -> Option<Turn> {
+        if holds {
+            return self.last.replace(now).is_none().then_some(Turn::Begins);
+        }
+        let is_over = self.last.is_some_and(|last| now.minus(last) >= quiet);
+        is_over.then(|| {
+            self.last = None;
+            Turn::Ends
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_begins_once_and_ends_after_a_quiet_time() {
+        let mut onset = Onset::default();
+        let readings = [(1, false), (2, true), (3, true), (5, false), (6, true), (15, false), (16, false), (17, false)];
+        let turns = readings.map(|(second, holds)| onset.see(holds, QUIET, Nanos::from_secs(second)));
+        assert_eq!(turns, [None, Some(Turn::Begins), None, None, None, None, Some(Turn::Ends), None]);
+    }
+}
