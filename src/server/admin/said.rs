@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
     }
 
-    // Is there one line when requests begin to be shed or dropped, with their fates, and one when that has been over for
-    // ten seconds, with their number? Is there one line for replies that were not sent?
+    // Is there one line when requests begin to be shed or dropped, with their fates? Is there one after ten seconds without,
+    // with their number? Is there one for replies that were not sent?
     #[test]
     fn what_is_turned_away_is_two_lines_in_the_log() {
         let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));

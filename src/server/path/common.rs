@@ -5,7 +5,9 @@ use super::flows::Flows;
 use super::packet::{Make, Packet, PacketBody, Serving};
 use super::samples::Samples;
 use super::slot::{Job, Slot, WaitSlots};
-use crate::fate::{CLASSES, ReceiveError, Unsent};
+use crate::fate::CLASSES;
+#[cfg(any(test, feature = "admin"))]
+use crate::fate::{ReceiveError, Unsent};
 use crate::handler::Handler;
 use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
