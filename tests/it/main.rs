@@ -2,6 +2,7 @@
 
 #![allow(clippy::too_many_lines)]
 
+mod deploy;
 mod handler;
 mod life;
 mod net;

@@ -1,0 +1,3 @@
+//! Do the files of deploy/ fit the programs that they install?
+
+mod unit;

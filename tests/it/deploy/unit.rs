@@ -1,0 +1,38 @@
+//! Is the template unit without a mistake, and does it give a service no more rights than it needs?
+//! Method: systemd-analyze reads the files, which needs no systemd that runs.
+
+use crate::support::skip::skip;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The drop-ins, and the highest exposure that is allowed with each, in tenths. A successor is no child of the main process,
+/// and so every process of the unit may speak to systemd.
+const DROP_INS: [(&str, &str); 3] = [("", "15"), ("bench.conf", "15"), ("handover.conf", "16")];
+
+// Does systemd understand every line, and does it call the sandbox tight, alone and with each drop-in?
+#[test]
+fn the_sandbox_is_tight() {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
+    let programs = Path::new(env!("CARGO_BIN_EXE_forebay")).parent().expect("a folder").to_str().expect("text");
+    for (drop_in, exposure) in DROP_INS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let unit = folder.path().join("forebay.service");
+        // Commands that do not exist would be a mistake.
+        let text = |name: &str| fs::read_to_string(units.join(name)).expect("text").replace("/usr/local/bin", programs);
+        fs::write(&unit, text("service.service")).expect("written");
+        if !drop_in.is_empty() {
+            fs::create_dir(folder.path().join("forebay.service.d")).expect("made");
+            fs::write(folder.path().join("forebay.service.d").join(drop_in), text(drop_in)).expect("written");
+        }
+        let tight = ["security", "--no-pager", "--offline=true", "--threshold", exposure];
+        for arguments in [&["verify", "--man=no"][..], &tight] {
+            let Ok(output) = Command::new("systemd-analyze").args(arguments).arg(&unit).output() else {
+                return skip("systemd-analyze is not installed");
+            };
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let is_well = output.status.success() && (arguments != ["verify", "--man=no"] || said.is_empty());
+            assert!(is_well, "{arguments:?} with {drop_in:?}:\n{said}");
+        }
+    }
+}
