@@ -10,16 +10,19 @@ use clap::{ArgMatches, Args, Command};
 use std::env;
 use std::error::Error;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// A whole program: a handler with all that `forebay serve` has around its own. Call it once, from `main`.
 ///
 /// The program has the settings of [`SETTINGS`](crate::config::SETTINGS), except those of group
 /// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the file of `--config`.
-/// `--check-config` prints them, with the origin of each. The program logs to standard error. It drains on SIGTERM and
-/// SIGINT, and reads its configuration again on SIGHUP. It takes sockets from systemd, or from a predecessor
-/// (`--handover`). It prints where it listens, and at the end the fates of all datagrams.
+/// `--check-config` prints them, with the origin of each. `--check-health` asks a running server for its health. The
+/// program logs to standard error. It drains on SIGTERM and SIGINT, and reads its configuration again on SIGHUP. It takes
+/// sockets from systemd, or from a predecessor (`--handover`). It prints where it listens, and at the end the fates of all
+/// datagrams.
 ///
 /// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come first in the help. The
 ///   struct's documentation heads the help, and `#[command(version)]` adds `--version`. Own flags are only flags: the
@@ -107,6 +110,9 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
         let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
         return printed_code(output::print(&format!("{effective}\n# {memory}\n{unused}")));
     }
+    if config::wants_health(matches) {
+        return check_health(name, effective.config.admin);
+    }
     let set_log_level = start_logging(name, &effective.config);
     let warn = |effective: &Effective| effective.unused().iter().for_each(|warning| tracing::warn!("{warning}"));
     warn(&effective);
@@ -121,6 +127,32 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     let code = exit_code(name, ended.and_then(|report| summarised(&report)));
     output::flush_log();
     ExitCode::from(code)
+}
+
+/// The longest wait for an answer about health: the endpoint answers within a tenth of a second.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks the server at `admin` for its health; the exit code, after printing the answer or the reason why there is none.
+fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
+    let Some(admin) = admin.filter(|admin| admin.port() != 0) else {
+        output::complain(&format!("{name}: --check-health needs admin; allowed: an address with a port, not 0"));
+        return ExitCode::from(USAGE);
+    };
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(HEALTH_TIMEOUT))
+        .http_status_as_error(false)
+        .proxy(None)
+        .build()
+        .into();
+    // Linux connects to this host where the address is 0.0.0.0 or [::].
+    let answer = agent.get(format!("http://{admin}/healthz")).call();
+    let why = match answer.and_then(|mut reply| Ok((reply.status(), reply.body_mut().read_to_string()?))) {
+        Ok((status, text)) if status.is_success() => return printed_code(output::print(&text)),
+        Ok((status, text)) => format!("{status}: {}", text.trim_end()),
+        Err(error) => error.to_string(),
+    };
+    output::complain(&format!("{name}: http://{admin}/healthz: {why}"));
+    ExitCode::from(FAILED)
 }
 
 /// How the server ended, after printing its summary.

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CONFIG, Setting, find};
+use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, find};
 use super::value::Refusal;
 use std::collections::BTreeMap;
 #[cfg(feature = "cli")]
@@ -85,7 +85,7 @@ impl Layers {
 
 /// What is said about a `key` that is none of `settings`.
 pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
-    if key == CONFIG || key == CHECK_CONFIG {
+    if [CONFIG, CHECK_CONFIG, CHECK_HEALTH].contains(&key) {
         return "only a flag, never a key".to_owned();
     }
     let keys: Vec<&str> = settings.map(|setting| setting.key).collect();

@@ -7,6 +7,8 @@ use std::fmt;
 pub(super) const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of using it.
 pub(super) const CHECK_CONFIG: &str = "check-config";
+/// The flag that asks a running server whether it is well.
+pub(super) const CHECK_HEALTH: &str = "check-health";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::Scope;
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CONFIG, Setting, Shape, environment_name};
+use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,8 +17,8 @@ pub(crate) fn flags(scope: &Scope) -> Vec<Arg> {
     scope.settings().map(|setting| flag(setting, scope.default_text(setting))).collect()
 }
 
-/// The flags about the configuration itself: `--config` and `--check-config`.
-pub(crate) fn meta_flags() -> [Arg; 2] {
+/// The flags that are no settings: `--config`, `--check-config` and `--check-health`.
+pub(crate) fn meta_flags() -> [Arg; 3] {
     [
         Arg::new(CONFIG)
             .long(CONFIG)
@@ -37,12 +37,26 @@ pub(crate) fn meta_flags() -> [Arg; 2] {
                 "Print the settings in effect, and exit. Each has its value and its origin; the memory that follows comes \
                  last. Where anything is wrong, print all problems and exit with 2.",
             ),
+        Arg::new(CHECK_HEALTH)
+            .long(CHECK_HEALTH)
+            .action(ArgAction::SetTrue)
+            .conflicts_with(CHECK_CONFIG)
+            .help("Ask the running server for its health, and exit.")
+            .long_help(
+                "Ask the running server for its health, and exit: with 0 if /healthz of the admin address says ok within 5s, \
+                 else with 1 and the reason. The admin address comes from flag, environment or file, as for the server.",
+            ),
     ]
 }
 
 /// True if `--check-config` is among `matches`.
 pub(crate) fn wants_check(matches: &ArgMatches) -> bool {
     matches.get_flag(CHECK_CONFIG)
+}
+
+/// True if `--check-health` is among `matches`.
+pub(crate) fn wants_health(matches: &ArgMatches) -> bool {
+    matches.get_flag(CHECK_HEALTH)
 }
 
 /// Offers `layers` the settings in `matches`.
@@ -102,7 +116,7 @@ fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers
         |key: &str, value: &OsStr, message| Problem::of(key, value.to_string_lossy(), Origin::Environment, message);
     let Some(setting) = scope.settings().find(|setting| setting.environment_name() == name) else {
         let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
-        let message = if key == CHECK_CONFIG {
+        let message = if [CHECK_CONFIG, CHECK_HEALTH].contains(&&*key) {
             "only a flag, never a variable".to_owned()
         } else {
             let names: Vec<String> = scope.settings().map(|setting| setting.environment_name()).collect();

@@ -4,6 +4,7 @@ mod config;
 mod custom_handler;
 mod embedded;
 mod examples;
+mod health;
 mod output;
 mod service;
 mod simulate;

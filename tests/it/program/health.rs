@@ -1,0 +1,59 @@
+//! Does `--check-health` say whether the server that runs with the same settings is well? Method: the built binary asks
+//! servers that run, that have gone, and that say they are stuck.
+
+use crate::support::process::Forebay;
+use crate::support::program::{assert_refused, forebay};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+use std::thread;
+
+/// The exit code of a check of `admin`, and all that it says.
+fn checked(admin: SocketAddr) -> (Option<i32>, String) {
+    let mut command = forebay("serve --check-health");
+    // No proxy stands between a server and its own check.
+    let command = command.env("FOREBAY_ADMIN", admin.to_string()).env("http_proxy", "http://127.0.0.1:1");
+    let output = command.output().expect("it starts");
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
+}
+
+// Is a server well that listens on one address or on all of them, and ill once it has gone?
+#[test]
+fn a_server_that_runs_is_well() {
+    for all in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--workers", "1", "--listen", "127.0.0.1:0", "--admin", all]);
+        let server = Forebay::spawn(&mut command);
+        let admin = server.admin;
+        assert_eq!(checked(admin), (Some(0), "ok\n".to_owned()), "{all}");
+        server.stop();
+        let (code, said) = checked(admin);
+        assert!(code == Some(1) && said.starts_with(&format!("forebay: http://{admin}/healthz: ")), "{said}");
+    }
+}
+
+#[test]
+fn the_reason_of_a_503_is_said() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let admin = listener.local_addr().expect("bound");
+    let answering = thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client");
+        let _ = client.read(&mut [0; 4_096]).expect("a question");
+        let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 6\r\nconnection: close\r\n\r\nstuck\n";
+        client.write_all(answer.as_bytes()).expect("sent");
+    });
+    let said = format!("forebay: http://{admin}/healthz: 503 Service Unavailable: stuck\n");
+    assert_eq!(checked(admin), (Some(1), said));
+    answering.join().expect("it answered");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let unknown = "--check-health needs admin; allowed: an address with a port, not 0";
+    assert_refused(&[
+        ("serve --check-health --admin off", unknown),
+        ("serve --check-health --admin 127.0.0.1:0", unknown),
+        ("serve --check-health --check-config", "cannot be used with"),
+        ("serve --check-health --workers 0", "workers = \"0\" (flag"),
+    ]);
+}
