@@ -20,7 +20,7 @@ mod tests;
 pub mod text;
 
 use arguments::{Arguments, Command, RunArguments};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use drive::flows;
 use drive::trace::Dump;
 use endpoint::Endpoint;
@@ -35,6 +35,11 @@ use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{escaped, show};
+
+/// The whole command line, for programs that describe it.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
 
 /// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3 an invalid run, 5
 /// a failure. A result that cannot be written is a failure, also where the reader has gone.

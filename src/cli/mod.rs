@@ -120,7 +120,8 @@ fn lost_code(error: &io::Error) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-fn command() -> Command {
+/// The whole command line, for programs that describe it.
+pub fn command() -> Command {
     Command::new("forebay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
