@@ -1,3 +1,4 @@
 //! Do the files of deploy/ fit the programs that they install?
 
+mod published;
 mod unit;

@@ -1,0 +1,54 @@
+//! Does the crate that is published have what its users need, and nothing of what only this repository needs?
+//! Method: cargo says which crates may be published and which files one has. `.ci/release` builds it from these alone.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// What stands in the folder of the crate; some of it is added by cargo.
+const CONTENTS: [&str; 11] = [
+    ".cargo_vcs_info.json",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "Cargo.toml.orig",
+    "LICENSE",
+    "README.md",
+    "build.rs",
+    "deploy",
+    "examples",
+    "src",
+];
+
+fn cargo(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).args(["--offline", "--locked"]);
+    let output = command.output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+// Is it one crate alone that can be published by mistake or on purpose?
+#[test]
+fn one_crate_is_published() {
+    let metadata: Value =
+        serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
+    assert_eq!(published.iter().map(|package| &package["name"]).collect::<Vec<_>>(), ["forebay"]);
+    for field in ["description", "license", "readme", "rust_version"] {
+        assert!(published[0][field].is_string(), "{field}");
+    }
+}
+
+#[test]
+fn it_has_what_its_users_need() {
+    let listed = cargo(&["package", "--package", "forebay", "--list", "--allow-dirty"]);
+    let top: BTreeSet<&str> = listed.lines().map(|path| path.split('/').next().expect("a first part")).collect();
+    assert_eq!(top.into_iter().collect::<Vec<_>>(), CONTENTS);
+    // Files that the sources include as text.
+    for file in ["src/server/admin/page.html", "src/output/page.css", "deploy/systemd/service.service"] {
+        assert!(listed.lines().any(|path| path == file), "{file} is missing:\n{listed}");
+    }
+    assert!(!listed.contains("deploy/manual"), "a crate of its own:\n{listed}");
+}
