@@ -105,12 +105,12 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
             return ExitCode::from(USAGE);
         }
     };
-    if config::wants_check(matches) {
+    if matches.get_flag(config::CHECK_CONFIG) {
         let memory = Memory::of(&effective.config);
         let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
         return printed_code(output::print(&format!("{effective}\n# {memory}\n{unused}")));
     }
-    if config::wants_health(matches) {
+    if matches.get_flag(config::CHECK_HEALTH) {
         return check_health(name, effective.config.admin);
     }
     let set_log_level = start_logging(name, &effective.config);

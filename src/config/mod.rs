@@ -45,7 +45,9 @@ pub(crate) use reload::{Reloaded, reload};
 pub(crate) use scope::Scope;
 pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
 #[cfg(feature = "cli")]
-pub(crate) use sources::{flags, meta_flags, wants_check, wants_health};
+pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH};
+#[cfg(feature = "cli")]
+pub(crate) use sources::{flags, meta_flags};
 pub use table::{Config, SETTINGS};
 pub(crate) use value::list_text as listen_text;
 pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};

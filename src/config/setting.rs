@@ -6,9 +6,9 @@ use std::fmt;
 /// The flag that names the file.
 pub(super) const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of using it.
-pub(super) const CHECK_CONFIG: &str = "check-config";
+pub(crate) const CHECK_CONFIG: &str = "check-config";
 /// The flag that asks a running server whether it is well.
-pub(super) const CHECK_HEALTH: &str = "check-health";
+pub(crate) const CHECK_HEALTH: &str = "check-health";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]

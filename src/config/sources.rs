@@ -49,16 +49,6 @@ pub(crate) fn meta_flags() -> [Arg; 3] {
     ]
 }
 
-/// True if `--check-config` is among `matches`.
-pub(crate) fn wants_check(matches: &ArgMatches) -> bool {
-    matches.get_flag(CHECK_CONFIG)
-}
-
-/// True if `--check-health` is among `matches`.
-pub(crate) fn wants_health(matches: &ArgMatches) -> bool {
-    matches.get_flag(CHECK_HEALTH)
-}
-
 /// Offers `layers` the settings in `matches`.
 pub(super) fn read_flags(scope: &Scope, matches: &ArgMatches, layers: &mut Layers) {
     for setting in scope.settings() {

@@ -82,6 +82,7 @@ use shown::Read;
 use sizes::Sizes;
 use spawner::Spawning;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::{fmt, io};
@@ -205,6 +206,9 @@ impl Server {
         let mut listening = Listening::open(config, ways.receive, inherited)?;
         let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes(), listening.group.send_buffer_bytes());
         listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
+        if !Path::new("/proc/self/stat").exists() {
+            tracing::warn!("/proc is not mounted: process_* and how long workers wait for a CPU are not known");
+        }
         let bytes = admin::waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
         listening.group.limit_recv_buffers(bytes)?;
         let (stop, demands) = StopHandle::new();
