@@ -1,6 +1,7 @@
 //! The command line: subcommands, their output and their exit codes.
 
 mod calibrate;
+mod check;
 mod log;
 pub mod page;
 mod plan;
@@ -13,6 +14,7 @@ pub use service::main;
 use crate::config::{self, Scope};
 use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
+use check::{CheckArguments, check};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command, Error, FromArgMatches};
 use plan::{PlanArguments, plan};
@@ -48,6 +50,7 @@ where
         Some(("simulate", matches)) => compute(matches, simulate),
         Some(("plan", matches)) => compute(matches, plan),
         Some(("calibrate", matches)) => compute(matches, calibrate),
+        Some(("check", matches)) => looked(matches, check),
         _ => unreachable!("clap ends without a known subcommand"),
     }
 }
@@ -96,9 +99,18 @@ fn hint(error: &mut Error, args: &[OsString]) {
 
 /// Prints the result of `command` for its flags, or its error.
 fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, Failure>) -> ExitCode {
+    looked(matches, |arguments| command(arguments).map(|text| (text, 0)))
+}
+
+/// As [`compute`], for a command whose result has an exit code.
+fn looked<A: FromArgMatches>(
+    matches: &ArgMatches,
+    command: impl FnOnce(&A) -> Result<(String, u8), Failure>,
+) -> ExitCode {
     let arguments = A::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()));
     match arguments.and_then(|arguments| command(&arguments)) {
-        Ok(text) => printed_code(output::print(&text)),
+        Ok((text, code)) => output::print(&text)
+            .map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::from(code)),
         Err(Failure::Unwritten(error)) => lost_code(&error),
         Err(Failure::Usage(problem)) => {
             output::complain(&format!("forebay: {problem}"));
@@ -147,6 +159,12 @@ pub fn command() -> Command {
             "calibrate",
             "Measure what each step of a server costs on this host, for --overheads measured; takes seconds.",
             "forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml",
+        ))
+        .subcommand(computing::<CheckArguments>(
+            "check",
+            "Check what of this host's settings delays or drops datagrams, and say what changes it.",
+            "forebay check --host --listen 0.0.0.0:9000\n\nIt changes nothing. Exit codes: 0 nothing is worth changing, \
+             1 something is, 2 wrong usage.",
         ))
 }
 

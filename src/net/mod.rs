@@ -10,6 +10,7 @@
 //! While other workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a
 //! watcher.
 
+mod buffers;
 mod drops;
 mod filter;
 mod gate;
@@ -19,13 +20,14 @@ mod send;
 mod socket;
 mod ways;
 
-pub use drops::{Drops, dropped_by_others};
+pub use buffers::{BUFFER_LIMITS, BufferLimit, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+pub use drops::{Drops, dropped_by_others, udp_counts};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use gate::{SourcePrefix, program};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes};
-pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket, by_address};
+pub use socket::{Group, NotBound, Socket, by_address};
 pub use ways::{NoWay, Ways};
 
 use send::Sender;

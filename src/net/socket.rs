@@ -1,6 +1,6 @@
 //! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at the end.
 
-use super::{Io, gate};
+use super::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, gate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
@@ -9,15 +9,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
-pub const RECV_BUFFER_BYTES: usize = 4 << 20;
-
-/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds each. The kernel's
-/// default holds 277 small ones, and then no reply leaves at all. It helps only together with
-/// `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound the replies waiting for each
-/// neighbour.
-pub const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use super::inherited::Inherited;
 use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
 use super::{ServeError, inherited};
 use crate::config::Config;
-use crate::net::{Group, Io, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::net::{BUFFER_LIMITS, BufferLimit, Group, Io, NotBound};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -78,16 +78,15 @@ impl Listening {
 
 /// What to log of each socket buffer for which the kernel granted less than was asked for.
 pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<String> {
-    let receive = ("receive", receive_bytes, RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner");
-    let neighbours = "requests in the names of neighbours that do not exist can stop all replies";
-    let send = ("send", send_bytes, SEND_BUFFER_BYTES, "net.core.wmem_max", neighbours);
-    let text = |(name, granted, wanted, sysctl, consequence)| {
+    let text = |(limit, granted): (&BufferLimit, usize)| {
+        let BufferLimit { name, bytes, sysctl, consequence } = limit;
         format!(
-            "the kernel granted a {name} buffer of {granted} bytes instead of {wanted}: {consequence}; raise it with \
-             `sysctl {sysctl}={wanted}` (deploy/sysctl/60-forebay.conf)"
+            "the kernel granted a {name} buffer of {granted} bytes instead of {bytes}: {consequence}; raise it with \
+             `sysctl {sysctl}={bytes}` (forebay check --host; deploy/sysctl/60-forebay.conf)"
         )
     };
-    [receive, send].into_iter().filter(|(_, granted, wanted, ..)| granted < wanted).map(text).collect()
+    let limits = BUFFER_LIMITS.iter().zip([receive_bytes, send_bytes]);
+    limits.filter(|(limit, granted)| *granted < limit.bytes).map(text).collect()
 }
 
 /// The admin listener that another process has bound.

@@ -13,7 +13,7 @@
 mod diag;
 mod others;
 
-pub use others::dropped_by_others;
+pub use others::{dropped_by_others, udp_counts};
 
 use std::collections::HashMap;
 use std::{fs, io};
