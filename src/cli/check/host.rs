@@ -1,6 +1,5 @@
 //! Reading a host: files below a root, and figures out of them. An error says what could not be read, and why.
 
-use super::rows::{Host, Seen};
 use crate::net::udp_counts;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -12,8 +11,39 @@ pub(super) const WAKE_US: u64 = 20;
 /// Where the kernel describes CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
+/// The governor of every CPU.
+pub(super) const GOVERNORS: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+
 /// The most processes that are looked at: what a host may have as process numbers.
 const PROCESSES_MAX: usize = 1 << 22;
+
+/// What is checked, and for what kind of server.
+#[derive(Debug)]
+pub(super) struct Host {
+    /// The folder that has the host's `proc` and `sys`.
+    pub root: PathBuf,
+    pub workers: usize,
+    /// Sockets of all workers.
+    pub sockets: usize,
+    /// The interfaces that datagrams come by, or why they are not known.
+    pub interfaces: Result<Vec<String>, String>,
+    pub page_bytes: usize,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub number: u64,
+    pub text: String,
+    /// Files that would change it; a `*` stands for any number.
+    pub places: Vec<String>,
+}
+
+impl Seen {
+    pub(super) fn at(number: u64, text: String, place: &str) -> Seen {
+        Seen { number, text, places: vec![place.to_owned()] }
+    }
+}
 
 /// The names of the interfaces that carry what comes to `addresses`. Of a wildcard: all that are up, but the loopback.
 pub(super) fn interfaces(addresses: &[SocketAddr]) -> Result<Vec<String>, String> {
@@ -114,10 +144,8 @@ pub(super) fn receiving(host: &Host, path: &str) -> Result<Seen, String> {
         let bits = bits.split(',').map(|group| u32::from_str_radix(group, 16).map(u32::count_ones));
         spread = spread.max(bits.sum::<Result<u32, _>>().map_err(|error| format!("{mask}: {error}"))?);
     }
-    let flows = host.text("/proc/sys/net/core/rps_sock_flow_entries").is_ok_and(|flows| flows != "0");
-    let (rps, rfs) =
-        (if spread > 0 { format!("to {spread} CPUs") } else { "off".to_owned() }, if flows { "on" } else { "off" });
-    let text = format!("receive queues: {}, RPS {rps}, RFS {rfs}", queues.len());
+    let flows = host.text("/proc/sys/net/core/rps_sock_flow_entries").unwrap_or_else(|_| "?".to_owned());
+    let text = format!("receive queues: {}, CPUs of RPS: {spread}, flows of RFS: {flows}", queues.len());
     Ok(Seen { number: (queues.len() as u64).max(spread.into()), text, places: masks })
 }
 
@@ -130,7 +158,7 @@ pub(super) fn governors(host: &Host, _: &str) -> Result<Seen, String> {
     let number = names.iter().filter(|name| *name != "performance").count() as u64;
     names.sort_unstable();
     names.dedup();
-    Ok(Seen::at(number, names.join(", "), "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"))
+    Ok(Seen::at(number, names.join(", "), GOVERNORS))
 }
 
 /// The longest time in microseconds that an idle CPU needs to wake.

@@ -9,9 +9,10 @@ use super::FAILED;
 use super::results::Failure;
 use crate::config;
 use clap::Args;
-use rows::{Change, Host, ROWS, Row, Wanted};
-use serde_json::{Value, json};
-use std::fmt::Write as _;
+use host::{Host, Seen};
+use rows::{Change, ROWS, Row, Wanted};
+use serde::Serialize;
+use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -35,26 +36,29 @@ pub(crate) struct CheckArguments {
     json: bool,
 }
 
-/// How one row stands.
-#[derive(Debug, PartialEq, Eq)]
+/// How a row stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// Worth changing, by these commands.
-    Change(Vec<String>),
-    Unread(String),
+    Change,
+    Unread,
 }
 
-/// A row of the table on this host.
-#[derive(Debug)]
+/// A row of the table on this host, as JSON has it.
+#[derive(Debug, Serialize)]
 struct Finding {
-    row: &'static Row,
     /// The name of the row, with the interface if it has one.
     name: String,
     path: String,
-    /// Absent where it could not be read.
-    value: Option<String>,
-    wanted: String,
     state: State,
+    value: Option<String>,
+    why_unread: Option<String>,
+    wanted: String,
+    why: &'static str,
+    see: &'static str,
+    /// Commands that change it, or advice.
+    change: Vec<String>,
 }
 
 /// Looks at the host. Returns what to print, and the exit code: 1 if something is worth changing.
@@ -68,57 +72,65 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(String, u8), Failure>
         page_bytes: rustix::param::page_size(),
     };
     let findings = findings(&host);
-    let text = if arguments.json { in_json(&host, &findings) } else { in_text(&findings) };
-    let is_change = findings.iter().any(|finding| matches!(finding.state, State::Change(_)));
-    Ok((text, if is_change { FAILED } else { 0 }))
+    let text = if arguments.json {
+        let (schema, interfaces) = ("forebay-check/1", host.interfaces.as_ref().ok());
+        let document = json!({"schema": schema, "workers": workers, "interfaces": interfaces, "rows": findings});
+        format!("{document:#}\n")
+    } else {
+        in_text(&findings)
+    };
+    Ok((text, if count(&findings, State::Change) > 0 { FAILED } else { 0 }))
+}
+
+fn count(findings: &[Finding], state: State) -> usize {
+    findings.iter().filter(|finding| finding.state == state).count()
 }
 
 /// Every row of the table, those of interfaces once for each. The loopback has no queues and no neighbours.
 fn findings(host: &Host) -> Vec<Finding> {
-    let mut all = Vec::new();
-    for row in &ROWS {
+    let of_row = |row: &'static Row| -> Vec<Finding> {
         match &host.interfaces {
-            _ if !row.path.contains("/IF/") => all.push(finding(host, row, row.name.to_owned(), row.path.to_owned())),
-            Ok(names) => all.extend(names.iter().filter(|name| *name != "lo").map(|interface| {
-                let path = row.path.replace("/IF/", &format!("/{interface}/"));
-                finding(host, row, format!("{}, {interface}", row.name), path)
-            })),
-            Err(why) => {
-                let (state, wanted) = (State::Unread(why.clone()), wanted(host, row).2);
-                all.push(Finding {
-                    row,
-                    name: row.name.to_owned(),
-                    path: row.path.to_owned(),
-                    value: None,
-                    wanted,
-                    state,
-                });
+            _ if !row.path.contains("/IF/") => vec![finding(host, row, row.name.to_owned(), row.path.to_owned())],
+            Ok(names) => {
+                let of = |name: &String| {
+                    let path = row.path.replace("/IF/", &format!("/{name}/"));
+                    finding(host, row, format!("{}, {name}", row.name), path)
+                };
+                names.iter().filter(|name| *name != "lo").map(of).collect()
             }
+            Err(why) => vec![judged(host, row, row.name.to_owned(), row.path.to_owned(), Err(why.clone()))],
         }
-    }
-    all
+    };
+    ROWS.iter().flat_map(of_row).collect()
 }
 
 fn finding(host: &Host, row: &'static Row, name: String, path: String) -> Finding {
+    let seen = (row.read)(host, &path);
+    judged(host, row, name, path, seen)
+}
+
+fn judged(host: &Host, row: &'static Row, name: String, path: String, seen: Result<Seen, String>) -> Finding {
     let (least, most, wanted) = wanted(host, row);
-    let (value, state) = match (row.read)(host, &path) {
-        Err(why) => (None, State::Unread(why)),
-        Ok(seen) if (least..=most).contains(&seen.number) => (Some(seen.text), State::Ok),
-        Ok(seen) => {
-            let bound = if seen.number < least { least } else { most };
-            let written = match row.change {
-                Change::Bound => Ok(bound.to_string()),
-                Change::Text(text) => text(host),
-                Change::ByHand(advice) => Err(advice.to_owned()),
-            };
-            let commands = match written {
-                Ok(text) => seen.places.iter().map(|place| format!("echo {text} | tee {place}")).collect(),
-                Err(advice) => vec![advice],
-            };
-            (Some(seen.text), State::Change(commands))
+    let (mut state, mut value, mut why_unread, mut change) = (State::Ok, None, None, Vec::new());
+    match seen {
+        Err(why) => (state, why_unread) = (State::Unread, Some(why)),
+        Ok(Seen { number, text, places }) => {
+            value = Some(text);
+            if !(least..=most).contains(&number) {
+                state = State::Change;
+                let written = match row.change {
+                    Change::Bound => Ok(if number < least { least } else { most }.to_string()),
+                    Change::Text(text) => text(host),
+                    Change::ByHand(advice) => Err(advice.to_owned()),
+                };
+                change = match written {
+                    Ok(text) => places.iter().map(|place| format!("echo {text} | tee {place}")).collect(),
+                    Err(advice) => vec![advice],
+                };
+            }
         }
-    };
-    Finding { row, name, path, value, wanted, state }
+    }
+    Finding { name, path, state, value, why_unread, wanted, why: row.why, see: row.see, change }
 }
 
 /// The least and the most that is ok, and their text.
@@ -131,47 +143,18 @@ fn wanted(host: &Host, row: &Row) -> (u64, u64, String) {
 
 fn in_text(findings: &[Finding]) -> String {
     let mut text = String::new();
-    let (mut changes, mut unread) = (0, 0);
-    for Finding { row, name, value, wanted, state, .. } in findings {
-        let value = value.as_deref().unwrap_or("-");
-        let line = match state {
+    for Finding { name, state, value, why_unread, wanted, why, see, change, .. } in findings {
+        let value = value.as_ref().or(why_unread.as_ref()).map_or("", String::as_str);
+        text += &match state {
             State::Ok => format!("{name:<28} ok                    {value}\n"),
-            State::Unread(why) => {
-                unread += 1;
-                format!("{name:<28} could not be read     {why}\n")
-            }
-            State::Change(commands) => {
-                changes += 1;
-                let mut lines = format!("{name:<28} worth changing        {value}; wanted: {wanted}\n");
-                writeln!(lines, "    why:    {}\n    see:    {}", row.why, row.see).expect(INFALLIBLE);
-                commands.iter().for_each(|command| writeln!(lines, "    change: {command}").expect(INFALLIBLE));
-                lines
+            State::Unread => format!("{name:<28} could not be read     {value}\n"),
+            State::Change => {
+                let change: String = change.iter().map(|command| format!("    change: {command}\n")).collect();
+                let value = format!("{value}; wanted: {wanted}");
+                format!("{name:<28} worth changing        {value}\n    why:    {why}\n    see:    {see}\n{change}")
             }
         };
-        text += &line;
     }
-    let all = findings.len();
+    let (all, changes, unread) = (findings.len(), count(findings, State::Change), count(findings, State::Unread));
     text + &format!("{changes} of {all} worth changing, {unread} could not be read; deploy/host.md explains the rows\n")
-}
-
-const INFALLIBLE: &str = "a String takes whatever is written";
-
-fn in_json(host: &Host, findings: &[Finding]) -> String {
-    let row = |finding: &Finding| -> Value {
-        let Finding { row, name, path, value, wanted, state } = finding;
-        let (state, why_unread, change) = match state {
-            State::Ok => ("ok", None, &[][..]),
-            State::Change(commands) => ("change", None, &commands[..]),
-            State::Unread(why) => ("unread", Some(why), &[][..]),
-        };
-        json!({
-            "name": name, "path": path, "value": value, "state": state, "why_unread": why_unread, "wanted": wanted,
-            "why": row.why, "see": row.see, "change": change,
-        })
-    };
-    let rows: Vec<Value> = findings.iter().map(row).collect();
-    let interfaces = host.interfaces.as_ref().ok();
-    let document =
-        json!({"schema": "forebay-check/1", "workers": host.workers, "interfaces": interfaces, "rows": rows});
-    format!("{document:#}\n")
 }

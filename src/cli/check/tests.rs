@@ -1,6 +1,7 @@
 //! Is each row ok, worth changing or unread where a made-up host says so? Method: folders with files of /proc and /sys.
 
 use super::*;
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
@@ -59,7 +60,7 @@ fn write(root: &Path, (path, text): &(String, String)) {
 }
 
 /// The row `name` of a good host on which `changed` files have another text, or are missing.
-fn row_with(name: &str, changed: &[(&str, Option<&str>)]) -> State {
+fn row_with(name: &str, changed: &[(&str, Option<&str>)]) -> Finding {
     let folder = tempfile::tempdir().expect("a folder");
     good().iter().for_each(|file| write(folder.path(), file));
     for (path, text) in changed {
@@ -68,24 +69,40 @@ fn row_with(name: &str, changed: &[(&str, Option<&str>)]) -> State {
             None => fs::remove_file(folder.path().join(path)).expect("a file"),
         }
     }
-    let mut findings = findings(&host(folder.path()));
-    let at = findings.iter().position(|finding| finding.row.name == name).expect("a row");
-    findings.swap_remove(at).state
+    row_of(&host(folder.path()), name)
+}
+
+/// The first row whose name begins with `name`.
+fn row_of(host: &Host, name: &str) -> Finding {
+    let is_it = |finding: &Finding| finding.name.split(", eth0").next() == Some(name);
+    findings(host).into_iter().find(is_it).expect("a row")
+}
+
+/// Why a row could not be read.
+fn unread(finding: Finding) -> String {
+    assert_eq!((finding.state, &finding.value), (State::Unread, &None), "{finding:?}");
+    finding.why_unread.expect("a reason")
+}
+
+/// What would change a row.
+fn change(finding: Finding) -> Vec<String> {
+    assert_eq!(finding.state, State::Change, "{finding:?}");
+    finding.change
 }
 
 // Are all rows of a good host ok, and of an empty one unread, with the path in the reason?
 #[test]
 fn a_good_host_is_ok_and_an_empty_one_is_unread() {
     let folder = tempfile::tempdir().expect("a folder");
-    for Finding { name, state, path, .. } in findings(&host(folder.path())) {
-        let State::Unread(why) = state else { panic!("{name}: {state:?}") };
-        assert!(why.contains("No such file") && why.contains('/'), "{name}, {path}: {why}");
+    for finding in findings(&host(folder.path())) {
+        let why = unread(finding);
+        assert!(why.contains("No such file") && why.contains('/'), "{why}");
     }
     good().iter().for_each(|file| write(folder.path(), file));
     let findings = findings(&host(folder.path()));
     assert_eq!(findings.len(), ROWS.len());
     for Finding { name, state, value, .. } in findings {
-        assert_eq!((&state, value.is_some()), (&State::Ok, true), "{name}");
+        assert_eq!((state, value.is_some()), (State::Ok, true), "{name}");
     }
 }
 
@@ -93,7 +110,6 @@ fn a_good_host_is_ok_and_an_empty_one_is_unread() {
 #[test]
 fn each_row_is_judged() {
     let sys = |path: &str| format!("echo {path}");
-    let unread = "nonsense";
     for (name, file, bad, command) in [
         ("receive buffer", "proc/sys/net/core/rmem_max", "4194303", sys("4194304 | tee /proc/sys/net/core/rmem_max")),
         ("send buffer", "proc/sys/net/core/wmem_max", "212992", sys("4194304 | tee /proc/sys/net/core/wmem_max")),
@@ -147,12 +163,12 @@ fn each_row_is_judged() {
             sys("3000000 | tee /sys/kernel/debug/sched/base_slice_ns"),
         ),
     ] {
-        let State::Change(commands) = row_with(name, &[(file, Some(bad))]) else { panic!("{name} is ok with {bad}") };
+        let commands = change(row_with(name, &[(file, Some(bad))]));
         assert!(commands.len() == 1 && commands[0].starts_with(&command), "{name}: {commands:?}");
         // A process of another name, and a governor of another, are no mistakes.
         let is_name = ["irqbalance", "CPU governor"].contains(&name);
-        let changed = (if name == "irqbalance" { "proc/2/comm" } else { file }, (!is_name).then_some(unread));
-        let State::Unread(why) = row_with(name, &[changed]) else { panic!("{name} is read") };
+        let changed = (if name == "irqbalance" { "proc/2/comm" } else { file }, (!is_name).then_some("nonsense"));
+        let why = unread(row_with(name, &[changed]));
         assert!(why.contains(changed.0), "{name}: {why}");
     }
 }
@@ -163,19 +179,16 @@ fn few_queues_ask_for_rps() {
     let folder = tempfile::tempdir().expect("a folder");
     good().iter().for_each(|file| write(folder.path(), file));
     (4..66).for_each(|cpu| fs::create_dir_all(folder.path().join(format!("{CPU}/cpu{cpu}"))).expect("a folder"));
-    let state = |workers| {
-        let found = findings(&Host { workers, ..host(folder.path()) });
-        found.into_iter().find(|finding| finding.name == "receive queues, eth0").expect("a row").state
-    };
-    assert_eq!(state(4), State::Ok);
+    let of = |workers| row_of(&Host { workers, ..host(folder.path()) }, "receive queues");
+    assert_eq!(of(4).state, State::Ok);
     let command = "echo 3,ffffffff,ffffffff | tee /sys/class/net/eth0/queues/rx-0/rps_cpus";
-    assert_eq!(state(5), State::Change(vec![command.to_owned()]));
+    assert_eq!(change(of(5)), [command]);
     let mask =
         |text: &str| write(folder.path(), &("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), text.to_owned()));
     mask("3,00000001\n");
-    assert_eq!(state(12), State::Ok);
+    assert_eq!(of(12).state, State::Ok);
     mask("x\n");
-    assert!(matches!(state(12), State::Unread(why) if why.contains("rps_cpus")));
+    assert!(unread(of(12)).contains("rps_cpus"));
 }
 
 // Do counted drops raise what is wanted of the setting that they come from?
@@ -186,15 +199,15 @@ fn drops_raise_what_is_wanted() {
         ("backlog", "f4240 66 0", "echo 4000 | tee /proc/sys/net/core/netdev_max_backlog"),
         ("receive budget", "f4240 0 65", "echo 600 | tee /proc/sys/net/core/netdev_budget"),
     ] {
-        assert_eq!(row_with(name, &[(stat, Some(counted))]), State::Change(vec![command.to_owned()]));
+        assert_eq!(change(row_with(name, &[(stat, Some(counted))])), [command]);
     }
 }
 
 // Are processes of a container never taken for those of the host?
 #[test]
 fn a_container_does_not_know_the_hosts_processes() {
-    let state = row_with("irqbalance", &[("proc/2/comm", Some("sh"))]);
-    assert!(matches!(state, State::Unread(why) if why.contains("container")));
+    let why = unread(row_with("irqbalance", &[("proc/2/comm", Some("sh"))]));
+    assert!(why.contains("container"), "{why}");
 }
 
 // Do the text and the JSON have every row, and the exit code what they say?
@@ -234,4 +247,19 @@ fn interfaces_follow_addresses() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), ROWS.len());
+}
+
+// Does the page about a host have the table that is checked?
+#[test]
+fn the_page_has_the_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    good().iter().for_each(|file| write(folder.path(), file));
+    let host = Host { sockets: 4, ..host(folder.path()) };
+    let page = include_str!("../../../deploy/host.md");
+    let rows: Vec<String> = ROWS
+        .iter()
+        .map(|row| format!("| {} | `{}` | {} | {} | {} |", row.name, row.path, wanted(&host, row).2, row.why, row.see))
+        .collect();
+    let on_page: Vec<&str> = page.lines().filter(|line| line.contains("| `/")).collect();
+    assert_eq!(on_page, rows, "the rows should be:\n{}", rows.join("\n"));
 }

@@ -5,6 +5,7 @@ mod custom_handler;
 mod embedded;
 mod examples;
 mod health;
+mod host;
 mod output;
 mod service;
 mod simulate;
