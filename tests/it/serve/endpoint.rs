@@ -9,7 +9,8 @@ use crate::support::{Running, await_until};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -102,19 +103,42 @@ fn promtool_finds_nothing_to_complain_of() {
 // Do the rules of deploy/ fire where they should, and name only series that servers have?
 #[test]
 fn the_rules_of_deploy_fire_where_they_should() {
-    let rules = include_str!("../../../deploy/prometheus/rules.yml");
+    series_exist(include_str!("../../../deploy/prometheus/rules.yml"));
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/rules.test.yml");
+    let Some((passed, said)) = promtool(&["test", "rules", cases], "") else { return };
+    assert!(passed, "{said}");
+}
+
+// Does the dashboard of deploy/ ask for series that servers have, in queries that Prometheus reads?
+#[test]
+fn the_dashboard_of_deploy_asks_for_what_is_there() {
+    let dashboard: Value = serde_json::from_str(include_str!("../../../deploy/grafana/forebay.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("queries"));
+    let queries: Vec<&str> = queries.map(|target| target["expr"].as_str().expect("text")).collect();
+    assert!(queries.len() > 10, "{queries:?}");
+    series_exist(&queries.join("\n"));
+    // Grafana fills these in.
+    let filled = |query: &str| query.replace("$__rate_interval", "1m").replace("$job", ".+").replace("$instance", ".+");
+    let rule = |query: &&str| json!({"record": "a", "expr": filled(query)});
+    let rules = json!({"groups": [{"name": "a", "rules": queries.iter().map(rule).collect::<Vec<_>>()}]});
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(&file, rules.to_string()).expect("written");
+    let path = file.path().to_str().expect("text");
+    let Some((accepted, said)) = promtool(&["check", "rules", "--lint=none", path], "") else { return };
+    assert!(accepted, "{said}");
+}
+
+/// Checks that servers have the series that `text` names.
+fn series_exist(text: &str) {
     let (known, recorded) = (include_str!("../../../src/metrics/README.md"), "class:forebay_latency_seconds:");
-    let words =
-        rules.lines().flat_map(|line| line.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign)));
+    let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign));
     let series = words.filter(|word| word.starts_with("forebay_") && !word.contains(recorded));
     let series: Vec<&str> = series.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum")).collect();
     assert!(series.len() > 10, "{series:?}");
     for name in series {
         assert!(known.contains(&format!("| `{name}` |")), "no server has {name}");
     }
-    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/rules.test.yml");
-    let Some((passed, said)) = promtool(&["test", "rules", cases], "") else { return };
-    assert!(passed, "{said}");
 }
 
 /// Whether promtool accepts `input`, and what it says. `None`, skipped, where it is not installed.
