@@ -16,8 +16,8 @@
 //!   figures hold), `sim` (virtual time instead of threads) and `study` (what `simulate` and `plan` ask);
 //! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, [`metrics`],
-//!   [`fate`], [`time`].
+//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, `trace`,
+//!   [`metrics`], [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -95,6 +95,9 @@ pub mod queue;
 pub mod runtime;
 #[cfg_attr(doc, doc(hidden))]
 pub mod sched;
+#[cfg(feature = "admin")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod trace;
 
 /// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
 #[cfg(feature = "cli")]

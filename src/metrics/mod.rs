@@ -48,9 +48,9 @@ pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 #[cfg(feature = "admin")]
 pub use flight::Cause;
-pub(crate) use flight::{About, Delayed, LONG_WAIT, Track, number};
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, Track, number};
 #[cfg(feature = "admin")]
-pub(crate) use flight::{Slow, Tick, Unended};
+pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
 #[cfg(feature = "admin")]
 pub use latency::LATENCY_SCHEMAS;
 pub use own::{ClassNames, OwnKind, OwnValue};

@@ -16,6 +16,7 @@ use crate::fate::Fate;
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The measurements of one server: made once, shared by reference, lock-free for the workers.
@@ -28,7 +29,8 @@ impl WorkerMetrics {
     /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That thread counts as number
     /// `workers`, since it ends requests at a stop.
     pub fn new(workers: usize) -> WorkerMetrics {
-        WorkerMetrics { workers: (0..=workers).map(|_| Worker::new(workers)).collect() }
+        let hasher = RandomState::new();
+        WorkerMetrics { workers: (0..=workers).map(|_| Worker::new(workers, hasher.clone())).collect() }
     }
 
     /// The number of workers, without the stopping thread.
@@ -121,7 +123,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(workers: usize) -> Worker {
+    fn new(workers: usize, hasher: RandomState) -> Worker {
         let swap_slot = SwapSlot {
             asked: AtomicBool::new(false),
             taken: AtomicBool::new(false),
@@ -129,7 +131,7 @@ impl Worker {
             empty: ArrayQueue::new(1),
             full: ArrayQueue::new(2),
         };
-        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), track: Track::new(workers) }
+        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), track: Track::new(workers, hasher) }
     }
 }
 

@@ -88,6 +88,7 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
         seed: plan.seed,
         warmup: plan.warmup,
         deadline: (plan.deadline_us > 0).then(|| Nanos::from_micros(plan.deadline_us.into())),
+        left_out: 0,
         workload: plan.offered().replace(char::is_control, " "),
         requests: requests.collect(),
     }

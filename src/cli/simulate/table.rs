@@ -50,7 +50,11 @@ fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
         false => format!("{} requests after {} of warm-up", scenario.requests, scenario.warmup()),
     };
     let replayed = scenario.replayed.map_or_else(String::new, |run| {
-        format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
+        let left_out = match run.offered.left_out {
+            0 => String::new(),
+            left_out => format!("; {left_out} arrivals are not in it, and its comments say why"),
+        };
+        format!("the requests of {}, times divided by {}{left_out}\n", run.path.display(), run.offered.time_scale)
     });
     let servers = scenario.fleet.map_or_else(String::new, |fleet| format!("{} servers of ", fleet.servers));
     let shape =

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "admin")]
 mod blame;
+mod capture;
 #[cfg(feature = "admin")]
 mod host;
 mod ring;
@@ -16,11 +17,16 @@ mod slow;
 mod trace;
 
 use crate::time::Nanos;
+use capture::Tape;
 use ring::Ring;
+use std::hash::{Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "admin")]
 pub use blame::Cause;
+pub(crate) use capture::Ended;
+#[cfg(feature = "admin")]
+pub(crate) use capture::{Capture, Captured};
 #[cfg(feature = "admin")]
 pub(crate) use host::Tick;
 #[cfg(feature = "admin")]
@@ -162,12 +168,14 @@ pub(crate) struct Track {
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
     // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
     running: [AtomicU64; 4],
+    tape: Tape,
 }
 
 impl Track {
-    /// An empty one, of a server with so many workers.
-    pub(super) fn new(workers: usize) -> Track {
-        Track { slices: Ring::new(Track::slots(workers)), delayed: Ring::new(DELAYED), running: Default::default() }
+    /// An empty one, of a server with so many workers. They share the keys of `hasher`.
+    pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
+        let (slices, delayed) = (Ring::new(Track::slots(workers)), Ring::new(DELAYED));
+        Track { slices, delayed, running: Default::default(), tape: Tape::new(hasher) }
     }
 
     fn slots(workers: usize) -> usize {
@@ -291,6 +299,18 @@ impl<'t> Pen<'t> {
         }
     }
 
+    /// Whether requests that end are to be captured.
+    #[inline]
+    pub(crate) fn captures(&self) -> bool {
+        self.track.tape.is_on()
+    }
+
+    /// Captures a request that came from `peer`.
+    #[cold]
+    pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash) {
+        self.track.tape.write(ended, peer);
+    }
+
     /// Records a request that waited long.
     pub(crate) fn delayed(&mut self, delayed: &Delayed) {
         self.track.delayed.push(delayed.words());
@@ -309,7 +329,7 @@ mod tests {
 
     /// Writes what ran: number, from, to in microseconds, and whether it passed a checkpoint.
     fn written(ran: &[(u64, u64, u64, bool)]) -> Vec<(u64, u64, u64, Kind)> {
-        let track = Track::new(1);
+        let track = Track::new(1, RandomState::new());
         let mut pen = Pen::new(&track);
         for &(id, from, to, checked) in ran {
             pen.begin(about(id), US(from));
@@ -368,7 +388,7 @@ mod tests {
     // Is the lack of packets a slice for as long as it lasts, and is what runs seen while it does?
     #[test]
     fn a_lack_of_packets_is_seen_and_so_is_what_runs() {
-        let track = Track::new(1_024);
+        let track = Track::new(1_024, RandomState::new());
         let mut pen = Pen::new(&track);
         [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
         pen.rest();

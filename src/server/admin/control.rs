@@ -5,6 +5,8 @@ use super::gate::Gate;
 use super::said::Said;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
+#[cfg(feature = "admin")]
+use crate::emulation::overheads::Overheads;
 use crate::handler::Handler;
 #[cfg(feature = "admin")]
 use crate::metrics::Unended;
@@ -19,6 +21,8 @@ use crate::server::path::common::Common;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
+#[cfg(feature = "admin")]
+use crate::trace::Trace;
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -305,6 +309,25 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         all.sort_unstable_by_key(|(about, _)| about.came_at);
         all.truncate(most);
         all
+    }
+
+    #[cfg(feature = "admin")]
+    fn described(&self) -> Trace {
+        let config = &self.bound.config;
+        let emulated = config.burn == Burn::Sleep;
+        Trace {
+            time_scale: config.time_scale,
+            emulated,
+            overheads: if emulated { config.overheads } else { Overheads::NONE },
+            // A server has at most 1,024 workers.
+            workers: config.workers as u16,
+            seed: 0,
+            warmup: Nanos::ZERO,
+            deadline: None,
+            workload: "captured".to_owned(),
+            left_out: 0,
+            requests: Vec::new(),
+        }
     }
 
     #[cfg(feature = "admin")]

@@ -15,9 +15,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 /// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
@@ -26,6 +29,9 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 type Answer = Response<Full<Bytes>>;
+
+/// How much longer a connection may last, once its request is known to take long.
+type Longer = Arc<OnceLock<Nanos>>;
 
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
@@ -49,10 +55,19 @@ pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, 
         };
         make_room(&mut open, limits.connections);
         let asker = asker.clone();
-        let service = service_fn(move |request| respond(request, asker.clone()));
+        let longer = Longer::default();
+        let of_service = longer.clone();
+        let service = service_fn(move |request| respond(request, asker.clone(), of_service.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
         // The end of a connection concerns only its client.
-        let task = tokio::spawn(tokio::time::timeout(limits.connection.into(), connection));
+        let task = tokio::spawn(async move {
+            let mut connection = pin!(connection);
+            if timeout(limits.connection.into(), &mut connection).await.is_err()
+                && let Some(longer) = longer.get()
+            {
+                drop(timeout((*longer).into(), connection).await);
+            }
+        });
         open.push_back(task.abort_handle());
     }
 }
@@ -67,10 +82,14 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 9] =
-    ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/config", "/healthz", "/readyz"];
+const PAGES: [&str; 10] =
+    ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/capture", "/config", "/healthz", "/readyz"];
 
-async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
+async fn respond(
+    request: Request<Incoming>,
+    asker: mpsc::Sender<Question>,
+    longer: Longer,
+) -> Result<Answer, Infallible> {
     let path = request.uri().path();
     if !PAGES.contains(&path) {
         return Ok(text(StatusCode::NOT_FOUND, format!("try one of {}\n", PAGES.join(" "))));
@@ -90,7 +109,11 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
             Some(seconds) => ask(&asker, move |desk| desk.trace(seconds))
                 .await
                 .map(|body| packed(&request, "application/x-protobuf", body)),
-            None => Some(text(StatusCode::BAD_REQUEST, "/trace?seconds=N: N is 1 to 60; without it 1\n".to_owned())),
+            None => Some(out_of_range(path)),
+        },
+        "/capture" => match seconds(request.uri().query()) {
+            Some(seconds) => capture(&asker, seconds, &longer).await,
+            None => Some(out_of_range(path)),
         },
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
@@ -103,6 +126,20 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+}
+
+/// The answer of a capture of so many `seconds`; `None` after the control loop has stopped.
+async fn capture(asker: &mpsc::Sender<Question>, seconds: Nanos, longer: &Longer) -> Option<Answer> {
+    // A connection carries one request.
+    let _ = longer.set(seconds);
+    let Some(seen) = ask(asker, move |desk| desk.capture(seconds)).await? else {
+        return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
+    };
+    Some(text(StatusCode::OK, seen.await.ok()?.to_text().await))
+}
+
+fn out_of_range(path: &str) -> Answer {
+    text(StatusCode::BAD_REQUEST, format!("{path}?seconds=N: N is 1 to 60; without it 1\n"))
 }
 
 /// The time that a trace covers.

@@ -1,5 +1,5 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
-//! (`GET / /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! (`GET / /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
@@ -7,6 +7,8 @@
 //! questions that have arrived.
 
 pub(super) mod adapt;
+#[cfg(feature = "admin")]
+mod capture;
 pub(super) mod control;
 pub(super) mod gate;
 #[cfg(feature = "admin")]
@@ -25,6 +27,8 @@ use crate::metrics::{Slow, Tick, Unended};
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use crate::time::clock;
+#[cfg(feature = "admin")]
+use crate::trace::Trace;
 use std::future::pending;
 use std::io;
 use std::net::TcpListener;
@@ -36,6 +40,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
+
+/// The interval of reading what workers have captured, while they do: their rings hold little more.
+const CAPTURES_EVERY: Nanos = Nanos::from_millis(20);
 
 /// The requests that `GET /slow` shows of each kind.
 #[cfg(feature = "admin")]
@@ -84,6 +91,9 @@ pub(super) trait Probe {
     fn log_delays(&self) -> Nanos {
         Nanos::ZERO
     }
+    /// The server, as a trace without requests.
+    #[cfg(feature = "admin")]
+    fn described(&self) -> Trace;
     /// Bytes that wait in the sockets of each worker.
     #[cfg(feature = "admin")]
     fn unreceived(&self) -> Vec<u64> {
@@ -238,6 +248,8 @@ struct Desk<'a, 'm> {
     probe: &'a dyn Probe,
     #[cfg(feature = "admin")]
     slow: &'a mut Slow,
+    #[cfg(feature = "admin")]
+    capturing: &'a mut Option<capture::Capturing<'m>>,
     /// What is measured now, once a question was about that.
     snapshot: Option<Arc<Snapshot>>,
 }
@@ -258,6 +270,20 @@ impl Desk<'_, '_> {
             self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
         }
         self.snapshot.clone().expect("it was taken")
+    }
+
+    /// Whether a capture is under way.
+    fn captures(&self) -> bool {
+        #[cfg(feature = "admin")]
+        let captures = self.capturing.is_some();
+        #[cfg(not(feature = "admin"))]
+        let captures = false;
+        captures
+    }
+
+    fn look_at_capture(&mut self) {
+        #[cfg(feature = "admin")]
+        capture::look(self.capturing, self.probe);
     }
 
     /// Reads what the workers recorded.
@@ -299,12 +325,18 @@ async fn control(
     watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
     #[cfg(feature = "admin")]
     let mut slow = Slow::new(collector.metrics(), gate::DECIDE_EVERY);
+    #[cfg(feature = "admin")]
+    let mut capturing = None;
+    let mut captures = tokio::time::interval(CAPTURES_EVERY.into());
+    captures.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut desk = Desk {
             collector,
             probe,
             #[cfg(feature = "admin")]
             slow: &mut slow,
+            #[cfg(feature = "admin")]
+            capturing: &mut capturing,
             snapshot: None,
         };
         tokio::select! {
@@ -323,6 +355,7 @@ async fn control(
                     question(&mut desk);
                 }
             }
+            _ = captures.tick(), if desk.captures() => desk.look_at_capture(),
             _ = tick.tick() => {
                 desk.collect();
                 probe.adapt(&desk.collector.recent());

@@ -1,7 +1,8 @@
 //! The endpoint over real connections to 127.0.0.1.
 
 use super::*;
-use crate::metrics::{Description, Sample, WorkerMetrics};
+use crate::emulation::overheads::Overheads;
+use crate::metrics::{Description, Ended, Sample, WorkerMetrics};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +12,9 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try one of / /metrics /latency /latency.hlog /slow /trace /config /healthz /readyz\n";
+const HINT: &str = "try one of / /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz\n";
 
+const CAPTURE_SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 const SECONDS: &str = "/trace?seconds=N: N is 1 to 60; without it 1\n";
 
 #[derive(Default)]
@@ -50,6 +52,13 @@ impl Probe for Server {
             notices: "ring".into(),
         };
         Gauges { description, ..Gauges::default() }
+    }
+
+    fn described(&self) -> Trace {
+        let (overheads, workload, requests) = (Overheads::NONE, "captured".to_owned(), Vec::new());
+        let (workers, seed, warmup, deadline, left_out) = (1, 0, Nanos::ZERO, None, 0);
+        let (time_scale, emulated) = (10, true);
+        Trace { time_scale, emulated, overheads, workers, seed, warmup, deadline, workload, left_out, requests }
     }
 
     fn config(&self) -> String {
@@ -145,11 +154,12 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /nowhere", "404 Not Found", "content-length: 83", HINT),
+            ("POST /nowhere", "404 Not Found", "content-length: 92", HINT),
             ("POST /", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("HEAD /", "200 OK", "cache-control: no-store", ""),
             ("GET /trace?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
             ("GET /trace?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
+            ("GET /capture?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", CAPTURE_SECONDS),
             ("GET /trace?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
@@ -276,5 +286,44 @@ fn a_released_listener_is_another_process_s() {
         assert!(!endpoint.is_finished(), "it is there for its own server");
         drop(stopper);
         endpoint.join().expect("no panic").expect("it was stopped");
+    });
+}
+
+/// Is a capture a trace with what ended meanwhile, is there one at a time, and does a client that goes make room?
+#[test]
+fn one_client_captures_at_a_time() {
+    let metrics = WorkerMetrics::new(1);
+    let mut recorder = metrics.recorder(0);
+    with_endpoint(Limits { connection: Nanos::from_millis(200), ..Limits::DEFAULT }, &metrics, |address, _| {
+        let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: forebay\r\n\r\n";
+        let mut gone = connect(address);
+        gone.write_all(head.as_bytes()).expect("the endpoint reads");
+        let begun = clock::now();
+        while !recorder.flight.captures() {
+            assert!(clock::now().minus(begun) < GIVE_UP_AFTER.into(), "no capture");
+            std::thread::yield_now();
+        }
+        assert_eq!(request(address, "GET /capture").0, 409);
+        drop(gone);
+        while recorder.flight.captures() {
+            assert!(clock::now().minus(begun) < GIVE_UP_AFTER.into(), "the capture of a client that has gone");
+            std::thread::yield_now();
+        }
+        let (status, text) = std::thread::scope(|scope| {
+            let capturing = scope.spawn(|| request(address, "GET /capture?seconds=1"));
+            while !recorder.flight.captures() {
+                assert!(clock::now().minus(begun) < GIVE_UP_AFTER.into(), "no second capture");
+                std::thread::yield_now();
+            }
+            let (came_at, received_at) = (clock::now(), clock::now());
+            let (service, class, socket, served) = (Nanos::from_micros(70), 1, 0, true);
+            recorder.received(2);
+            recorder.flight.capture(&Ended { came_at, received_at, service, class, socket, served }, "a");
+            capturing.join().expect("no panic")
+        });
+        assert_eq!(status, 200, "{text}");
+        assert!(text.starts_with("# 2 arrived, 1 are below."), "{text}");
+        assert!(text.contains("time-scale=10 burn=sleep workers=1 seed=0 warmup=0ns left-out=1 workload="), "{text}");
+        assert!(text.contains(" long 7us ") && text.lines().count() == 6, "{text}");
     });
 }

@@ -7,7 +7,7 @@ use super::samples::Sampler;
 use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Delayed, LONG_WAIT, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Delayed, Ended, LONG_WAIT, Recorder, Sample, Steal};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
@@ -120,6 +120,9 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         if sample.kernel.plus(queue) >= LONG_WAIT {
             self.delayed(&packet, envelope);
         }
+        if self.recorder.flight.captures() {
+            self.capture(envelope, true);
+        }
         if packet.extents.bytes() == 0 {
             self.recorder.served(&sample, Fate::NoReply);
             self.recycle(packet);
@@ -144,6 +147,16 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         let Envelope { worker, received_at, ref stay, .. } = *envelope;
         let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
         self.recorder.flight.delayed(&Delayed { about, worker, received_at, ended_at, service, set_aside, behind });
+    }
+
+    /// Captures a request that ends, and was `served` to its end or not.
+    #[cold]
+    pub(super) fn capture(&mut self, envelope: &Envelope, served: bool) {
+        let Envelope { received_at, class, ref stay, ref source, .. } = *envelope;
+        // The sockets of a worker are next to one another, one for each address.
+        let socket = source.socket / self.common.sockets_of(0).len() as u16;
+        let ended = Ended { came_at: stay.came_at, received_at, service: stay.service, class, socket, served };
+        self.recorder.flight.capture(&ended, source.peer);
     }
 
     /// Makes room in the outbox for the reply in `packet`.

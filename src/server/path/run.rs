@@ -227,6 +227,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Lets the client hear of a fate that has a `status`, and else keeps the packet.
     pub(super) fn tell(&mut self, packet: Packet<'s, H::Ticket>, status: Option<Status>) {
+        if self.recorder.flight.captures() {
+            self.capture(&packet.envelope, false);
+        }
         match status {
             Some(status) => self.refuse(packet, status),
             None => self.recycle(packet),

@@ -3,27 +3,12 @@
 use super::Trace;
 use crate::emulation::overheads::Overheads;
 use crate::time::{Nanos, parse_duration};
+use crate::trace::SCHEMA;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::RangeInclusive;
 
-const SCHEMA: &str = "forebay-trace/1";
 const FORM: &str = "forebay-trace/1 time-scale=K burn=cpu|sleep [overheads=SET] workers=N seed=N warmup=TIME [deadline=TIME] \
-     workload=NAME";
-
-pub(super) fn write(offered: &Trace, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let burn = if offered.emulated { "sleep" } else { "cpu" };
-    let Trace { time_scale, workers, seed, warmup, workload, .. } = offered;
-    write!(f, "{SCHEMA} time-scale={time_scale} burn={burn} ")?;
-    if offered.overheads != Overheads::NONE {
-        write!(f, "overheads={} ", offered.overheads.text())?;
-    }
-    write!(f, "workers={workers} seed={seed} warmup={warmup} ")?;
-    if let Some(deadline) = offered.deadline {
-        write!(f, "deadline={deadline} ")?;
-    }
-    writeln!(f, "workload={workload}")
-}
+     [left-out=N] workload=NAME";
 
 /// The trace of a header, still without requests.
 pub(super) fn parse(line: &str) -> Result<Trace, String> {
@@ -55,12 +40,13 @@ pub(super) fn parse(line: &str) -> Result<Trace, String> {
         seed: number("seed", given("seed")?, 0..=u64::MAX)?,
         warmup: time("warmup", given("warmup")?)?,
         deadline: values.get("deadline").map(|text| time("deadline", text)).transpose()?,
+        left_out: values.get("left-out").map_or(Ok(0), |text| number("left-out", text, 0..=u64::MAX))?,
         workload: workload.trim().to_owned(),
         requests: Vec::new(),
     })
 }
 
-const KEYS: [&str; 7] = ["time-scale", "burn", "overheads", "workers", "seed", "warmup", "deadline"];
+const KEYS: [&str; 8] = ["time-scale", "burn", "overheads", "workers", "seed", "warmup", "deadline", "left-out"];
 
 fn number(key: &str, text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));

@@ -1,21 +1,12 @@
-//! A trace: the requests of one run as text, with a header line and one line for each request. The load generator
-//! writes it, the simulator replays it.
-//!
-//! ```text
-//! # comments and blank lines mean nothing
-//! forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
-//! # intended sent class cost flow socket
-//! 1.204us 18.7us short 500ns 211 7
-//! ```
+//! Reading a [`Trace`], and what follows from its requests.
 
 mod header;
 
 use super::Workload;
 use super::recorded::{parse_class, parse_cost};
-use crate::emulation::overheads::Overheads;
-use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
-use std::fmt;
+pub use crate::trace::{Trace, TraceRequest};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -28,48 +19,6 @@ const LINE_BYTES_MAX: u64 = 8 << 10;
 /// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length after 1,000 hours of
 /// a run.
 const BYTES_MAX: u64 = 4 << 30;
-
-/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts `time_scale` times as
-/// long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Factor on every cost; above zero.
-    pub time_scale: u64,
-    /// Whether the server's cores were emulated (`--burn sleep`).
-    pub emulated: bool,
-    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real ones, which were not
-    /// measured.
-    pub overheads: Overheads,
-    /// The number of the server's workers, each with a socket; above zero.
-    pub workers: u16,
-    /// The seed of the schedule.
-    pub seed: u64,
-    /// The warm-up: requests with an earlier intended time were not measured.
-    pub warmup: Nanos,
-    /// The time from arrival to expiry of each request; `None` = never.
-    pub deadline: Option<Nanos>,
-    /// The workload that the requests were drawn from, on one line.
-    pub workload: String,
-    /// The requests in the order of sending; at least one.
-    pub requests: Vec<TraceRequest>,
-}
-
-/// One request of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceRequest {
-    /// When it should have been sent, after the start of the run: latency counts from here.
-    pub intended: Nanos,
-    /// When it was sent; no earlier than intended, and than the one before.
-    pub sent: Nanos,
-    /// The CPU time that it asked for, before the time scale; above zero.
-    pub cost: Nanos,
-    /// The number of its source port.
-    pub flow: u16,
-    /// The worker that owns the socket of its arrival, by the kernel's hash of its flow.
-    pub socket: u16,
-    /// The number of its class.
-    pub class: u8,
-}
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
@@ -127,17 +76,6 @@ impl FromStr for Trace {
 
     fn from_str(text: &str) -> Result<Trace, String> {
         parse(text.as_bytes(), BYTES_MAX)
-    }
-}
-
-impl fmt::Display for Trace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        header::write(self, f)?;
-        writeln!(f, "# intended sent class cost flow socket")?;
-        for TraceRequest { intended, sent, cost, flow, socket, class } in &self.requests {
-            writeln!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
-        }
-        Ok(())
     }
 }
 

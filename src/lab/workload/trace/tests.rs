@@ -33,7 +33,18 @@ fn offered() -> impl Strategy<Value = Trace> {
             }
             let (warmup, deadline) = (Nanos::new(warmup), deadline.map(Nanos::new));
             let overheads = if seed % 2 == 0 { Overheads::STOCK } else { Overheads::NONE };
-            Trace { time_scale, emulated, overheads, workers, seed, warmup, deadline, workload, requests }
+            Trace {
+                time_scale,
+                emulated,
+                overheads,
+                workers,
+                seed,
+                warmup,
+                deadline,
+                left_out: seed % 3,
+                workload,
+                requests,
+            }
         })
 }
 
@@ -92,6 +103,7 @@ fn mistakes_are_located() {
         (HEADER.replace("/1", "/2"), "line 1: it does not begin with forebay-trace/1"),
         (HEADER.replace("seed=7", "sed=7"), "line 1: `sed=7` is no part of it"),
         (HEADER.replace("seed=7", "seed=x"), "line 1: seed=x: write a number from 0 to 18446744073709551615"),
+        (HEADER.replace("seed=7", "seed=7 left-out=-1"), "line 1: left-out=-1: write a number from 0 to"),
         (HEADER.replace("seed=7", "workers=4"), "line 1: `workers` is there twice"),
         (HEADER.replace("seed=7 ", ""), "line 1: `seed` is missing"),
         (HEADER.replace("workers=4", "workers=0"), "line 1: workers=0: write a number from 1 to 1024"),
