@@ -74,9 +74,22 @@ pub(crate) struct RunArguments {
     /// output. Needs --admin, and a server under isolated, whose replies tell the sockets; compare --dump needs neither
     #[arg(long, value_name = "FILE", requires = "admin", conflicts_with = "retries")]
     pub(crate) dump: Option<PathBuf>,
+    /// Instead of --workload and --rate: the requests of a trace, as GET /capture and --dump write it
+    ///
+    /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests of one flow come from one
+    /// source port. To which socket the server's kernel hashes a port is not repeated. Warm-up and deadline are those of the
+    /// trace unless given.
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
+    pub(crate) replay: Option<PathBuf>,
+    /// Divide the times between the requests of --replay by this, 0.001 to 1000
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = parse_speed, requires = "replay")]
+    pub(crate) speed: f64,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
 }
+
+/// Flags that cannot be combined with `--replay`, because their values come from the trace.
+const DRAWN: [&str; 8] = ["workload", "cost", "then", "then_rate", "rate", "load", "duration", "seed"];
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
@@ -255,6 +268,10 @@ fn parse_saturation(text: &str) -> Result<Nanos, String> {
 fn parse_rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     within(0.001..=1e9, number, "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s")
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    within(0.001..=1_000.0, text, "write a factor from 0.001 to 1000, like 2")
 }
 
 fn parse_precision(text: &str) -> Result<f64, String> {

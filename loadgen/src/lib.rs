@@ -12,6 +12,7 @@ pub mod failure;
 pub mod interrupt;
 pub mod plan;
 pub mod progress;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sources;
@@ -95,6 +96,10 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         }
         (plan, None) => plan?,
     };
+    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out()).filter(|left_out| *left_out > 0) {
+        let _ =
+            writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
+    }
     let json = json::open("--json", arguments.offer.json.as_deref())?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
     let dump = arguments.dump.as_deref();

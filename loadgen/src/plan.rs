@@ -4,12 +4,14 @@ pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
+use crate::replay::Replay;
 use crate::sources::Sources;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 /// The address where `forebay serve` listens by default.
 const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
@@ -19,7 +21,9 @@ const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 pub struct Plan {
     /// UDP address of the server.
     pub target: SocketAddr,
-    /// The workload to draw requests from.
+    /// Requests to send again, in place of drawn ones.
+    pub replay: Option<Arc<Replay>>,
+    /// The workload to draw requests from, or what replayed ones cost.
     pub workload: Workload,
     /// The workload from the middle of the measured time on; `None` for no change.
     pub then: Option<Workload>,
@@ -107,13 +111,19 @@ impl Plan {
             (None, None, _) => TARGET_DEFAULT,
         };
         let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads)?;
-        let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1), overheads)?;
-        let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
+        let time_scale = time_scale.unwrap_or(1);
+        let replay = arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed)).transpose()?;
+        let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay, time_scale));
+        let offer = offer.as_ref().unwrap_or(&arguments.offer);
+        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, overheads)?;
+        let replayed = replay.as_ref().and_then(|replay| replay.deadline(time_scale));
+        let deadline_us = arguments.deadline.or(replayed).map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let (payload_bytes, sources) = (arguments.payload_bytes, arguments.from);
-        Ok(Plan { payload_bytes, sources, deadline_us, retrying, ..plan })
+        let replay = replay.map(Arc::new);
+        Ok(Plan { replay, payload_bytes, sources, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share.
@@ -144,6 +154,7 @@ impl Plan {
         };
         Ok(Plan {
             target,
+            replay: None,
             workload,
             then: offer.then.clone().map(charged),
             rate,
@@ -178,6 +189,9 @@ impl Plan {
 
     /// How many classes there are.
     pub fn classes(&self) -> usize {
+        if let Some(replay) = &self.replay {
+            return replay.classes();
+        }
         self.then.iter().chain([&self.workload]).map(|workload| workload.classes().len()).max().unwrap_or(0)
     }
 
@@ -204,6 +218,24 @@ pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
     let named = offer.workload.as_ref().or(offer.cost.as_ref()).cloned();
     named.unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
 }
+
+/// What `replay` offers to a server of this time scale.
+fn of_replay(offer: &OfferArguments, replay: &Replay, time_scale: u64) -> OfferArguments {
+    let (warmup, duration) = replay.times(time_scale);
+    let (warmup, all) = (offer.warmup.unwrap_or(warmup), warmup.plus(duration));
+    let rate = replay.requests(time_scale).len() as f64 / all.as_secs_f64();
+    OfferArguments {
+        workload: Some(replay.workload()),
+        rate: Some(rate),
+        duration: Some(all.minus(warmup).max(Nanos::new(1))),
+        warmup: Some(warmup),
+        flows: offer.flows.or(Some(replay.flows().clamp(1, FLOWS_MAX) as u16)),
+        ..offer.clone()
+    }
+}
+
+/// The most source ports of a replay, unless asked for: what a compare of 32 workers has.
+const FLOWS_MAX: usize = 1_024;
 
 /// The value of a flag and the server's own, which must not differ.
 fn agreed<T: PartialEq + std::fmt::Display>(
@@ -232,6 +264,7 @@ fn resolve(target: &str) -> Result<SocketAddr, Failure> {
 pub(crate) fn test_plan() -> Plan {
     Plan {
         target: SocketAddr::from(([127, 0, 0, 1], 9)),
+        replay: None,
         workload: "extreme-bimodal".parse().expect("a preset"),
         then: None,
         then_rate: None,

@@ -141,6 +141,7 @@ impl Mix {
             workload,
             then: None,
             then_rate: None,
+            replay: None,
             duration: duration.times(self.longer),
             warmup,
             flows: 32 * cores,

@@ -3,6 +3,7 @@
 
 #[path = "../support/alone.rs"]
 mod alone;
+mod capture;
 #[path = "../support/pages.rs"]
 mod pages;
 mod readme;

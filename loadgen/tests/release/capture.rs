@@ -1,0 +1,77 @@
+//! Does a capture have every request of a load, and do its replays, against a server and in virtual time, take as long?
+//! Method: a server of four emulated workers is driven while a capture is on. A fresh one is driven with the capture.
+
+use crate::alone::alone;
+use crate::server::started;
+use forebay::cli;
+use forebay::lab::workload::Trace;
+use loadgen::compare::server_process::ServerProcess;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+const SERVER: &str =
+    "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 200 --policy global";
+/// Three of a hundred requests are long, so p99 and p99.9 are of long ones.
+const LOAD: &str = "--cost bimodal:0.97:20us:500us --load 0.5 --warmup 0s --duration 8s";
+const SECONDS: u64 = 10;
+
+/// What `GET path` of the endpoint at `admin` answers.
+fn get(admin: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(admin.trim_start_matches("http://")).expect("the endpoint listens");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).expect("a request");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("an answer");
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+}
+
+/// The report of `loadgen run` against `server`.
+fn run(server: &ServerProcess, flags: &str, json: &Path) -> Value {
+    let target = format!("run --target {} --admin {} --percentile 99 --quiet", server.udp, server.admin);
+    let flags = format!("{target} {flags} --json {}", json.display());
+    let output = Command::new(env!("CARGO_BIN_EXE_loadgen")).args(flags.split_whitespace()).output().expect("it runs");
+    // 3 is a verdict about this machine at this moment.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&std::fs::read_to_string(json).expect("a report")).expect("JSON")
+}
+
+fn figure(report: &Value, percentile: &str) -> f64 {
+    report["latency_us"]["all"][percentile].as_f64().unwrap_or(f64::INFINITY)
+}
+
+#[test]
+fn a_capture_is_replayed_as_it_was() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, json) = (folder.path().join("captured"), folder.path().join("report.json"));
+    let server = started(SERVER.split(' '));
+    let (first, text) = thread::scope(|scope| {
+        let text = scope.spawn(|| get(&server.admin.to_string(), &format!("/capture?seconds={SECONDS}")));
+        let first = run(&server, LOAD, &json);
+        (first, text.join().expect("a capture"))
+    });
+    drop(server);
+    std::fs::write(&file, &text).expect("a file");
+    let trace: Trace = text.parse().expect("a trace");
+    assert_eq!((trace.requests.len() as u64, trace.left_out), (first["sent"].as_u64().expect("a number"), 0), "{text}");
+
+    let server = started(SERVER.split(' '));
+    let second = run(&server, &format!("--replay {}", file.display()), &json);
+    assert_eq!(second["sent"], first["sent"]);
+    let classes = |report: &Value| ["short", "long"].map(|class| report["latency_us"][class]["count"].clone());
+    assert_eq!(classes(&second), classes(&first));
+    let words = ["forebay", "simulate", "--policy", "global", "--quiet", "--replay"].map(str::to_owned);
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let _ = cli::run(words.into_iter().chain([path(&file), "--json".to_owned(), path(&json)]));
+    let simulated: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a report")).expect("JSON");
+    let simulated = figure(&simulated["results"][0], "p99_9") * trace.time_scale as f64;
+    let [p99, again] = [&first, &second].map(|report| figure(report, "p99"));
+    let p99_9 = figure(&first, "p99_9");
+    println!("p99: {p99} us, replayed {again} us; p99.9: {p99_9} us, simulated {simulated} us");
+    assert!((again / p99 - 1.0).abs() <= 0.1, "p99: {p99} us, and {again} us when it was replayed");
+    assert!((simulated / p99_9 - 1.0).abs() <= 0.25, "p99.9: {p99_9} us, and {simulated} us in virtual time");
+}
