@@ -26,7 +26,7 @@ use support::{Running, alone, await_until};
 static COUNTER: Counter = Counter;
 
 const WORKERS: usize = 4;
-const REQUESTS: u64 = 50_000;
+const REQUESTS: u64 = 25_000;
 /// Source ports, so that every worker's socket gets some, and requests under way on each.
 const PORTS: usize = 32;
 const WINDOW: usize = 4;
@@ -157,7 +157,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     );
     for _ in 0..6 {
         latency(server.admin);
-        offer(&server, 5_000, in_trains, datagrams);
+        offer(&server, 3_000, in_trains, datagrams);
     }
     let before = allocations();
     thread::scope(|scope| {

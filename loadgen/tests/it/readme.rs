@@ -79,7 +79,8 @@ fn links_between_files_lead_somewhere() {
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.starts_with("http")) {
             let (file, section) = target.split_once('#').unwrap_or((target, ""));
-            let linked = root().join(&page).parent().expect("a folder").join(file);
+            let page_itself = root().join(&page);
+            let linked = if file.is_empty() { page_itself } else { page_itself.parent().expect("a folder").join(file) };
             assert!(linked.exists(), "{page} links to {target}");
             if !section.is_empty() {
                 let linked = std::fs::read_to_string(linked).expect("text");

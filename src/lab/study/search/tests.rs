@@ -41,18 +41,16 @@ fn a_recommendation_is_confirmed_by_other_requests() {
 // looked at as the bisection looks.
 #[test]
 fn bisection_finds_what_counting_up_finds() {
-    for goal in ["p99-latency<=60us", "p99-latency<=68us"] {
+    for (policy, goal) in [("global", "p99-latency<=60us"), ("isolated", "p99-latency<=68us")] {
         ask(["exponential:10us", goal], 250_000.0, 3..=14, |question| {
-            for policy in ["global", "isolated"] {
-                let spec = policy.parse().expect("a policy");
-                let found = question.fewest(spec, 3, &Silent);
-                let seems = |workers: &usize| {
-                    let look = question.look(question.settings(spec, *workers), 1, question.bisected(), &Silent);
-                    look.judged.seems(&question.goal)
-                };
-                let counted = question.workers.clone().find(seems);
-                assert_eq!((found.seems, Some(found.look.settings.workers)), (true, counted), "{policy}, {goal}");
-            }
+            let spec = policy.parse().expect("a policy");
+            let found = question.fewest(spec, 3, &Silent);
+            let seems = |workers: &usize| {
+                let look = question.look(question.settings(spec, *workers), 1, question.bisected(), &Silent);
+                look.judged.seems(&question.goal)
+            };
+            let counted = question.workers.clone().find(seems);
+            assert_eq!((found.seems, Some(found.look.settings.workers)), (true, counted), "{policy}, {goal}");
         });
     }
 }
