@@ -243,7 +243,8 @@ fn build() -> PathBuf {
     fs::create_dir_all(copy.join("tests")).expect("a writable folder");
     let mut cp = Command::new("cp");
     cp.current_dir(root()).args(["--recursive", "--parents", "--preserve=timestamps", "Cargo.toml", "Cargo.lock"]);
-    cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]).arg(&copy);
+    cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]);
+    cp.arg("deploy/manual").arg(&copy);
     assert!(cp.status().expect("cp starts").success());
     FACTS.iter().for_each(|fact| fact.apply(&copy));
     // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.

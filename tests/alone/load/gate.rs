@@ -16,7 +16,7 @@ const COST: Nanos = Nanos::from_millis(5);
 const BETWEEN_HONEST: Nanos = Nanos::from_micros(6_250);
 /// A flood of twenty times the capacity is cut within four seconds.
 const BEGIN: Nanos = Nanos::from_millis(4_500);
-const END: Nanos = Nanos::from_secs(6);
+const END: Nanos = Nanos::from_millis(5_500);
 const IN_TIME: Nanos = Nanos::from_secs(1);
 
 /// Sends requests from one address, so far apart, until `over`; returns how many.

@@ -112,7 +112,7 @@ fn a_slice_is_not_spent_on_what_is_shed_later() {
         let (request, begin) = (message(&header, b""), clock::now());
         let (mut sent, mut at) = (0, begin);
         let mut counted = None;
-        while at < begin.plus(Nanos::from_millis(1_900)) {
+        while at < begin.plus(Nanos::from_millis(1_700)) {
             client.send(&request);
             sent += 1;
             while client.receive_within(Nanos::ZERO).is_some() {}
