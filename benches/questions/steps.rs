@@ -134,6 +134,10 @@ impl View for Nothing {
     fn queues_are_half_full(&self) -> bool {
         false
     }
+
+    fn debt(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 fn hybrid() -> (Policy, Local) {

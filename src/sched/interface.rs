@@ -130,4 +130,6 @@ pub trait View {
     fn asleep(&self, pool: PoolId) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
+    /// CPU time that giving way has cost all workers, less what idle time has made up for ([`repaid`](super::repaid)).
+    fn debt(&self) -> Nanos;
 }

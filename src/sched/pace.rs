@@ -11,7 +11,7 @@ const PRICE: u64 = 33;
 
 /// A notice of the kernel, taken and asked for anew, costs as much as this many looks. It costs nothing while nothing
 /// comes; where arrivals are closer than `PRICE` of it looks are cheaper.
-const LOOKS_PER_NOTICE: u64 = 4;
+pub(super) const LOOKS_PER_NOTICE: u64 = 4;
 
 /// The longest gap that counts: after it one arrival more or less says nothing new.
 const GAP_MAX: Nanos = Nanos::from_secs(1);

@@ -45,6 +45,10 @@ impl View for Fixed {
     fn queues_are_half_full(&self) -> bool {
         false
     }
+
+    fn debt(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 /// Of five workers; those with pools have 2, 1 and 2.

@@ -5,6 +5,7 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
+use crate::metrics::Percentile;
 use crate::sched::grouping::HELP_NAP;
 use crate::sched::{Patience, Policy, PolicyName, Tuning, Wait};
 use inputs::{named, offer, policies, workload};
@@ -226,7 +227,7 @@ fn utilisation_is_the_share_of_time_that_steps_take() {
 fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
     let latency = |price: Option<u64>, light: &[ArrivingRequest]| {
         let us = Nanos::from_micros;
-        let patience = price.map(|price| Patience { price: us(price), rest: us(2) });
+        let patience = price.map(|price| Patience::of(us(price), us(2)));
         let policy = Tuning::new(2, us(10)).policy("levels").with_patience(patience);
         let policy = Policy { look_after: us(1), ..policy };
         let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
@@ -253,24 +254,37 @@ fn packets_run_out_and_come_back() {
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
 
-/// Extreme Bimodal at `load` on 14 workers under `levels`, with the overheads of a Linux host, in 400,000 requests.
-fn levels_at(load: f64) -> Tally {
-    let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+/// A workload at `load` on so many workers under `levels`, as `changed`, with the overheads of a Linux host, in 400,000
+/// requests.
+fn levels_at(workload: &str, workers: usize, load: f64, changed: impl Fn(Policy) -> Policy) -> Tally {
+    let workload: Workload = workload.parse().expect("a preset");
     let overheads = Overheads::STOCK;
     let workload = workload.with_time_beside(overheads.per_request());
-    let fit = Fit { yield_cost: overheads.yield_, look_cost: overheads.look, ..Fit::new(&workload, 14, load) };
-    let (rate, deadline) = (workload.rate_at(load, 14, 1), Nanos::MAX);
+    let fit = Fit { yield_cost: overheads.yield_, look_cost: overheads.look, ..Fit::new(&workload, workers, load) };
+    let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
     let offer =
         OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };
-    let setup = Setup::with_overheads(fit.policy(named("levels")).policy(), overheads);
-    simulate(&setup, offer.arrivals(14)).of_queue(load, overheads.per_request(), 2.0)
+    let setup = Setup::with_overheads(changed(fit.policy(named("levels")).policy()), overheads);
+    simulate(&setup, offer.arrivals(workers)).of_queue(load, overheads.per_request(), 2.0)
+}
+
+// Does giving way leave requests the capacity that they need? Two workers at a load of .98, under `levels` with a debt that is
+// bounded, and without a bound.
+#[test]
+fn near_saturation_giving_way_is_paid_out_of_idle_time() {
+    let fates = [None, Some(Nanos::MAX)].map(|debt_max| {
+        let bounded = |patience: Patience| Patience { debt_max: debt_max.unwrap_or(patience.debt_max), ..patience };
+        levels_at("high-bimodal", 2, 0.98, |policy| policy.clone().with_patience(policy.patience().map(bounded)))
+    });
+    let [bounded, unbounded] = fates.map(|tally| tally.slowdown_at(Percentile::P99));
+    assert!(bounded * 1.3 < unbounded, "{bounded}, without a bound {unbounded}");
 }
 
 // Is a run called unstable whose backlog grows to its end, and none at a load that its workers can do? Yields and looks
 // take what a load of .95 leaves.
 #[test]
 fn a_backlog_that_grows_is_unstable() {
-    let runs = [0.9, 0.95].map(levels_at);
+    let runs = [0.9, 0.95].map(|load| levels_at("extreme-bimodal", 14, load, |policy| policy));
     assert_eq!(runs.each_ref().map(Tally::is_unstable), [false, true]);
     assert!(runs.each_ref().map(Tally::utilisation).is_sorted() && runs[1].utilisation() > Some(0.995));
 }

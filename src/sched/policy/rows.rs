@@ -312,7 +312,7 @@ fn levels(tuning: &Tuning) -> Made {
         return Made { chosen: "one level".to_owned(), reason, ..Made::plain(global(tuning)) };
     };
     let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
-    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.giving_way_cost()));
+    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning));
     let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued(tuning.workers)));
     let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
     let policy = by_level(ladders, GiveWay { patience, ..ON_ALL }, tuning);

@@ -124,7 +124,9 @@ impl Policy {
         match self.gives_way() {
             Some(_) if self.level_of(running) == 0 => Watch::Never,
             Some(gives_way)
-                if running.worker < gives_way.closely && self.left_to_others(view, now, running.worker) == 0 =>
+                if running.worker < gives_way.closely
+                    && self.lets_watch(view, running.worker)
+                    && self.left_to_others(view, now, running.worker) == 0 =>
             {
                 Watch::Closely(self.look_after)
             }

@@ -129,7 +129,7 @@ impl Tuning {
 
     /// What it costs that a job gives way: a look, which takes one more system call for the socket that it names, and a
     /// yield.
-    pub(super) fn giving_way_cost(&self) -> Nanos {
+    pub(in crate::sched) fn giving_way_cost(&self) -> Nanos {
         self.yield_cost.plus(self.look_cost.times(2))
     }
 

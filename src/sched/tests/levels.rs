@@ -145,7 +145,7 @@ fn without_limits_it_is_global() {
 #[test]
 fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     let made = |price: Option<u64>, workers| {
-        let patience = price.map(|price| Patience { price: Nanos::new(price), rest: Nanos::new(500) });
+        let patience = price.map(|price| Patience::of(Nanos::new(price), Nanos::new(500)));
         let levels = Tuning { ladders: Some(limits(&[5, 20])), ..tuning(workers) }.policy("levels");
         levels.with_patience(patience)
     };

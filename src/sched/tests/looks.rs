@@ -33,6 +33,10 @@ impl View for Waiting {
     fn queues_are_half_full(&self) -> bool {
         self.half_full
     }
+
+    fn debt(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 // Does a worker look into the next socket before it takes from a queue? It does so once in a while, and not if it would shed

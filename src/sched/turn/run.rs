@@ -56,8 +56,9 @@ where
         let turn = &mut *self.turn;
         turn.running.ran = turn.running.ran.plus(ran);
         turn.ask_after = turn.ask_after.minus(ran);
-        let watches = turn.watch != Watch::Never;
-        let noticed = if watches { self.world.noticed(turn.watch, self.now) } else { None };
+        let watch = turn.watch;
+        let watches = watch != Watch::Never;
+        let noticed = if watches { self.world.noticed(watch, self.now) } else { None };
         let waiting = noticed.as_ref().map_or(0, Noticed::waiting);
         if let Some(noticed) = &noticed {
             self.engine.boundary(Boundary::Looked(noticed.looked()));
@@ -65,6 +66,10 @@ where
         }
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
+        if called {
+            let looked = noticed.as_ref().map(Noticed::looked);
+            self.world.spend(self.policy.cost_of_call(watch, looked, turn.running.flagged));
+        }
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job),
             Resume::Here if turn.ask_after > Nanos::ZERO && !called => return self.keep(job),

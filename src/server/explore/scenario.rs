@@ -186,7 +186,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> P
             policy
         }
         _ => {
-            let patience = Patience { price: Nanos::new(random.random_range(0..2_000)), rest: us(1) };
+            let patience = Patience::of(Nanos::new(random.random_range(0..2_000)), us(1));
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
             let levels = Tuning { ladders: Some(ladders(random)), ..tuning }.policy("levels").with_patience(patience);

@@ -56,6 +56,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) armed: VecDeque<WorkerId>,
     /// How often the jobs of each worker look, where they do.
     pub(super) paces: Box<[Pace]>,
+    /// What giving way has cost, less what idle time has made up for.
+    pub(super) debt: Nanos,
     /// When a worker last looked on behalf of all.
     pub(super) looked_at: Nanos,
     /// When each worker last looked by itself.
@@ -125,6 +127,7 @@ impl<J> VirtualWorld<J> {
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             paces: vec![Pace::new(overheads.look); workers].into(),
+            debt: Nanos::ZERO,
             looked_at: Nanos::ZERO,
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
@@ -226,6 +229,10 @@ impl<J> View for VirtualWorld<J> {
     fn queues_are_half_full(&self) -> bool {
         self.queues.are_half_full()
     }
+
+    fn debt(&self) -> Nanos {
+        self.debt
+    }
 }
 
 impl<J> World for VirtualWorld<J> {
@@ -323,6 +330,10 @@ impl<J> Acts for VirtualWorld<J> {
     fn flag(&self, worker: WorkerId) {
         self.flags[worker].set(true);
         self.flagged.set(true);
+    }
+
+    fn spend(&mut self, cost: Nanos) {
+        self.debt = self.debt.plus(cost);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {
