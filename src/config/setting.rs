@@ -133,15 +133,15 @@ impl DefaultValue {
 }
 
 /// Makes `Config` and `SETTINGS` from a list of settings. `form` parses and shows the value. A computed default is an
-/// expression in which the fields of the rows above have their values. The help is a line, then sentences in brackets, which
-/// an iterator after `;` may make.
+/// expression in which the fields of the rows above have their values. The documentation of a field is the help of its flag:
+/// a line, then a list. What follows the list is for programs alone. `details` adds to the list.
 macro_rules! settings {
     ($(
-        $(#[$about:meta])*
+        $(#[doc = $about:literal])+
         $field:ident: $type:ty {
             key: $key:literal, group: $group:ident, value_name: $value_name:literal, change: $change:ident,
             default: $default:ident($default_text:expr $(, $computed:expr)?), form: $form:expr,
-            help: $help:literal, [$($details:literal),* $(,)? $(; $made:expr)?],
+            $(details: $made:expr,)?
         }
     )+) => {
         /// All settings of a server. Made by [`Config::from_pairs`] or [`Builder`](crate::server::Builder), which ensure
@@ -149,7 +149,7 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Config {
-            $($(#[$about])* pub $field: $type,)+
+            $($(#[doc = $about])+ pub $field: $type,)+
         }
 
         mod forms {
@@ -166,8 +166,8 @@ macro_rules! settings {
             shape: forms::$field().shape,
             change: Change::$change,
             allowed: forms::$field().allowed,
-            help: $help,
-            details: || [$($details.to_owned()),*].into_iter()$(.chain($made))?.collect(),
+            help: setting::help(&[$($about),+]),
+            details: || setting::details(&[$($about),+]).into_iter()$(.chain($made))?.collect(),
             show: |config| (forms::$field().show)(&config.$field),
         },)+];
 
@@ -184,6 +184,17 @@ macro_rules! settings {
             Config { $($field),+ }
         }
     };
+}
+
+/// The first line of a setting's documentation.
+pub(super) const fn help(about: &[&'static str]) -> &'static str {
+    about[0].trim_ascii()
+}
+
+/// The list in a setting's documentation. An item begins with a dash; a backslash keeps Markdown from seeing a link.
+pub(super) fn details(about: &[&str]) -> Vec<String> {
+    let list: Vec<&str> = about[1..].iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
+    list.join(" ").replace('\\', "").split("- ").skip(1).map(|item| item.trim_end().to_owned()).collect()
 }
 
 /// The row of `key`.

@@ -2,7 +2,7 @@
 
 use super::addresses;
 use super::layers::Layers;
-use super::setting::{Change, DefaultValue, Group, Setting, Shape};
+use super::setting::{self, Change, DefaultValue, Group, Setting, Shape};
 use super::value::{self, Form, choice, count, list_text, option_text, text};
 use super::{
     Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, SourcePrefix, WORKERS_MAX,
@@ -22,8 +22,11 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
 
 settings! {
-    /// Where requests arrive (UDP), 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard.
-    /// Port 0 takes a free one.
+    /// UDP addresses on which requests arrive.
+    /// - Every worker has a socket on each address.
+    /// - 0.0.0.0:53,\[::\]:53 opens sockets for IPv4 and for IPv6; \[::\]:53 alone serves both.
+    ///
+    /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port 0 takes a free one.
     listen: Vec<SocketAddr> {
         key: "listen", group: Network, value_name: "ADDRESSES", change: Restart,
         default: Text("127.0.0.1:9000"),
@@ -33,12 +36,12 @@ settings! {
             addresses::listen,
             |addresses| list_text(addresses),
         ),
-        help: "UDP addresses on which requests arrive.", [
-            "Every worker has a socket on each address.",
-            "0.0.0.0:53,[::]:53 opens sockets for IPv4 and for IPv6; [::]:53 alone serves both.",
-        ],
     }
-    /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one; `None` = there is no endpoint.
+    /// HTTP address of metrics, latency, health and a page.
+    /// - Open it in a browser.
+    /// - Keep it private.
+    ///
+    /// HTTP over TCP. Port 0 takes a free one; `None` = there is no endpoint.
     admin: Option<SocketAddr> {
         key: "admin", group: Network, value_name: "ADDRESS", change: Restart,
         default: Text(ADMIN),
@@ -47,32 +50,32 @@ settings! {
             addresses::admin,
             |address| option_text(*address, "off"),
         ),
-        help: "HTTP address of metrics, latency, health and a page.", ["Open it in a browser.", "Keep it private."],
     }
     /// Whether histograms in protobuf have classic buckets too.
+    /// - Prometheus needs it where it asks for protobuf and does not keep native histograms.
+    /// - The text formats of /metrics always have classic buckets, and no others.
     classic_buckets: bool {
         key: "classic-buckets", group: Network, value_name: "BOOL", change: Restart,
         default: Text("false"),
         form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
-        help: "Whether histograms in protobuf have classic buckets too.", [
-            "Prometheus needs it where it asks for protobuf and does not keep native histograms.",
-            "The text formats of /metrics always have classic buckets, and no others.",
-        ],
     }
-    /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.
+    /// How the server receives datagrams.
+    /// - batches: many in one system call.
+    /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers
+    ///   send bursts, and costs a twentieth elsewhere.
+    /// - portable: one in each call, for sandboxes without other calls. It excludes 0.0.0.0 and \[::\], and does not
+    ///   measure how long requests waited in the socket.
+    ///
+    /// Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
         key: "io", group: Network, value_name: "HOW", change: Restart,
         default: Text("batches"), form: choice(),
-        help: "How the server receives datagrams.", [
-            "batches: many in one system call.",
-            "gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers \
-             send bursts, and costs a twentieth elsewhere.",
-            "portable: one in each call, for sandboxes without other calls. It excludes 0.0.0.0 and [::], and does not \
-             measure how long requests waited in the socket.",
-        ],
     }
-    /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all
-    /// different, none 0.
+    /// Source ports whose datagrams are dropped as malformed.
+    /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
+    /// - Do not add 53 or 123: DNS and NTP clients send from them.
+    ///
+    /// At most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all different, none 0.
     reject_source_ports: Vec<u16> {
         key: "reject-source-ports", group: Network, value_name: "PORT,...", change: Restart,
         default: Text("7,13,17,19,1900,11211"),
@@ -81,57 +84,57 @@ settings! {
             addresses::ports,
             |ports| addresses::ports_text(ports),
         ),
-        help: "Source ports whose datagrams are dropped as malformed.", [
-            "The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.",
-            "Do not add 53 or 123: DNS and NTP clients send from them.",
-        ],
     }
-    /// The longest datagram received, and the longest reply, 512 to 65,507 bytes.
+    /// Longest datagram received and longest reply, in bytes.
+    /// - A longer datagram is dropped as malformed (oversize).
+    /// - A reply that is too long for the path to the client is not sent: replies are never fragmented.
+    ///
+    /// 512 to 65,507.
     datagram_max: usize {
         key: "datagram-max", group: Network, value_name: "BYTES", change: Restart,
         default: Text("2048"), form: count::<_, 512, 65_507>(),
-        help: "Longest datagram received and longest reply, in bytes.", [
-            "A longer datagram is dropped as malformed (oversize).",
-            "A reply that is too long for the path to the client is not sent: replies are never fragmented.",
-        ],
     }
-    /// Bytes of replies per byte of requests, 1 to 1,000, to sources that the handler has not validated.
+    /// Reply bytes per request byte, for sources perhaps forged.
+    /// - It bounds the replies of each second to each source, a network of source-prefix bits.
+    /// - It matters to handlers that allow replies longer than requests.
+    /// - A source is not forged once the handler says so, after a cookie for example.
+    ///
+    /// 1 to 1,000.
     amplification: u32 {
         key: "amplification", group: Network, value_name: "FACTOR", change: Restart,
         default: Text("1"), form: count::<_, 1, 1_000>(),
-        help: "Reply bytes per request byte, for sources perhaps forged.", [
-            "It bounds the replies of each second to each source, a network of source-prefix bits.",
-            "It matters to handlers that allow replies longer than requests.",
-            "A source is not forged once the handler says so, after a cookie for example.",
-        ],
     }
     /// Which worker serves which request.
     policy: PolicyName {
         key: "policy", group: Policy, value_name: "NAME", change: Live,
         default: Text("auto"), form: Form { parse: value::policy, ..choice() },
-        help: "Which worker serves which request.", [; PolicyName::ALL.iter().map(policy_line)],
+        details: PolicyName::ALL.iter().map(policy_line),
     }
-    /// Number of workers, 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
+    /// Number of worker threads.
+    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.
+    ///
+    /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {
         key: "workers", group: Policy, value_name: "COUNT", change: Restart,
         default: Computed("the CPUs this process may use", cpus()), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
-        help: "Number of worker threads.", [
-            "The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.",
-        ],
     }
-    /// Number of groups of workers, 1 to `workers`; 1 under policies with sizes of their own.
+    /// Number of groups of workers.
+    /// - A group has queues and sleepers of its own. An idle group takes from a full one.
+    /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.
+    /// - The policies pools and reserve have one group.
+    ///
+    /// 1 to `workers`; 1 under policies with sizes of their own.
     groups: usize {
         key: "groups", group: Policy, value_name: "COUNT", change: Restart,
         default: Text("auto"),
         form: text("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
-        help: "Number of groups of workers.", [
-            "A group has queues and sleepers of its own. An idle group takes from a full one.",
-            "auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.",
-            "The policies pools and reserve have one group.",
-        ],
     }
-    /// The pools in hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set
-    /// whatever the policy is, used by `pools` alone.
+    /// Names and sizes of the pools, under policy pools.
+    /// - Requests start in the first pool and hop to the next ones, in this order.
+    /// - The sum of the sizes is the number of workers.
+    ///
+    /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set whatever the
+    /// policy is, used by `pools` alone.
     pools: Vec<Pool> {
         key: "pools", group: Policy, value_name: "NAME=COUNT,...", change: Live,
         default: Computed(
@@ -143,88 +146,82 @@ settings! {
             value::pools,
             |pools| list_text(pools),
         ),
-        help: "Names and sizes of the pools, under policy pools.", [
-            "Requests start in the first pool and hop to the next ones, in this order.",
-            "The sum of the sizes is the number of workers.",
-        ],
     }
-    /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
+    /// CPU time before a request may move to another worker.
+    ///
+    /// 1 us to 1 s; see [`Config::slice_scaled`].
     slice: Nanos {
         key: "slice", group: Policy, value_name: "DURATION", change: Live,
         default: Text("50us"),
         form: text("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
-        help: "CPU time before a request may move to another worker.", [],
     }
-    /// What `levels` and `auto` optimise.
+    /// What auto and levels optimise.
+    /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it
+    ///   goes.
+    /// - latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest
+    ///   0.05 % last.
     optimise: Objective {
         key: "optimise", group: Policy, value_name: "WHAT", change: Live,
         default: Text("slowdown"), form: choice(),
-        help: "What auto and levels optimise.", [
-            "slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it \
-             goes.",
-            "latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest \
-             0.05 % last.",
-        ],
     }
-    /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
+    /// Number of workers reserved for light requests.
+    /// - auto: by the demand, measured every second.
+    /// - hybrid: heavy requests on these workers give way soonest.
+    /// - reserve: these workers serve the class of lowest cost.
+    ///
+    /// 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {
         key: "reserved", group: Policy, value_name: "WORKERS", change: Live,
         default: Text("auto"),
         form: text("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
-        help: "Number of workers reserved for light requests.", [
-            "auto: by the demand, measured every second.",
-            "hybrid: heavy requests on these workers give way soonest.",
-            "reserve: these workers serve the class of lowest cost.",
-        ],
     }
-    /// Whether a request's class may be read from its header before it has been served.
+    /// Whether the header's class chooses pool or level.
+    /// - none: the class is read after the request has been served.
+    /// - header: the class is read when the request arrives.
     classify: Classify {
         key: "classify", group: Policy, value_name: "HOW", change: Restart,
         default: Text("none"), form: choice(),
-        help: "Whether the header's class chooses pool or level.", [
-            "none: the class is read after the request has been served.",
-            "header: the class is read when the request arrives.",
-        ],
     }
-    /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
+    /// What a worker without work does.
+    /// - adaptive: looks again for a while where idle times are short, else sleeps.
+    /// - spin: never sleeps.
+    /// - park: sleeps at once.
+    ///
+    /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait {
         key: "wait", group: Policy, value_name: "HOW", change: Restart,
         default: Text("adaptive"), form: choice(),
-        help: "What a worker without work does.", [
-            "adaptive: looks again for a while where idle times are short, else sleeps.",
-            "spin: never sleeps.",
-            "park: sleeps at once.",
-        ],
     }
-    /// Whether each worker stays on one CPU.
+    /// Keeps each worker on one CPU.
+    /// - Workers of a group get CPUs of one last-level cache, where there are as many.
     pin: bool {
         key: "pin", group: Policy, value_name: "BOOL", change: Restart,
         default: Text("false"),
         form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
-        help: "Keeps each worker on one CPU.", ["Workers of a group get CPUs of one last-level cache, where there are as many."],
     }
-    /// How long a request may wait before it is shed; see [`Config::max_wait_scaled`].
+    /// Sheds requests that waited longer than this.
+    /// - The time in the socket and in queues counts.
+    /// - A duration: sheds after it, always.
+    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).
+    /// - off: sheds nothing for its wait.
+    ///
+    /// See [`Config::max_wait_scaled`].
     max_wait: MaxWait {
         key: "max-wait", group: Overload, value_name: "DURATION|auto|off", change: Live,
         default: Text("auto"),
         form: text("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
-        help: "Sheds requests that waited longer than this.", [
-            "The time in the socket and in queues counts.",
-            "A duration: sheds after it, always.",
-            "auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).",
-            "off: sheds nothing for its wait.",
-        ],
     }
-    /// Whether the kernel turns requests away while the server is overloaded.
+    /// Whether the kernel turns requests away under overload.
+    /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
+    /// - off: lets all in, as far as buffers hold them.
     gate: Gate {
         key: "gate", group: Overload, value_name: "HOW", change: Restart,
         default: Text("auto"), form: choice(),
-        help: "Whether the kernel turns requests away under overload.", [
-            "auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.",
-            "off: lets all in, as far as buffers hold them.",
-        ],
     }
-    /// How many bits of an address stand for one source.
+    /// Address bits that stand for one source.
+    /// - The gate shares the CPU time out by source, and amplification counts by source.
+    /// - The default is what one network has: a /24 of IPv4, a /56 of IPv6.
+    /// - 32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.
     source_prefix: SourcePrefix {
         key: "source-prefix", group: Overload, value_name: "IPV4,IPV6", change: Restart,
         default: Text("24,56"),
@@ -233,37 +230,35 @@ settings! {
             addresses::source_prefix,
             |bits| format!("{},{}", bits.v4, bits.v6),
         ),
-        help: "Address bits that stand for one source.", [
-            "The gate shares the CPU time out by source, and amplification counts by source.",
-            "The default is what one network has: a /24 of IPv4, a /56 of IPv6.",
-            "32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.",
-        ],
     }
-    /// What the client of a request hears that was shed.
+    /// What the client of a shed request receives.
+    /// - short: an answer that says so, and how long to wait before the next try.
+    /// - silence: nothing. It costs no send, and looks like a lost datagram.
     shed_answers: ShedAnswers {
         key: "shed-answers", group: Overload, value_name: "HOW", change: Restart,
         default: Text("short"), form: choice(),
-        help: "What the client of a shed request receives.", [
-            "short: an answer that says so, and how long to wait before the next try.",
-            "silence: nothing. It costs no send, and looks like a lost datagram.",
-        ],
     }
-    /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
+    /// Longest time to finish received requests at a stop.
+    ///
+    /// 0 to 1 h. Never scaled.
     drain_timeout: Nanos {
         key: "drain-timeout", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("5s"), form: UP_TO_AN_HOUR,
-        help: "Longest time to finish received requests at a stop.", [],
     }
-    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h.
-    /// Never scaled.
+    /// Time at a stop before the drain begins.
+    /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
+    ///
+    /// 0 to 1 h. Never scaled.
     lame_duck: Nanos {
         key: "lame-duck", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("0s"), form: UP_TO_AN_HOUR,
-        help: "Time at a stop before the drain begins.", [
-            "Until then the server serves everything and /readyz says 503, so that load balancers turn away first.",
-        ],
     }
-    /// The Unix socket at which a successor takes over, and asks whether there is a server to take over from; `None` = none.
+    /// Unix socket where a new server takes over the sockets.
+    /// - No datagram is lost.
+    /// - Both servers need the same path, listen, admin, number of workers and user.
+    /// - If no server runs there, this one starts as usual and waits there for its successor.
+    ///
+    /// `None` = none.
     handover: Option<PathBuf> {
         key: "handover", group: LifeCycle, value_name: "PATH", change: Restart,
         default: Text("off"),
@@ -272,83 +267,79 @@ settings! {
             addresses::socket_path,
             |path| option_text(path.as_ref().map(|path| path.display()), "off"),
         ),
-        help: "Unix socket where a new server takes over the sockets.", [
-            "No datagram is lost.",
-            "Both servers need the same path, listen, admin, number of workers and user.",
-            "If no server runs there, this one starts as usual and waits there for its successor.",
-        ],
     }
-    /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
+    /// Time without progress until /healthz says 503.
+    /// - It counts while no worker of a pool moves, because handlers are stuck.
+    /// - It is at least 1s, after which /readyz says 503. 0s: never.
+    ///
+    /// 0 (never) to 1 h. Never scaled.
     unhealthy_after: Nanos {
         key: "unhealthy-after", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("30s"), form: UP_TO_AN_HOUR,
-        help: "Time without progress until /healthz says 503.", [
-            "It counts while no worker of a pool moves, because handlers are stuck.",
-            "It is at least 1s, after which /readyz says 503. 0s: never.",
-        ],
     }
-    /// How long a request must be delayed until the log says so; 0 (never) to 1 h. Never scaled.
+    /// Logs when requests are delayed this long, and why.
+    /// - One line at the onset, and one when no request waited that long for 10 s.
+    /// - A request that is shed does not count. 0s: never.
+    ///
+    /// 0 (never) to 1 h. Never scaled.
     log_delays: Nanos {
         key: "log-delays", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("0s"), form: UP_TO_AN_HOUR,
-        help: "Logs when requests are delayed this long, and why.", [
-            "One line at the onset, and one when no request waited that long for 10 s.",
-            "A request that is shed does not count. 0s: never.",
-        ],
     }
-    /// The least severe log lines that are written, where `RUST_LOG` does not say.
+    /// Least severe log lines that are written.
+    /// - RUST_LOG, if it is set, replaces this and may choose by target.
     log_level: LogLevel {
         key: "log-level", group: LifeCycle, value_name: "LEVEL", change: Live,
         default: Text("info"), form: choice(),
-        help: "Least severe log lines that are written.", [
-            "RUST_LOG, if it is set, replaces this and may choose by target.",
-        ],
     }
-    /// How log lines are written.
+    /// Form of the log lines on standard error.
     log_format: LogFormat {
         key: "log-format", group: LifeCycle, value_name: "FORMAT", change: Restart,
         default: Text("text"), form: choice(),
-        help: "Form of the log lines on standard error.", [],
     }
-    /// The handler of all requests.
+    /// What the server does for each request.
+    /// - echo: sends the payload back.
+    /// - spin: burns the CPU time that the request asks for.
+    /// - fork: as spin, in parts of at least a slice, on several workers at once.
+    /// - digest: chains hashes over the payload.
+    /// - packet-chain: searches the payload for lines, makes 60 random reads, and burns the cost beyond 2 us.
     handler: HandlerName {
         key: "handler", group: Bench, value_name: "NAME", change: Restart,
         default: Text("spin"), form: choice(),
-        help: "What the server does for each request.", [
-            "echo: sends the payload back.",
-            "spin: burns the CPU time that the request asks for.",
-            "fork: as spin, in parts of at least a slice, on several workers at once.",
-            "digest: chains hashes over the payload.",
-            "packet-chain: searches the payload for lines, makes 60 random reads, and burns the cost beyond 2 us.",
-        ],
     }
-    /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
+    /// Refuses requests that ask for more CPU time.
+    ///
+    /// 1 us to 1 h; see [`Config::cost_cap_scaled`].
     cost_cap: Nanos {
         key: "cost-cap", group: Bench, value_name: "DURATION", change: Live,
         default: Text("100ms"),
         form: text("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
-        help: "Refuses requests that ask for more CPU time.", [],
     }
-    /// Whether cost is burnt on a CPU or slept.
+    /// How requests spend CPU time.
+    /// - cpu: a CPU computes.
+    /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and
+    ///   excludes handlers digest and packet-chain.
     burn: Burn {
         key: "burn", group: Bench, value_name: "HOW", change: Restart,
         default: Text("cpu"), form: choice(),
-        help: "How requests spend CPU time.", [
-            "cpu: a CPU computes.",
-            "sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and \
-             excludes handlers digest and packet-chain.",
-        ],
     }
-    /// The factor by which all scaled times are longer than in reality, 1 to 1,000,000; see [`Config::scaled`].
+    /// Factor that lengthens times, for emulated cores.
+    /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.
+    ///
+    /// 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 {
         key: "time-scale", group: Bench, value_name: "FACTOR", change: Restart,
         default: Text("1"), form: count::<_, 1, 1_000_000>(),
-        help: "Factor that lengthens times, for emulated cores.", [
-            "It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.",
-        ],
     }
-    /// What each step costs an emulated core, unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core
-    /// pays by itself.
+    /// What each step costs an emulated core.
+    /// - none: nothing.
+    /// - lab: 0.1 us for a steal, a hop and a yield.
+    /// - stock: as measured with stock sockets, 2.7 us for a request's way in and out.
+    /// - measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
+    /// - Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial and contend.
+    /// - serial and contend are charged in virtual time alone: emulated cores are threads, whose contention is real.
+    ///
+    /// Unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core pays by itself.
     overheads: Overheads {
         key: "overheads", group: Bench, value_name: "SET", change: Restart,
         default: Computed("stock with burn sleep", if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE }),
@@ -357,25 +348,15 @@ settings! {
             |text| text.parse().map_err(|error: OverheadsError| error.to_string()),
             Overheads::text,
         ),
-        help: "What each step costs an emulated core.", [
-            "none: nothing.",
-            "lab: 0.1 us for a steal, a hop and a yield.",
-            "stock: as measured with stock sockets, 2.7 us for a request's way in and out.",
-            "measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.",
-            "Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial and contend.",
-            "serial and contend are charged in virtual time alone: emulated cores are threads, whose contention is real.",
-        ],
     }
     /// How heavy requests learn that a fresh one waits.
+    /// - ring: the kernel raises a bit (io_uring, Linux 6.1), which costs nothing while nothing comes.
+    /// - looks: they look now and then, for at most 3 % of the CPU time.
+    /// - auto: ring where the kernel permits it.
+    /// - Policies that let requests give way use it: ondemand, hybrid, levels and auto.
     notices: Notices {
         key: "notices", group: Bench, value_name: "HOW", change: Restart,
         default: Text("auto"), form: choice(),
-        help: "How heavy requests learn that a fresh one waits.", [
-            "ring: the kernel raises a bit (io_uring, Linux 6.1), which costs nothing while nothing comes.",
-            "looks: they look now and then, for at most 3 % of the CPU time.",
-            "auto: ring where the kernel permits it.",
-            "Policies that let requests give way use it: ondemand, hybrid, levels and auto.",
-        ],
     }
 }
 
