@@ -56,17 +56,8 @@
 // A test may be longer than a screen.
 #![cfg_attr(test, allow(clippy::too_many_lines))]
 
-/// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
-/// Files that benches compile as their own say it without this.
-macro_rules! show_as_text {
-    ($error:ty) => {
-        impl std::fmt::Debug for $error {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Display::fmt(self, f)
-            }
-        }
-    };
-}
+#[macro_use]
+pub mod time;
 
 pub mod config;
 pub mod fate;
@@ -75,7 +66,6 @@ pub mod metrics;
 pub mod output;
 pub mod server;
 pub mod tasks;
-pub mod time;
 
 // The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
 // It is hidden from the documentation alone: `missing_docs` reads it as what is public.

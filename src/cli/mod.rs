@@ -16,7 +16,7 @@ use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
 use check::{CheckArguments, check};
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgMatches, Command, Error, FromArgMatches};
+use clap::{ArgMatches, Command, Error, FromArgMatches, Subcommand};
 use plan::{PlanArguments, plan};
 use results::Failure;
 use service::serve;
@@ -45,14 +45,47 @@ where
         Ok(matches) => matches,
         Err(code) => return code,
     };
-    match matches.subcommand() {
-        Some(("serve", matches)) => serve("forebay", &Scope::ALL, matches, server::run_bench),
-        Some(("simulate", matches)) => compute(matches, simulate),
-        Some(("plan", matches)) => compute(matches, plan),
-        Some(("calibrate", matches)) => compute(matches, calibrate),
-        Some(("check", matches)) => looked(matches, check),
-        _ => unreachable!("clap ends without a known subcommand"),
+    if let Some(matches) = matches.subcommand_matches("serve") {
+        return serve("forebay", &Scope::ALL, matches, server::run_bench);
     }
+    let done = Subcommands::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()));
+    let done = done.and_then(|command| match command {
+        Subcommands::Serve => unreachable!("it was served"),
+        Subcommands::Simulate(arguments) => simulate(&arguments).map(|text| (text, 0)),
+        Subcommands::Plan(arguments) => plan(&arguments).map(|text| (text, 0)),
+        Subcommands::Calibrate(arguments) => calibrate(&arguments).map(|text| (text, 0)),
+        Subcommands::Check(arguments) => check(&arguments),
+    });
+    match done {
+        Ok((text, code)) => printed_code(output::print(&text), code),
+        Err(Failure::Unwritten(error)) => lost_code(&error),
+        Err(Failure::Usage(problem)) => {
+            output::complain(&format!("forebay: {problem}"));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    /// Serve requests until SIGTERM or SIGINT, then finish what was received
+    Serve,
+    /// Simulate policies in virtual time: how long requests of a workload take under each
+    #[command(
+        after_help = "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html"
+    )]
+    Simulate(Box<SimulateArguments>),
+    /// Find the policy and the fewest workers that hold a latency goal, in virtual time
+    #[command(
+        after_help = "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'"
+    )]
+    Plan(Box<PlanArguments>),
+    /// Measure what each step of a server costs on this host, for --overheads measured; takes seconds
+    #[command(after_help = CALIBRATE_EXAMPLE)]
+    Calibrate(CalibrateArguments),
+    /// Check what of this host's settings delays or drops datagrams, and say what changes it
+    #[command(after_help = CHECK_EXAMPLE)]
+    Check(CheckArguments),
 }
 
 /// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong, to which `hint` may add.
@@ -61,7 +94,7 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
         let printed = error.print();
-        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed) }
+        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed, 0) }
     })
 }
 
@@ -86,9 +119,8 @@ fn hint(error: &mut Error, args: &[OsString]) {
     let gone = REMOVED
         .into_iter()
         .find(|(command, key, _)| args.get(1).is_some_and(|arg| arg == command) && keys.contains(key));
-    let of_server = |key: &&str| {
-        config::flags(&Scope::ALL).iter().chain(&config::meta_flags()).any(|flag| flag.get_long() == Some(key))
-    };
+    let serve = config::with_flags(Command::new("serve"), &Scope::ALL);
+    let of_server = |key: &&str| serve.get_arguments().any(|flag| flag.get_long() == Some(key));
     let tip = match (gone, keys.first().filter(|key| of_server(key))) {
         (Some((_, key, instead)), _) => format!("--{key} is gone: {instead}"),
         (None, Some(key)) => format!("--{key} is a flag of the server: forebay serve --{key}"),
@@ -97,31 +129,9 @@ fn hint(error: &mut Error, args: &[OsString]) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }
 
-/// Prints the result of `command` for its flags, or its error.
-fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, Failure>) -> ExitCode {
-    looked(matches, |arguments| command(arguments).map(|text| (text, 0)))
-}
-
-/// As [`compute`], for a command whose result has an exit code.
-fn looked<A: FromArgMatches>(
-    matches: &ArgMatches,
-    command: impl FnOnce(&A) -> Result<(String, u8), Failure>,
-) -> ExitCode {
-    let arguments = A::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()));
-    match arguments.and_then(|arguments| command(&arguments)) {
-        Ok((text, code)) => output::print(&text)
-            .map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::from(code)),
-        Err(Failure::Unwritten(error)) => lost_code(&error),
-        Err(Failure::Usage(problem)) => {
-            output::complain(&format!("forebay: {problem}"));
-            ExitCode::from(USAGE)
-        }
-    }
-}
-
 /// The exit code of a command after printing its result.
-fn printed_code(printed: io::Result<()>) -> ExitCode {
-    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
+fn printed_code(printed: io::Result<()>, code: u8) -> ExitCode {
+    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::from(code))
 }
 
 /// The exit code of a command whose result is lost, after printing the reason.
@@ -134,54 +144,32 @@ fn lost_code(error: &io::Error) -> ExitCode {
 
 /// The whole command line, for programs that describe it.
 pub fn command() -> Command {
-    Command::new("forebay")
+    let command = Command::new("forebay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
         .after_help(format!("`forebay COMMAND --help` explains every flag.\n\n{EXIT_CODES}"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            with_server_flags(Command::new("serve"), "forebay serve", &Scope::ALL)
-                .about("Serve requests until SIGTERM or SIGINT, then finish what was received."),
-        )
-        .subcommand(computing::<SimulateArguments>(
-            "simulate",
-            "Simulate policies in virtual time: how long requests of a workload take under each.",
-            "forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
-        ))
-        .subcommand(computing::<PlanArguments>(
-            "plan",
-            "Find the policy and the fewest workers that hold a latency goal, in virtual time.",
-            "forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
-        ))
-        .subcommand(computing::<CalibrateArguments>(
-            "calibrate",
-            "Measure what each step of a server costs on this host, for --overheads measured; takes seconds.",
-            "forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml",
-        ))
-        .subcommand(computing::<CheckArguments>(
-            "check",
-            "Check what of this host's settings delays or drops datagrams, and say what changes it.",
-            "forebay check --host --listen 0.0.0.0:9000\n\nIt changes nothing. Exit codes: 0 nothing is worth changing, \
-             1 something is, 2 wrong usage.",
-        ))
+        .disable_help_subcommand(true);
+    Subcommands::augment_subcommands(command)
+        .mut_subcommand("serve", |serve| with_server_flags(serve, "forebay serve", &Scope::ALL))
 }
 
-/// A command with the flags of `A`.
-fn computing<A: clap::Args>(name: &'static str, about: &'static str, example: &str) -> Command {
-    // The summary comes last: clap would put the documentation of the flags in its place.
-    A::augment_args(Command::new(name)).about(about).after_help(format!("Example:\n  {example}"))
-}
+const CALIBRATE_EXAMPLE: &str =
+    "Example:\n  forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml";
+
+const CHECK_EXAMPLE: &str = "\
+Example:
+  forebay check --host --listen 0.0.0.0:9000
+
+It changes nothing. Exit codes: 0 nothing is worth changing, 1 something is, 2 wrong usage.";
 
 /// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {
     let example = format!("Example:\n  {program} --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config");
-    command
+    config::with_flags(command, scope)
         .after_help(format!("{example}\n\n--help says more: allowed values, environment, exit codes."))
         .after_long_help(format!("{example}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
-        .args(config::flags(scope))
-        .args(config::meta_flags())
 }
 
 const LAYERS: &str = "\

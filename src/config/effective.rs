@@ -22,7 +22,7 @@ pub(crate) struct Effective {
 }
 
 /// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
-/// `scope`. `matches` are of a command with its [`super::flags`] and [`super::meta_flags`]; `environment` is all of it, other programs' variables included. The file
+/// `scope`. `matches` are of a command with [`super::with_flags`]; `environment` is all of it, other programs' variables included. The file
 /// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
 ///
 /// # Errors

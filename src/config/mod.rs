@@ -47,7 +47,7 @@ pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
 #[cfg(feature = "cli")]
 pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH};
 #[cfg(feature = "cli")]
-pub(crate) use sources::{flags, meta_flags};
+pub(crate) use sources::with_flags;
 pub use table::{Config, SETTINGS};
 pub(crate) use value::list_text as listen_text;
 pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};

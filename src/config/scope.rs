@@ -55,7 +55,7 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{flags, load, meta_flags};
+    use crate::config::{load, with_flags};
 
     // Is a default of a program a default that only a layer replaces, and a wrong name a problem like any other?
     #[test]
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn defaults_of_a_program_are_no_choice_of_an_operator() {
         let scope = Scope::of_service(&[("policy", "steal"), ("slice", "1ms"), ("pools", "front=1,heavy=1")]);
-        let command = clap::Command::new("x").args(flags(&scope)).args(meta_flags());
+        let command = with_flags(clap::Command::new("x"), &scope);
         let unused = |args: &[&str]| {
             let matches = command.clone().get_matches_from(args);
             load(&scope, &matches, []).expect("a configuration").unused()

@@ -4,49 +4,41 @@ use super::Scope;
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Origin, Problem, suggestion};
 use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environment_name};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// A flag for each setting of `scope`. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
-/// are reported together.
-pub(crate) fn flags(scope: &Scope) -> Vec<Arg> {
-    scope.settings().map(|setting| flag(setting, scope.default_text(setting))).collect()
+// The flags that are no settings. The type itself has no documentation: clap would show it as that of the command.
+#[derive(clap::Args)]
+struct MetaFlags {
+    /// TOML file with settings
+    ///
+    /// A line is key = value, where a key is the name of a flag below. Text and durations stand in quotes; counts, true and
+    /// false do not. [env: FOREBAY_CONFIG] [default: no file]
+    #[arg(long, id = CONFIG, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the settings in effect, and exit
+    ///
+    /// Each has its value and its origin; the memory that follows comes last. Where anything is wrong, print all problems
+    /// and exit with 2.
+    #[arg(long, id = CHECK_CONFIG)]
+    check_config: bool,
+    /// Ask the running server for its health, and exit
+    ///
+    /// The exit code is 0 if /healthz of the admin address says ok within 5s, else 1 with the reason. The admin address
+    /// comes from flag, environment or file, as for the server.
+    #[arg(long, id = CHECK_HEALTH, conflicts_with = CHECK_CONFIG)]
+    check_health: bool,
 }
 
-/// The flags that are no settings: `--config`, `--check-config` and `--check-health`.
-pub(crate) fn meta_flags() -> [Arg; 3] {
-    [
-        Arg::new(CONFIG)
-            .long(CONFIG)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help("TOML file with settings.")
-            .long_help(
-                "TOML file with settings. A line is key = value, where a key is the name of a flag below. Text and durations \
-                 stand in quotes; counts, true and false do not.\n[env: FOREBAY_CONFIG] [default: no file]",
-            ),
-        Arg::new(CHECK_CONFIG)
-            .long(CHECK_CONFIG)
-            .action(ArgAction::SetTrue)
-            .help("Print the settings in effect, and exit.")
-            .long_help(
-                "Print the settings in effect, and exit. Each has its value and its origin; the memory that follows comes \
-                 last. Where anything is wrong, print all problems and exit with 2.",
-            ),
-        Arg::new(CHECK_HEALTH)
-            .long(CHECK_HEALTH)
-            .action(ArgAction::SetTrue)
-            .conflicts_with(CHECK_CONFIG)
-            .help("Ask the running server for its health, and exit.")
-            .long_help(
-                "Ask the running server for its health, and exit: with 0 if /healthz of the admin address says ok within 5s, \
-                 else with 1 and the reason. The admin address comes from flag, environment or file, as for the server.",
-            ),
-    ]
+/// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of settings are not parsed
+/// here: [`super::load`] parses them, so that all problems of all layers are reported together.
+pub(crate) fn with_flags(command: Command, scope: &Scope) -> Command {
+    let flags = scope.settings().map(|setting| flag(setting, scope.default_text(setting)));
+    MetaFlags::augment_args(command.args(flags))
 }
 
 /// Offers `layers` the settings in `matches`.

@@ -33,11 +33,7 @@ pub struct Overflow {
     pub room: usize,
 }
 
-impl std::fmt::Debug for Overflow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(Overflow);
 
 /// A reply had as many datagrams as it may have, and another one was to begin.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,11 +41,7 @@ impl std::fmt::Debug for Overflow {
 #[non_exhaustive]
 pub struct TooManyDatagrams;
 
-impl std::fmt::Debug for TooManyDatagrams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(TooManyDatagrams);
 
 impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.

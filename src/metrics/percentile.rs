@@ -70,11 +70,7 @@ impl fmt::Display for Percentile {
 )]
 pub struct PercentileError(String);
 
-impl fmt::Debug for PercentileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(PercentileError);
 
 impl FromStr for Percentile {
     type Err = PercentileError;

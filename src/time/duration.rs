@@ -21,11 +21,7 @@ pub enum DurationError {
     TooLong(String),
 }
 
-impl std::fmt::Debug for DurationError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(DurationError);
 
 /// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
 ///

@@ -10,6 +10,18 @@
 //! assert_eq!(clock::now().minus(deadline), Nanos::ZERO); // it has not passed
 //! ```
 
+/// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
+macro_rules! show_as_text {
+    ($error:ty) => {
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+pub(crate) use show_as_text;
+
 pub mod clock;
 mod duration;
 mod onset;

@@ -204,11 +204,7 @@ pub enum OverheadsError {
     File(String, String),
 }
 
-impl std::fmt::Debug for OverheadsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(OverheadsError);
 
 impl FromStr for Overheads {
     type Err = OverheadsError;
