@@ -151,7 +151,12 @@ impl Snapshot {
         demand: Demand,
     ) -> Snapshot {
         let now = clock::now();
-        let latencies = |window: &Window| Latencies::new(&window.last(now).collect::<Vec<_>>(), &gauges);
+        let latencies = |window: &Window| {
+            let parts: Vec<&Bins> = window.last(now).collect();
+            let unknown = |stage| gauges.unstamped && stage == Stage::Kernel;
+            let blocks = |stage| if unknown(stage) { vec![] } else { stage_blocks(&parts, gauges.class_names, stage) };
+            Latencies { stages: Stage::ALL.map(blocks) }
+        };
         Snapshot {
             fates: Fates::new(counts.received, &counts.ended, gauges.kernel_dropped.iter().copied().sum()),
             since_start: latencies(since_start),
@@ -207,12 +212,6 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(parts: &[&Bins], gauges: &Gauges) -> Latencies {
-        let known = |stage| !(gauges.unstamped && stage == Stage::Kernel);
-        let blocks = |stage| if known(stage) { stage_blocks(parts, gauges.class_names, stage) } else { Vec::new() };
-        Latencies { stages: Stage::ALL.map(blocks) }
-    }
-
     /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. Empty for a stage
     /// that is unknown.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {

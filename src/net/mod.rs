@@ -30,32 +30,19 @@ pub use send::{Message, Outcomes};
 pub use socket::{Group, NotBound, Socket, by_address};
 pub use ways::{NoWay, Ways};
 
+use crate::fate::labels;
 use send::Sender;
 
-/// A backend: how datagrams go to and from the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Io {
-    /// Many datagrams in one call, straight into packets.
-    Batches,
-    /// Receives the burst of one peer as one GRO batch, cut apart here. Sends like [`Io::Batches`].
-    Gro,
-    /// One by one, by calls that every system has. They do not report how long a datagram waited in the socket. Nor do
-    /// they report its destination, so a socket that is bound to all addresses cannot use them.
-    Portable,
-}
-
-impl Io {
-    /// Every backend, the preferred ones first; help and error messages list them in this order.
-    pub const ALL: &[Io] = &[Io::Batches, Io::Gro, Io::Portable];
-
-    /// The name used in settings and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Io::Batches => "batches",
-            Io::Gro => "gro",
-            Io::Portable => "portable",
-        }
+labels! {
+    /// A backend: how datagrams go to and from the kernel. The preferred ones come first.
+    Io {
+        /// Many datagrams in one call, straight into packets.
+        Batches = "batches",
+        /// Receives the burst of one peer as one GRO batch, cut apart here. Sends like [`Io::Batches`].
+        Gro = "gro",
+        /// One by one, by calls that every system has. They do not report how long a datagram waited in the socket. Nor do
+        /// they report its destination, so a socket that is bound to all addresses cannot use them.
+        Portable = "portable",
     }
 }
 

@@ -62,7 +62,7 @@ impl Ways {
 /// The first backend, from `wanted` on, that passes `probe`, and why those before do not.
 fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>) -> Result<(Io, Vec<String>), NoWay> {
     let mut refused = Vec::new();
-    for io in std::iter::once(wanted).chain(Io::ALL.iter().copied().filter(|io| *io != wanted)) {
+    for io in std::iter::once(wanted).chain(Io::ALL.into_iter().filter(|io| *io != wanted)) {
         let Err(error) = probe(io) else { return Ok((io, refused)) };
         let call = match (action, io) {
             (RECEIVE, Io::Batches) => "recvmmsg",
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn what_is_permitted_is_taken() {
         for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()] {
-            for &io in Io::ALL {
+            for io in Io::ALL {
                 let address = SocketAddr::new(ip, 0);
                 if io == Io::Portable && ip.is_unspecified() {
                     continue;
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(forbid(&[Io::Gro, Io::Batches]), Ok((Io::Portable, 2)));
         let none = "no --io can receive: gro cannot receive (recvmsg): permission denied; batches cannot receive \
                     (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
-        assert_eq!(forbid(Io::ALL), Err(none.to_owned()));
+        assert_eq!(forbid(&Io::ALL), Err(none.to_owned()));
     }
 
     #[test]

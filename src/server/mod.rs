@@ -309,7 +309,7 @@ impl Server {
     /// from another one feeds the watchdog of that one too.
     pub fn notify_supervisor(mut self) -> Server {
         let predecessor = self.bound.listening.predecessor.as_ref().and_then(Predecessor::watchdog);
-        self.bound.supervisor = Supervisor::from_environment().or_watched_as(predecessor);
+        self.bound.supervisor = Supervisor::from_environment(predecessor);
         self
     }
 

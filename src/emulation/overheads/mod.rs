@@ -53,20 +53,7 @@ const fn ns(ns: u64) -> Nanos {
 
 impl Overheads {
     /// No overheads, as in queueing theory.
-    pub const NONE: Overheads = Overheads {
-        steal: ns(0),
-        hop: ns(0),
-        yield_: ns(0),
-        wake: ns(0),
-        receive: ns(0),
-        send: ns(0),
-        poll: ns(0),
-        look: ns(0),
-        notice: ns(0),
-        checkpoint: ns(0),
-        serial: ns(0),
-        contend: ns(0),
-    };
+    pub const NONE: Overheads = Overheads::of([ns(0); 12]);
 
     /// Hand-overs between workers cost 0.1 us and the network nothing: what the literature's simulations, and the table
     /// in `benches/simulate.md`, assume.
@@ -100,6 +87,11 @@ impl Overheads {
 
     const NAMED: [(&'static str, Overheads); 3] =
         [("none", Overheads::NONE), ("lab", Overheads::LAB), ("stock", Overheads::STOCK)];
+
+    const fn of(steps: [Nanos; 12]) -> Overheads {
+        let [steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend] = steps;
+        Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend }
+    }
 
     /// The same steps seen by a server on which everything else lasts `factor` times as long.
     pub fn divided_by(self, factor: u64) -> Overheads {

@@ -67,7 +67,9 @@ pub(crate) fn max_load_of_best(
         return max_load(scenario, spec, goal, None, 0, progress);
     };
     let mut best = max_load(scenario, spec, goal, Some(&begin), 0, progress);
-    climb(scenario.workers, first_most(scenario, spec), begin[0], |sizes| {
+    // The first group may have all workers where the others are not a group of their own.
+    let most = scenario.workers - usize::from(spec.sizes() != Sizes::Reserved);
+    climb(scenario.workers, most, begin[0], |sizes| {
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
         let found = max_load(scenario, spec, goal, Some(sizes), floor, progress);
         let better = found.max_load > best.max_load;
@@ -81,11 +83,6 @@ pub(crate) fn max_load_of_best(
 
 /// The number of sizes without improvement after which a direction is abandoned.
 const PATIENCE: usize = 2;
-
-/// The most workers of the first group: all of them where the other workers are not a group of their own.
-fn first_most(scenario: &Scenario<'_>, spec: PolicySpec) -> usize {
-    if spec.sizes() == Sizes::Reserved { scenario.workers } else { scenario.workers - 1 }
-}
 
 /// Tries other sizes of two groups, away from `begin` in both directions, while they improve according to `improves`.
 fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {

@@ -73,7 +73,9 @@ impl Receiver {
     /// A receiver for batches of at most [`BATCH`], from sockets that were opened for `io`.
     pub fn new(io: Io) -> Receiver {
         let way = match io {
-            Io::Batches => Way::Batches(Batches::new()),
+            Io::Batches => Way::Batches(Batches {
+                headers: MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo))),
+            }),
             Io::Gro | Io::Portable => Way::Copied(Copied::new(io == Io::Gro)),
         };
         Receiver { way, datagrams: ArrayVec::new() }
@@ -122,10 +124,6 @@ struct Batches {
 }
 
 impl Batches {
-    fn new() -> Batches {
-        Batches { headers: MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo))) }
-    }
-
     fn receive<'b>(
         &mut self,
         socket: &Socket,

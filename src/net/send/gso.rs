@@ -57,26 +57,27 @@ impl GsoPlan {
             }
             let first = self.order.len();
             self.order.push(start);
-            let (mut batch, mut bytes) = (GsoBatch::starting_with(message), message.bytes.len());
+            let length = message.bytes.len();
+            let mut bytes = length;
             for next in start + 1..end {
                 if self.keys[next] != self.keys[start] || taken[next] || messages[next].peer != message.peer {
                     continue;
                 }
                 let candidate = &messages[next];
                 bytes += candidate.bytes.len();
-                let fits = candidate.bytes.len() <= batch.length && bytes <= GSO_MAX_BYTES;
+                let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
                 if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
                     // A later message to this peer must not overtake it.
                     break;
                 }
                 taken[next] = true;
                 self.order.push(next);
-                if candidate.bytes.len() < batch.length || self.order.len() - first == GSO_SEGMENTS_MAX {
+                if candidate.bytes.len() < length || self.order.len() - first == GSO_SEGMENTS_MAX {
                     break;
                 }
             }
-            batch = GsoBatch { first, count: self.order.len() - first, ..batch };
-            self.batches.push(batch);
+            let count = self.order.len() - first;
+            self.batches.push(GsoBatch { first, count, length, local: message.local, plain: false });
         }
     }
 
@@ -104,7 +105,7 @@ impl GsoPlan {
         let mut call = Call { first: at, count: 0, local: first.local, segment: None };
         let (mut longest, mut plain) = (0, false);
         for batch in &self.batches[at..] {
-            let segment = if batch.is_segmented() { Some(batch.length) } else { call.segment };
+            let segment = if batch.count > 1 { Some(batch.length) } else { call.segment };
             longest = longest.max(batch.length);
             plain |= batch.plain;
             // One segment size holds for the whole call. A single message that is not longer stays whole.
@@ -133,15 +134,6 @@ pub(in crate::net) struct Call {
 }
 
 impl GsoBatch {
-    fn starting_with(message: &Message<'_>) -> GsoBatch {
-        GsoBatch { first: 0, count: 0, length: message.bytes.len(), local: message.local, plain: false }
-    }
-
-    /// True if the batch has more than one message.
-    pub(super) fn is_segmented(&self) -> bool {
-        self.count > 1
-    }
-
     pub(super) fn places(&self) -> Range<usize> {
         self.first..self.first + self.count
     }
@@ -256,7 +248,7 @@ mod tests {
                 prop_assert!(call.count > 0);
                 for batch in &plan.batches()[at..at + call.count] {
                     prop_assert_eq!(batch.local, call.local);
-                    prop_assert!(!batch.is_segmented() || call.segment == Some(batch.length));
+                    prop_assert!(batch.count == 1 || call.segment == Some(batch.length));
                     prop_assert!(call.segment.is_none_or(|segment| batch.length <= segment));
                 }
                 at += call.count;

@@ -210,11 +210,12 @@ impl Backend for Batched {
         match call.local {
             None => {}
             Some(IpAddr::V4(local)) => {
-                from_v4 = packet_info_v4(local);
+                let (ipi_spec_dst, ipi_addr) = (in_addr { s_addr: u32::from(local).to_be() }, in_addr { s_addr: 0 });
+                from_v4 = in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr };
                 control.push(ControlMessage::Ipv4PacketInfo(&from_v4));
             }
             Some(IpAddr::V6(local)) => {
-                from_v6 = packet_info_v6(local);
+                from_v6 = in6_pktinfo { ipi6_addr: in6_addr { s6_addr: local.octets() }, ipi6_ifindex: 0 };
                 control.push(ControlMessage::Ipv6PacketInfo(&from_v6));
             }
         }
@@ -258,18 +259,6 @@ impl Backend for OneByOne {
             _ => Ok(()),
         }
     }
-}
-
-fn packet_info_v4(local: Ipv4Addr) -> in_pktinfo {
-    in_pktinfo {
-        ipi_ifindex: 0,
-        ipi_spec_dst: in_addr { s_addr: u32::from(local).to_be() },
-        ipi_addr: in_addr { s_addr: 0 },
-    }
-}
-
-fn packet_info_v6(local: Ipv6Addr) -> in6_pktinfo {
-    in6_pktinfo { ipi6_addr: in6_addr { s6_addr: local.octets() }, ipi6_ifindex: 0 }
 }
 
 #[cfg(test)]

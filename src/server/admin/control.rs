@@ -13,6 +13,7 @@ use crate::metrics::Unended;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io, Socket};
 use crate::runtime::Groups;
+use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
@@ -25,7 +26,7 @@ use crate::time::{Nanos, clock};
 use crate::trace::Trace;
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
 /// `spin`.
@@ -96,19 +97,11 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         }
     }
 
-    fn following(&self) -> MutexGuard<'_, Adaptation> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The pool that has been stuck for longest, if any.
     fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
-        let pools = stuck::Pool::all(&self.shared.topology(), &self.following(), &queues, &deques);
-        self.watch().look(&self.bound.metrics, &pools, clock::now())
+        let pools = stuck::Pool::all(&self.shared.topology(), &lock(&self.following), &queues, &deques);
+        lock(&self.watch).look(&self.bound.metrics, &pools, clock::now())
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
@@ -116,7 +109,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let Config { policy, slice, optimise, reserved, ref pools, .. } = *config;
         let asked =
             Config { policy, slice, optimise, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
-        let mut following = self.following();
+        let mut following = lock(&self.following);
         *following = Adaptation::new(&asked);
         self.live.store(Arc::new(asked));
         tracing::info!(policy = policy.name(), "another policy was asked for");
@@ -177,7 +170,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     fn gauges(&self) -> Gauges {
         let config = &self.bound.config;
         // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
-        let following = self.following();
+        let following = lock(&self.following);
         let policy = following.core.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
@@ -207,7 +200,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             run_queue_waits: self.bound.run_queue.waits(),
             queue_depths,
             decision: following.decision(),
-            gate: self.gate().state(),
+            gate: lock(&self.gate).state(),
             max_wait: self.bound.waiting.max_wait(),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             #[cfg(feature = "admin")]
@@ -251,14 +244,14 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         }
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(&self.said);
         said.say(self.bound.metrics.counts(), dropped, now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
         drop(said);
         // Workers that could not receive try again.
         self.bound.transport.deaf(now).for_each(|worker| self.wake(worker));
         self.stuck();
-        let mut following = self.following();
+        let mut following = lock(&self.following);
         self.bound.waiting.follow(recent, following.core.policy().first_slice());
         if !following.core.follow(recent) {
             return;
@@ -287,7 +280,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     fn feed_watchdog(&self) {
         let (bound, is_asleep) = (self.live.load().unhealthy_after, |worker| self.shared.is_asleep(worker));
         let healthy = self.healthy().is_ok();
-        let mut watch = self.watch();
+        let mut watch = lock(&self.watch);
         let standing = watch.standing(&self.bound.metrics, is_asleep, bound, clock::now());
         let feeds = self.phase.load() != Phase::Serving || (healthy && standing.is_none());
         if feeds {
@@ -338,7 +331,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     #[cfg(feature = "admin")]
     fn unreceived(&self) -> Vec<u64> {
         self.dropped_by_socket();
-        let drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        let drops = lock(&self.drops);
         let waiting: Vec<u64> = drops.waiting().map(u64::from).collect();
         // The sockets of a worker are next to one another.
         let each = waiting.len() / self.bound.config.workers;

@@ -24,6 +24,7 @@ pub(super) mod waiting;
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 #[cfg(feature = "admin")]
 use crate::metrics::{Slow, Tick, Unended};
+use crate::runtime::continuation::lock;
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use crate::time::clock;
@@ -33,7 +34,7 @@ use std::future::pending;
 use std::io;
 use std::net::TcpListener;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -152,7 +153,7 @@ impl Questions {
         // One from each connection, as many from those that were cut off since, and room for this process, which asks one at
         // a time.
         let (asker, asked) = mpsc::channel(2 * Limits::DEFAULT.connections + 1);
-        (Questions { asker: asker.clone(), asked }, Metrics::new(asker))
+        (Questions { asker: asker.clone(), asked }, Metrics { asker: Arc::new(Mutex::new(asker)) })
     }
 }
 
@@ -168,10 +169,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    fn new(asker: mpsc::Sender<Question>) -> Metrics {
-        Metrics { asker: Arc::new(Mutex::new(asker)) }
-    }
-
     /// All counters and measurements as of now; [`Snapshot::to_json`] and [`Snapshot::to_prometheus`] (feature `admin`) make
     /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
     /// and when it has returned, with the totals in its report.
@@ -182,7 +179,7 @@ impl Metrics {
         let (said, answered) = sync_channel(1);
         let question: Question = Box::new(move |desk| drop(said.try_send(desk.snapshot())));
         // A question from before the start that nothing has answered may still stand there.
-        self.asker.lock().unwrap_or_else(PoisonError::into_inner).try_send(question).ok()?;
+        lock(&self.asker).try_send(question).ok()?;
         answered.recv_timeout(PATIENCE.into()).ok()
     }
 }

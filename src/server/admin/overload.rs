@@ -4,12 +4,12 @@ use super::control::{Control, Phase};
 use super::gate::{DECIDE_EVERY, Gate, Reading};
 use crate::handler::Handler;
 use crate::net::dropped_by_others;
+use crate::runtime::continuation::lock;
 use crate::sched::overload::Limits as _;
 use crate::sched::overload::sources::{Rules, Standing};
 use crate::server::admin::Probe as _;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
-use std::sync::{MutexGuard, PoisonError};
 
 /// A queue that stands only after a longer time does not delay decisions.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
@@ -19,13 +19,9 @@ const IDLE_SHARE: u64 = 10;
 const FULL_SHARE: u64 = 20;
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    pub(in crate::server) fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Decides what the kernel turns away until the next decision.
     pub(super) fn decide(&self) {
-        let (samples, mut gate) = (self.common.samples, self.gate());
+        let (samples, mut gate) = (self.common.samples, lock(&self.gate));
         if !gate.on || !matches!(self.phase.load(), Phase::Serving | Phase::LameDuck) {
             return;
         }

@@ -4,12 +4,13 @@ use crate::config::{Burn, Classify, Config};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::net::RECV_BUFFER_BYTES;
+use crate::runtime::continuation::lock;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{Limits as _, QueueBounds};
 use crate::sched::{MaxWait, waits};
 use crate::server::path::common::Limits;
 use crate::time::Nanos;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
@@ -68,7 +69,7 @@ impl Waiting {
 
     /// Follows another setting: at once, and under `auto` from the next measurement on.
     pub(in crate::server) fn set(&self, max_wait: MaxWait) {
-        let mut current = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.max_wait);
         if std::mem::replace(&mut *current, max_wait) == max_wait {
             return;
         }
@@ -83,7 +84,7 @@ impl Waiting {
     /// called every second.
     pub(in crate::server) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
         // Held until the end: a setting that comes meanwhile is not overwritten.
-        let max_wait = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let max_wait = lock(&self.max_wait);
         let (bounds, expected) = waits(recent, *max_wait, self.beside, first_slice, self.classified);
         if let Some(bounds) = bounds {
             self.limits.set_bounds(bounds);

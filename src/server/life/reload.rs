@@ -2,9 +2,10 @@
 //! it.
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
+use crate::runtime::continuation::lock;
 use crate::server::Server;
 use crate::time::{Nanos, clock};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 type Apply = Box<dyn Fn(&Config) + Send + Sync>;
@@ -70,15 +71,11 @@ impl Reloads {
         Reloads::new(Effective { config: config.clone(), rows }, None)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
     /// where anything is wrong. False if a program has made the configuration.
     pub(in crate::server) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
         let Some(load) = &self.load else { return false };
-        let mut running = self.state().effective.clone();
+        let mut running = lock(&self.state).effective.clone();
         // Another policy may have been asked for by a program since.
         running.rows = rows(live, &running);
         let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
@@ -86,7 +83,7 @@ impl Reloads {
             self.then.iter().for_each(|then| then(&effective.config));
             (effective, Changes { changed, restart })
         });
-        self.state().conclude(clock::realtime(), result);
+        lock(&self.state).conclude(clock::realtime(), result);
         true
     }
 
@@ -94,7 +91,7 @@ impl Reloads {
     #[cfg(feature = "admin")]
     pub(in crate::server) fn to_json(&self, live: &Config) -> String {
         use serde_json::{Value, json};
-        let state = self.state();
+        let state = lock(&self.state);
         let texts = |rows: &[Claim]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
         let last = state.last.as_ref().map(|(at, result)| {
             let Changes { changed, restart } = result.as_ref().cloned().unwrap_or_default();

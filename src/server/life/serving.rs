@@ -5,11 +5,12 @@ use super::handover::{Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::runtime::Shared;
+use crate::runtime::continuation::lock;
 use crate::server::ServeError;
 use crate::server::admin::control::{Control, Phase};
 use crate::server::path::packet::{Make, Packet};
 use std::net::TcpListener;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the reason
@@ -26,7 +27,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
             // Counts what the kernel drops from the predecessor's counters on, by socket; without them from now on.
-            self.drops.lock().unwrap_or_else(PoisonError::into_inner).begin_at(&dropped.unwrap_or_default());
+            lock(&self.drops).begin_at(&dropped.unwrap_or_default());
             // What another process attached, also one that was killed.
             self.bound.listening.group.leave_gate(false);
         }
@@ -99,7 +100,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Gives what the kernel drops from now on to a successor to count, or takes it back. Returns the kernel's counters as
     /// of now, by socket.
     fn set_handed_over(&self, handed_over: bool) -> Vec<Option<u32>> {
-        let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drops = lock(&self.drops);
         if handed_over {
             // Where they cannot be read they are unknown, here and there.
             let _ = drops.read();
@@ -111,7 +112,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
 
     /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
     pub(in crate::server) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
-        let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drops = lock(&self.drops);
         if !self.is_handed_over()
             && let Err(error) = drops.read()
         {

@@ -83,9 +83,8 @@ pub struct StopHandle {
 #[derive(Clone, Debug)]
 pub struct PolicyHandle {
     demands: Sender<Demand>,
-    workers: usize,
-    groups: usize,
-    classify: Classify,
+    /// What the server started with.
+    config: Config,
 }
 
 /// Why a server cannot follow a configuration.
@@ -123,12 +122,7 @@ impl StopHandle {
 
     /// A handle that switches policies of the same server.
     pub(in crate::server) fn policy_handle(&self, config: &Config) -> PolicyHandle {
-        PolicyHandle {
-            demands: self.demands.clone(),
-            workers: config.workers,
-            groups: config.groups,
-            classify: config.classify,
-        }
+        PolicyHandle { demands: self.demands.clone(), config: config.clone() }
     }
 
     /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received and what waits in
@@ -153,14 +147,14 @@ impl PolicyHandle {
     /// When `config` has another number of workers, or another `classify` than the server, or a policy with sizes where
     /// workers form groups.
     pub fn follow(&self, config: &Config) -> Result<(), FollowError> {
-        if config.workers != self.workers {
-            return Err(FollowError::Workers { has: self.workers, asked: config.workers });
+        if config.workers != self.config.workers {
+            return Err(FollowError::Workers { has: self.config.workers, asked: config.workers });
         }
-        if self.groups > 1 && !config.policy.entry().may_group() {
+        if self.config.groups > 1 && !config.policy.entry().may_group() {
             return Err(FollowError::Groups(config.policy));
         }
-        if config.classify != self.classify {
-            return Err(FollowError::Classify { has: self.classify, asked: config.classify });
+        if config.classify != self.config.classify {
+            return Err(FollowError::Classify { has: self.config.classify, asked: config.classify });
         }
         let _ = self.demands.send(Demand::Follow(Box::new(config.clone())));
         Ok(())

@@ -16,17 +16,13 @@ pub(in crate::server) struct Supervisor {
 }
 
 impl Supervisor {
-    /// What the environment says.
-    pub(in crate::server) fn from_environment() -> Supervisor {
+    /// What the environment says. A supervisor sets a watchdog for the process that it starts as the main one. A process
+    /// that succeeds the main one has none of its own, and is watched as that one was. `predecessor` is the time within
+    /// which that watchdog had to be fed.
+    pub(in crate::server) fn from_environment(predecessor: Option<Duration>) -> Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
-        Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
-    }
-
-    /// A supervisor sets a watchdog for the process that it starts as the main one. A process that succeeds the main
-    /// one has none of its own, and is watched as that one was. `predecessor` is the time within which that watchdog
-    /// had to be fed.
-    pub(in crate::server) fn or_watched_as(self, predecessor: Option<Duration>) -> Supervisor {
-        Supervisor { watchdog: self.watchdog.or(predecessor).filter(|_| self.listens), ..self }
+        let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()).or(predecessor);
+        Supervisor { listens, watchdog: watchdog.filter(|_| listens) }
     }
 
     /// The time within which the watchdog must be fed; `None` without one.

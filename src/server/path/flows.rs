@@ -7,12 +7,13 @@
 //! A mutex guards each shard, because a look at two collections has to be one step. It takes some tens of nanoseconds,
 //! and requests without a key never come here.
 
+use crate::runtime::continuation::lock;
 use crate::sched::bounds::PACKETS_PER_WORKER;
 use crossbeam_utils::CachePadded;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a packet. So if all
 /// packets are in use, a shard has as many flows as a worker has packets. Keys are spread by a keyed hash; twice as
@@ -106,22 +107,18 @@ impl<J> Flows<J> {
 
     /// Requests that are set aside.
     pub(crate) fn set_aside(&self) -> usize {
-        (0..self.shards.len()).map(|number| self.lock(number).set_aside.len()).sum()
+        self.shards.iter().map(|shard| lock(shard).set_aside.len()).sum()
     }
 
     /// Flows that are busy.
     #[cfg(test)]
     pub(crate) fn busy(&self) -> usize {
-        (0..self.shards.len()).map(|number| self.lock(number).busy.len()).sum()
+        self.shards.iter().map(|shard| lock(shard).busy.len()).sum()
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard<J>> {
-        self.lock(self.hasher.hash_one(key) as usize % self.shards.len())
-    }
-
-    fn lock(&self, number: usize) -> MutexGuard<'_, Shard<J>> {
         // No code of a handler runs under the lock.
-        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[self.hasher.hash_one(key) as usize % self.shards.len()])
     }
 }
 
@@ -135,7 +132,7 @@ mod tests {
     #[test]
     fn a_shard_takes_what_is_said() {
         let flows = Flows::<usize>::new(1, 32, 8);
-        let shard = flows.lock(0);
+        let shard = lock(&flows.shards[0]);
         let places = (shard.busy.capacity() + 1).next_power_of_two();
         let least = places * (16 + 1) + shard.set_aside.capacity() * 16;
         let said = Flows::<usize>::shard_bytes(32);

@@ -7,11 +7,12 @@ use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::{self, Unfinished};
 use crate::queue::Pooled;
+use crate::runtime::continuation::lock;
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// A packet in use.
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
@@ -255,7 +256,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
 
     /// The packet of this number, whose future was dropped half-way.
     pub(crate) fn take_dropped(&self, number: usize) -> Packet<'s, H::Ticket> {
-        self.place(number).take().expect("its future has been dropped")
+        lock(&self.dropped[number]).take().expect("its future has been dropped")
     }
 
     /// The room for a reply: what the handler allows, unless the sender may be sent less. With it the time at which credit
@@ -274,11 +275,6 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     fn is_bounded(envelope: &Envelope) -> bool {
         envelope.reply_limit > envelope.request_len && !envelope.validated
     }
-
-    fn place(&self, number: usize) -> MutexGuard<'_, Option<Packet<'s, H::Ticket>>> {
-        // No code of a handler runs under the lock.
-        self.dropped[number].lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A packet that a future owns.
@@ -292,7 +288,8 @@ impl<H: Handler> Drop for Held<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
             let number = packet.number;
-            *self.serving.place(number) = Some(packet);
+            // No code of a handler runs under the lock.
+            *lock(&self.serving.dropped[number]) = Some(packet);
         }
     }
 }

@@ -42,7 +42,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let rules = self.common.filter.rules();
         let packets: ArrayVec<Packet<'s, H::Ticket>, BATCH> = self.spare.drain(..count).collect();
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
-        let longest = self.longest_wait(socket);
+        let longest = self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) =
             (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target(false));
@@ -136,11 +136,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
         self.link.discard();
         rest
-    }
-
-    /// The longest time that a datagram in `socket` can have waited.
-    fn longest_wait(&self, socket: usize) -> Nanos {
-        self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK)
     }
 
     /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.

@@ -4,14 +4,14 @@ use super::packet::{Envelope, Make, Packet};
 use crate::handler::Handler;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded,
+    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 /// A job in a queue.
@@ -154,13 +154,13 @@ impl<J> WaitSlots<J> {
     pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
         self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
         // The job must be in its place before it can be woken: the waking thread takes it at once.
-        *self.place(wait_slot.number()) = Some(Parked { job, outside });
+        *lock(&self.places[wait_slot.number()]) = Some(Parked { job, outside });
         if wait_slot.state.park() { None } else { self.take(wait_slot.number()) }
     }
 
     /// Takes the job, which was woken, out of wait slot `number`.
     pub(crate) fn take(&self, number: usize) -> Option<J> {
-        let Parked { job, outside } = self.place(number).take()?;
+        let Parked { job, outside } = lock(&self.places[number]).take()?;
         self.waiting.fetch_sub(usize::from(outside), Ordering::Relaxed);
         Some(job)
     }
@@ -172,11 +172,6 @@ impl<J> WaitSlots<J> {
 
     /// Calls `look` for each waiting job.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&J)) {
-        (0..self.places.len()).for_each(|number| self.place(number).iter().for_each(|parked| look(&parked.job)));
-    }
-
-    fn place(&self, number: usize) -> MutexGuard<'_, Option<Parked<J>>> {
-        // No code of a user runs under the lock.
-        self.places[number].lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.iter().for_each(|place| lock(place).iter().for_each(|parked| look(&parked.job)));
     }
 }
