@@ -1,13 +1,17 @@
-//! The body of `GET /latency`: schema `forebay-latency/2`.
+//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its histograms since the start, for
+//! the tools of HdrHistogram.
 
-use super::snapshot::{Description, Latencies, NANOS_PER_MICRO, Snapshot};
-use super::window::Series;
+use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
+use super::window::{Series, histogram};
 use super::{Spent, Stage};
-use crate::fate::{Fate, Malformed};
-use crate::time::Nanos;
+use crate::fate::{CLASSES, Fate, Malformed};
+use crate::time::{Nanos, clock};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The schemas of `/latency`: the one that a server writes, and the older one that readers also take. The older one lacks
 /// `units`.
@@ -112,6 +116,41 @@ impl Serialize for Latencies {
         // An unknown stage is null.
         let blocks = |stage: Stage| Some(Pairs(self.stage(stage))).filter(|blocks| !blocks.0.is_empty());
         serializer.collect_map(Stage::ALL.map(|stage| (stage.name(), blocks(stage))))
+    }
+}
+
+/// The first lines, after the mark of the format.
+const HLOG_UNITS: &str = "Times of answered requests since the start of the server. \
+    Values of histograms: ns. Interval_Max: us. Timestamps and lengths: s. Tag: CLASS.STAGE.";
+
+impl Snapshot {
+    /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. It has one interval since the start for each class
+    /// and stage of [`Snapshot::since_start`], with the same counts and percentiles.
+    pub fn to_interval_log(&self) -> String {
+        let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+        let start = Duration::from(self.start_time);
+        let mut builder = IntervalLogWriterBuilder::new();
+        builder.add_comment("[Histogram log format version 1.3]").add_comment(HLOG_UNITS);
+        builder.with_start_time(UNIX_EPOCH + start).with_max_value_divisor(NANOS_PER_MICRO);
+        let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("a vector takes everything");
+        let lasted = clock::realtime().minus(self.start_time).into();
+        let mut whole = histogram::<u64>(Stage::Total as usize);
+        for stage in Stage::ALL {
+            for (class, _) in self.since_start.stage(stage) {
+                let is_of = |number: &usize| *class == ALL_CLASSES || self.gauges.class_names.0[*number] == *class;
+                let series: Vec<Series> =
+                    (0..CLASSES).filter(is_of).map(|number| Series::stage(number, stage)).collect();
+                whole.reset();
+                for (highest, count) in self.measured(&series).values() {
+                    whole.saturating_record_n(highest, count);
+                }
+                let name = format!("{class}.{}", stage.name());
+                writer
+                    .write_histogram(&whole, start, lasted, Tag::new(&name))
+                    .expect("a vector takes everything, and no bin holds more than fits");
+            }
+        }
+        String::from_utf8(log).expect("names, numbers and base64")
     }
 }
 

@@ -24,26 +24,19 @@
 //! ```
 
 mod block;
-mod bounds;
 mod collector;
 mod counters;
 mod flight;
 #[cfg(feature = "admin")]
-mod interval_log;
-#[cfg(feature = "admin")]
 mod latency;
-mod own;
-mod percentile;
 #[cfg(feature = "admin")]
 mod prometheus;
 mod snapshot;
-mod summary;
 mod window;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
-pub use block::Block;
-pub use bounds::{Bounds, Interval};
+pub use block::{Block, Bounds, Interval, Percentile, PercentileError};
 pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 #[cfg(feature = "admin")]
@@ -53,14 +46,13 @@ pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, Track, number};
 pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
 #[cfg(feature = "admin")]
 pub use latency::LATENCY_SCHEMAS;
-pub use own::{ClassNames, OwnKind, OwnValue};
-pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
 #[cfg(feature = "admin")]
 pub(crate) use prometheus::weight;
-pub use snapshot::{ALL_CLASSES, Decision, Description, GateState, Gauges, Latencies, Snapshot};
-pub use summary::summary;
+pub use snapshot::{
+    ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
+};
 #[cfg(feature = "cli")]
 pub(crate) use window::Work;
 pub(crate) use window::class_bytes;

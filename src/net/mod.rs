@@ -10,7 +10,6 @@
 //! While other workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a
 //! watcher.
 
-mod buffers;
 mod drops;
 mod filter;
 mod gate;
@@ -20,18 +19,16 @@ mod send;
 mod socket;
 mod ways;
 
-pub use buffers::{BUFFER_LIMITS, BufferLimit, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::fate::labels;
 pub use drops::{Drops, dropped_by_others, udp_counts};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use gate::{SourcePrefix, program};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
+use send::Sender;
 pub use send::{Message, Outcomes};
 pub use socket::{Group, NotBound, Socket, by_address};
 pub use ways::{NoWay, Ways};
-
-use crate::fate::labels;
-use send::Sender;
 
 labels! {
     /// A backend: how datagrams go to and from the kernel. The preferred ones come first.
@@ -53,3 +50,41 @@ pub const BATCH: usize = 32;
 /// The largest batch of replies. More in one call saves nothing by itself. But the more replies wait, the more of them
 /// go to one peer, and those leave as one GSO batch. With 64 peers, 32 replies are 25 GSO batches, and 128 are 55.
 pub const SEND_BATCH_MAX: usize = 128;
+
+/// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
+pub const RECV_BUFFER_BYTES: usize = 4 << 20;
+
+/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds each. The kernel's
+/// default holds 277 small ones, and then no reply leaves at all. It helps only together with
+/// `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound the replies waiting for each
+/// neighbour.
+pub const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+/// A buffer that a server asks for, and the kernel's setting that limits it.
+#[derive(Debug)]
+pub struct BufferLimit {
+    /// Which buffer.
+    pub name: &'static str,
+    /// Bytes that a server asks for.
+    pub bytes: usize,
+    /// The setting, as `sysctl` names it.
+    pub sysctl: &'static str,
+    /// What follows where the kernel grants less.
+    pub consequence: &'static str,
+}
+
+/// The limits of both buffers: receive, then send.
+pub const BUFFER_LIMITS: [BufferLimit; 2] = [
+    BufferLimit {
+        name: "receive",
+        bytes: RECV_BUFFER_BYTES,
+        sysctl: "net.core.rmem_max",
+        consequence: "bursts will be dropped sooner",
+    },
+    BufferLimit {
+        name: "send",
+        bytes: SEND_BUFFER_BYTES,
+        sysctl: "net.core.wmem_max",
+        consequence: "requests in the names of neighbours that do not exist can stop all replies",
+    },
+];

@@ -1,19 +1,16 @@
 //! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
 
 use super::error::{JoinError, Rejected};
-use super::handle::JoinHandle;
-use super::outcome::{Latch, Outcome};
-use super::parallel::parts;
-use super::spawner::Spawner;
+use super::handle::{JoinHandle, Latch, Outcome};
+use super::spawner::{Spawner, parts};
 use super::worker;
 use crate::runtime::continuation::{discard, guarded, lock};
 use std::collections::VecDeque;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::slice;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::{fmt, slice};
 
 /// Tasks that end together: nodes, which may wait for the results of earlier nodes, and all that descends from them.
 ///

@@ -114,8 +114,6 @@ mod counters;
 mod error;
 mod group;
 mod handle;
-mod outcome;
-mod parallel;
 mod scheduler;
 mod scope;
 mod spawner;

@@ -2,7 +2,7 @@
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::JoinError;
-use super::outcome::Latch;
+use super::handle::Latch;
 use crate::runtime::continuation::{CancellationToken, new_runtime_id};
 use crate::runtime::{Deque, Shared};
 use crate::sched::policy::PRIORITIES;

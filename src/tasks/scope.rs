@@ -6,7 +6,7 @@
 use super::builder::BuildError;
 use super::error::JoinError;
 use super::group::{Group, Released};
-use super::outcome::Latch;
+use super::handle::Latch;
 use crate::runtime::continuation::{guarded, lock};
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};

@@ -3,8 +3,7 @@
 
 use super::counters::Count;
 use super::error::JoinError;
-use super::handle::Joinable;
-use super::outcome::Outcome;
+use super::handle::{Joinable, Outcome};
 use super::scheduler::{Job, Membership, Place, Priority, Runnable, Scheduler};
 use super::worker;
 use crate::runtime::continuation::{CancellationToken, Limits, Polled, Resumable, Terms, discard, guarded, poll};

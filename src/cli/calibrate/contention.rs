@@ -1,14 +1,12 @@
 //! What a queue between workers costs when several use it at once: a line through the time of an operation, by number of
 //! users.
 
-use super::samples::Samples;
-use super::{Effort, Row};
+use super::{Effort, Row, Samples};
 use crate::config::cpus;
 use crate::runtime::queues::Queues;
 use crate::time::{Nanos, clock};
-use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{hint, thread};
 
 /// How long users are at the queue in one run.
 const SPAN: Nanos = Nanos::from_micros(300);

@@ -1,7 +1,6 @@
 //! What a running job pays: readings of the clock, checkpoints, yields, looks and notices.
 
-use super::samples::Samples;
-use super::{Effort, Row};
+use super::{Effort, Row, Samples};
 use crate::handler::builtin::Burner;
 use crate::handler::checkpoint;
 use crate::runtime::arrivals::Arrivals;
@@ -9,12 +8,11 @@ use crate::runtime::continuation::{Limits, Polled, Terms, poll};
 use crate::server::yields;
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
-use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::task::Waker;
-use std::thread;
+use std::{io, thread};
 
 /// Runs in one sample.
 const RUNS: u64 = 1_000;

@@ -1,7 +1,6 @@
 //! What a datagram costs: receives and sends over loopback, by the calls and sockets of a server.
 
-use super::samples::Samples;
-use super::{Effort, Row};
+use super::{Effort, Row, Samples};
 use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Group, Io, KernelLink, Link, Message};
 use crate::time::clock;

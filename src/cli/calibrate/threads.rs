@@ -1,16 +1,13 @@
 //! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
 
-use super::samples::Samples;
-use super::{Effort, Row};
+use super::{Effort, Row, Samples};
 use crate::config::cpus;
 use crate::queue::Sharded;
 use crate::time::{Nanos, clock};
 use crossbeam_deque::{Steal, Worker};
 use mio::{Events, Poll, Token, Waker};
-use std::hint;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::{hint, io, thread};
 
 /// Hand-overs in one sample.
 const HAND_OVERS: u64 = 200;

@@ -1,7 +1,6 @@
 //! `forebay simulate`: the behaviour of each policy, in virtual time.
 
 mod arguments;
-mod csv;
 pub(super) mod json;
 pub(super) mod progress;
 mod sweep;
@@ -40,7 +39,7 @@ pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure>
     one_on_stdout(&outputs)?;
     let results = sweep.carry_out();
     write(&json, || json::render(&sweep.scenario, &results))?;
-    write(&csv, || csv::render(&sweep.scenario, &results))?;
+    write(&csv, || table::csv(&sweep.scenario, &results))?;
     let page = || page::render("forebay simulate", include_str!("page.js"), &json::value(&sweep.scenario, &results));
     write(&html, page)?;
     Ok(printed(table::render(&sweep.scenario, &results), &outputs))

@@ -1,6 +1,8 @@
-//! Burning a requested amount of CPU time: truly, or asleep on an emulated core.
+//! Burning a requested amount of CPU time: truly, or asleep on an emulated core. `--handler spin` does only this.
 
+use super::{Order, Work};
 use crate::emulation;
+use crate::handler::{Reply, checkpoint};
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
 
@@ -58,6 +60,36 @@ fn compute(rounds: u64) {
         value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     }
     black_box(value);
+}
+
+/// Burns the requested cost, with a checkpoint after each step of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spin {
+    burner: Burner,
+    step: Nanos,
+}
+
+impl Spin {
+    /// Burns with `burner`, one checkpoint per microsecond of unscaled cost.
+    pub fn new(burner: Burner, time_scale: u64) -> Spin {
+        Spin { burner, step: Nanos::from_micros(1).times(time_scale) }
+    }
+
+    pub(super) async fn burn(self, cost: Nanos) {
+        let mut left = cost;
+        while left > self.step {
+            self.burner.burn(self.step);
+            left = left.minus(self.step);
+            checkpoint().await;
+        }
+        self.burner.burn_last(left);
+    }
+}
+
+impl Work for Spin {
+    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
+        self.burn(order.cost).await;
+    }
 }
 
 #[cfg(test)]

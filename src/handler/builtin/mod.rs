@@ -6,13 +6,11 @@ mod burn;
 mod digest;
 mod forking;
 mod packet_chain;
-mod spin;
 pub mod wire;
 
 pub use bench::{Asked, Bench, CostCap, Echo, Order, Work};
-pub use burn::Burner;
+pub use burn::{Burner, Spin};
 #[cfg(feature = "cli")]
 pub use digest::Digest;
 pub use forking::Forking;
 pub use packet_chain::PacketChain;
-pub use spin::Spin;

@@ -2,9 +2,8 @@
 
 use super::capacity::Sustained;
 use super::judge::Cause;
-use super::question::{Look, Question, Settings};
+use super::question::{Change, Look, Question, Settings};
 use super::search::Search;
-use super::what_if::Change;
 use crate::sched::Sizes;
 use crate::time::Nanos;
 

@@ -11,4 +11,3 @@ pub(crate) mod question;
 pub(crate) mod replayed;
 pub(crate) mod scenario;
 pub(crate) mod search;
-pub(crate) mod what_if;

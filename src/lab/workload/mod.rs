@@ -18,14 +18,12 @@ mod arrivals;
 mod cost;
 mod parse;
 mod recorded;
-mod shape;
 mod trace;
 
-pub use arrivals::{Arrival, Arrivals};
+pub use arrivals::{Arrival, Arrivals, Shape};
 pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
 pub use parse::{FORMS, PRESETS};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded};
-pub use shape::Shape;
 pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
 use crate::time::Nanos;

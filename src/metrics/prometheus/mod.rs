@@ -6,10 +6,8 @@ mod format;
 mod native;
 mod process;
 
-use super::own::{OwnKind, OwnValue};
-use super::snapshot::{Decision, GateState, Gauges, Snapshot};
-use super::window::SLOWDOWN_ONE;
-use super::window::Series;
+use super::snapshot::{Decision, GateState, Gauges, OwnKind, OwnValue, Snapshot};
+use super::window::{SLOWDOWN_ONE, Series};
 use super::{Cause, Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;

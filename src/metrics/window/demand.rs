@@ -3,7 +3,7 @@
 
 use super::{Distribution, Reading, Series, Window};
 use crate::metrics::Stage;
-use crate::metrics::own::ClassNames;
+use crate::metrics::snapshot::ClassNames;
 use crate::time::Nanos;
 
 /// Demand over the last minute, or since the start where that is shorter.

@@ -1,6 +1,6 @@
 //! Histograms of one worker since it was last asked: touched only by their owner.
 
-use super::bins::{Bins, COLUMNS, ROWS, SLOWDOWN, Series, UNANSWERED};
+use super::distribution::{Bins, COLUMNS, ROWS, SLOWDOWN, Series, UNANSWERED};
 use crate::fate::{CLASSES, labels};
 use crate::time::Nanos;
 use hdrhistogram::{Counter, Histogram};

@@ -4,8 +4,6 @@
 //! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
 //! that, [`Demand`] for plans and [`Recent`] for policies.
 
-mod bins;
-mod censored;
 mod demand;
 mod distribution;
 mod histograms;
@@ -14,9 +12,8 @@ mod shift;
 #[cfg(feature = "cli")]
 mod work;
 
-pub(crate) use bins::{Bins, Series};
 pub use demand::{ClassDemand, Demand};
-pub(crate) use distribution::Distribution;
+pub(crate) use distribution::{Bins, Distribution, Series};
 pub(crate) use histograms::{Histograms, class_bytes};
 #[cfg(feature = "admin")]
 pub(super) use histograms::{SLOWDOWN_ONE, histogram};
