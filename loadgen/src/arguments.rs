@@ -244,7 +244,7 @@ fn workload_help() -> String {
          CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
          mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \
          with one recorded cost in each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
-        forebay::lab::workload::PRESETS.join(", "),
+        forebay::lab::workload::preset_names(),
         forebay::lab::workload::FORMS.join(", ")
     )
 }

@@ -16,10 +16,11 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
-    extents: Extents,
+    /// Where its datagrams are in the area.
+    pub(crate) extents: Extents,
     overflowed: bool,
     /// Whether one datagram more than there may be was to begin.
-    too_many: bool,
+    pub(crate) too_many: bool,
 }
 
 /// A reply had no room for what was to be written.
@@ -164,16 +165,6 @@ impl<'a> Reply<'a> {
     pub fn clear(&mut self) {
         self.extents = Extents::default();
         (self.overflowed, self.too_many) = (false, false);
-    }
-
-    /// Where its datagrams are in the area.
-    pub(crate) fn extents(&self) -> Extents {
-        self.extents
-    }
-
-    /// Whether one datagram more than there may be was to begin since the reply was last empty.
-    pub(crate) fn has_too_many_datagrams(&self) -> bool {
-        self.too_many
     }
 }
 

@@ -23,7 +23,8 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(2);
 /// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned by one thread.
 #[derive(Debug)]
 pub struct Collector<'b> {
-    metrics: &'b WorkerMetrics,
+    /// The metrics that it collects.
+    pub(crate) metrics: &'b WorkerMetrics,
     asked: Vec<Asked>,
     /// The sum of all histograms taken in one `collect`: adding histograms of one shape is cheap, sorting their bins is
     /// not.
@@ -67,12 +68,6 @@ impl<'b> Collector<'b> {
             start_time: clock::realtime(),
             kernel_dropped: None,
         }
-    }
-
-    /// The metrics that it collects.
-    #[cfg(feature = "admin")]
-    pub(crate) fn metrics(&self) -> &'b WorkerMetrics {
-        self.metrics
     }
 
     /// Asks every worker with new measurements for its histograms, and calls `wake` with its number, since a sleeping worker
@@ -122,14 +117,14 @@ impl<'b> Collector<'b> {
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
         let classes = std::array::from_fn::<_, CLASSES, _>(|class| Series::stage(class, Stage::Service));
-        Nanos::new(Distribution::of(self.windows[0].last(self.last.at), &classes).sum())
+        Nanos::new(Distribution::of(self.windows[0].last(self.last.at), &classes).sum)
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
     fn ask(&mut self, worker: usize) -> bool {
         let asked = &mut self.asked[worker];
-        let recorded = self.metrics.recorded(worker);
-        let swap_slot = self.metrics.swap_slot(worker);
+        let recorded = self.metrics.workers[worker].counters.recorded.read();
+        let swap_slot = &self.metrics.workers[worker].swap_slot;
         if recorded == asked.recorded || swap_slot.is_gone() {
             return false;
         }
@@ -156,7 +151,7 @@ impl<'b> Collector<'b> {
 
     /// Takes all histograms that the worker has published; true if it owes nothing more.
     fn take(&mut self, worker: usize) -> bool {
-        let swap_slot = self.metrics.swap_slot(worker);
+        let swap_slot = &self.metrics.workers[worker].swap_slot;
         let asked = &mut self.asked[worker];
         // Read before the swap slot is emptied: a worker that is gone by now has published everything.
         let gone = swap_slot.is_gone();
@@ -174,7 +169,7 @@ impl<'b> Collector<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Recorder, Sample};
+    use crate::metrics::{Recorder, Sample, Spent};
     use crate::time::clock::in_virtual_time;
     use std::cell::{Cell, RefCell};
 
@@ -187,7 +182,7 @@ mod tests {
     }
 
     fn in_total(collector: &Collector<'_>, class: usize) -> u64 {
-        measured(collector, Series::slowdown(class)).count()
+        measured(collector, Series::slowdown(class)).count
     }
 
     /// Is every sample counted exactly once, whatever the interleaving of recording, asking and stopping?
@@ -216,7 +211,7 @@ mod tests {
         collector.collect(|_| ());
         assert_eq!([in_total(&collector, 0), in_total(&collector, 1)], [SAMPLES; 2]);
         let exact: u64 = (0..SAMPLES).map(|number| (number % 100 + 1) * 1_000).sum();
-        assert_eq!(measured(&collector, Series::stage(0, Stage::Total)).sum(), exact);
+        assert_eq!(measured(&collector, Series::stage(0, Stage::Total)).sum, exact);
     }
 
     /// Do policies hear of all work: what was answered, what ended otherwise, and what still runs?
@@ -232,7 +227,7 @@ mod tests {
         // It would have taken as long as one of the two that took longer.
         first.unanswered(0, Nanos::from_micros(10));
         first.end_slice(Nanos::from_millis(60));
-        first.interruptible(Nanos::from_millis(15));
+        first.spend(Spent::Interruptible, Nanos::from_millis(15));
         second.begin_slice(start);
         drop(first);
         collector.collect(|_| ());
@@ -286,7 +281,7 @@ mod tests {
         idle.end_idle(clock::now().minus(start));
         let lasted = clock::now().minus(start);
         worker.end_slice(Nanos::new(lasted.get() / 4));
-        worker.charged(Nanos::new(lasted.get() / 2));
+        worker.spend(Spent::Charged, Nanos::new(lasted.get() / 2));
         collector.collect(|_| ());
         let recent = collector.recent();
         // The reading is made a little later, and the collector is a little older.

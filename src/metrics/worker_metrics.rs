@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The measurements of one server: made once, shared by reference, lock-free for the workers.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    workers: Box<[Worker]>,
+    pub(super) workers: Box<[Worker]>,
 }
 
 impl WorkerMetrics {
@@ -96,29 +96,19 @@ impl WorkerMetrics {
         self.workers[worker].counters.moves.read()
     }
 
-    /// The number of entries that a worker has made in its histograms since the start.
-    pub(super) fn recorded(&self, worker: usize) -> u64 {
-        self.workers[worker].counters.recorded.read()
-    }
-
     /// What a worker ran of late.
     #[cfg(feature = "admin")]
     pub(super) fn track(&self, worker: usize) -> &Track {
         &self.workers[worker].track
-    }
-
-    /// The control thread's side of a worker's swap slot.
-    pub(super) fn swap_slot(&self, worker: usize) -> &SwapSlot {
-        &self.workers[worker].swap_slot
     }
 }
 
 /// Metrics of one worker. Counters and swap slot have cache lines of their own. The worker writes the counters for every
 /// datagram and reads the swap slot in every turn. Neither may wait for a neighbour's line.
 #[derive(Debug)]
-struct Worker {
-    counters: CachePadded<WorkerCounters>,
-    swap_slot: CachePadded<SwapSlot>,
+pub(super) struct Worker {
+    pub(super) counters: CachePadded<WorkerCounters>,
+    pub(super) swap_slot: CachePadded<SwapSlot>,
     track: Track,
 }
 
@@ -231,7 +221,7 @@ impl Recorder<'_> {
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
         self.counters.recorded.add(1);
-        self.counters.spend(Spent::Unanswered, spent);
+        self.spend(Spent::Unanswered, spent);
     }
 
     /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.
@@ -242,12 +232,6 @@ impl Recorder<'_> {
     /// Ends the current slice, which took `time`.
     pub fn end_slice(&mut self, time: Nanos) {
         self.counters.busy.end(time);
-    }
-
-    /// Records that a slice, which took `time`, passed a checkpoint: there the request could have given way.
-    #[inline]
-    pub fn interruptible(&mut self, time: Nanos) {
-        self.counters.spend(Spent::Interruptible, time);
     }
 
     /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
@@ -261,17 +245,18 @@ impl Recorder<'_> {
         self.counters.idle.end(time);
     }
 
-    /// Records that an emulated core was charged `time` for work between jobs.
-    pub fn charged(&mut self, time: Nanos) {
-        self.counters.spend(Spent::Charged, time);
+    /// Counts `time` as spent on `on`.
+    #[inline]
+    pub fn spend(&mut self, on: Spent, time: Nanos) {
+        self.counters.spend(on, time);
     }
 
     /// Records that an emulated core slept for `slept` and woke `late` after its deadline.
     pub fn overshoot(&mut self, slept: Nanos, late: Nanos) {
         self.histograms.record_overshoot(late);
         self.counters.recorded.add(1);
-        self.counters.spend(Spent::Slept, slept);
-        self.counters.spend(Spent::Overslept, late);
+        self.spend(Spent::Slept, slept);
+        self.spend(Spent::Overslept, late);
     }
 
     /// Hands the histograms over if the control thread asked: once per turn of the worker's loop, between two slices,

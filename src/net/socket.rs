@@ -15,8 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Group {
     sockets: Vec<Socket>,
     addresses: Vec<SocketAddr>,
-    recv_buffer_bytes: usize,
-    send_buffer_bytes: usize,
+    /// The receive buffer granted by the kernel to each socket.
+    pub recv_buffer_bytes: usize,
+    /// The send buffer granted by the kernel to each socket.
+    pub send_buffer_bytes: usize,
     gate: Mutex<Gate>,
 }
 
@@ -132,16 +134,6 @@ impl Group {
         &self.addresses
     }
 
-    /// The receive buffer granted by the kernel to each socket.
-    pub fn recv_buffer_bytes(&self) -> usize {
-        self.recv_buffer_bytes
-    }
-
-    /// The send buffer granted by the kernel to each socket.
-    pub fn send_buffer_bytes(&self) -> usize {
-        self.send_buffer_bytes
-    }
-
     /// Shuts the gate: no further datagram enters the sockets; those inside can still be received, and replies can
     /// still be sent. Datagrams that arrive from now on count as dropped by the kernel.
     ///
@@ -224,7 +216,9 @@ impl Group {
 #[derive(Debug)]
 pub struct Socket {
     inner: UdpSocket,
-    inode: u64,
+    /// The inode number of the socket in `/proc/net/udp`.
+    pub inode: u64,
+    /// The number of the socket's address among those of its group.
     address: usize,
 }
 
@@ -241,12 +235,7 @@ impl Socket {
         Ok(Socket { inner, inode, address })
     }
 
-    /// The inode number of the socket in `/proc/net/udp`.
-    pub fn inode(&self) -> u64 {
-        self.inode
-    }
-
-    /// The number of the socket's address among those of its group.
+    /// The place of its address in [`Group::addresses`].
     pub(super) fn address(&self) -> usize {
         self.address
     }

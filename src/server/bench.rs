@@ -9,22 +9,15 @@ use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, PacketChain,
 /// # Errors
 /// See [`Server::run`].
 pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
-    let config = &server.bound.config;
+    let config = &server.bound.config.clone();
     match config.handler {
         HandlerName::Echo => run(server, Echo),
-        HandlerName::Spin => {
-            let work = Spin::new(burner(config), config.time_scale);
-            run(server, work)
-        }
+        HandlerName::Spin => run(server, Spin::new(burner(config), config.time_scale)),
         HandlerName::Fork => {
-            let work = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
-            run(server, work)
+            run(server, Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers))
         }
         HandlerName::Digest => run(server, Digest),
-        HandlerName::PacketChain => {
-            let work = PacketChain::new(burner(config));
-            run(server, work)
-        }
+        HandlerName::PacketChain => run(server, PacketChain::new(burner(config))),
     }
 }
 

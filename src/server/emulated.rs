@@ -8,6 +8,7 @@ use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
 use crate::handler::Handler;
+use crate::metrics::Spent;
 use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
 use crate::runtime::notice;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
@@ -85,7 +86,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         if let Some((paid, late)) = self.engine.link.sent.take() {
             self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
         }
-        self.engine.recorder.charged(emulation::take_charged());
+        self.engine.recorder.spend(Spent::Charged, emulation::take_charged());
     }
 }
 

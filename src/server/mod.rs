@@ -69,7 +69,6 @@ use admin::Questions;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
 use inherited::Inherited;
-use life::handover::Predecessor;
 use life::reload::Reloads;
 use life::stop::Demand;
 use life::supervisor::Supervisor;
@@ -204,7 +203,7 @@ impl Server {
         }
         let notices = notices::find(config.notices)?;
         let mut listening = Listening::open(config, ways.receive, inherited)?;
-        let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes(), listening.group.send_buffer_bytes());
+        let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes, listening.group.send_buffer_bytes);
         listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
         if !Path::new("/proc/self/stat").exists() {
             tracing::warn!("/proc is not mounted: process_* and how long workers wait for a CPU are not known");
@@ -217,7 +216,7 @@ impl Server {
         let addresses = listening.group.addresses().len();
         let waiting = Waiting::new(config);
         let is_gated = admin::gate::is_on(config, ways.receive);
-        let samples = Samples::new(config.workers, waiting.beside(), config.source_prefix, is_gated);
+        let samples = Samples::new(config.workers, waiting.beside, config.source_prefix, is_gated);
         let bound = Bound {
             listening,
             config: config.clone(),
@@ -308,7 +307,7 @@ impl Server {
     /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`). A server that takes over
     /// from another one feeds the watchdog of that one too.
     pub fn notify_supervisor(mut self) -> Server {
-        let predecessor = self.bound.listening.predecessor.as_ref().and_then(Predecessor::watchdog);
+        let predecessor = self.bound.listening.predecessor.as_ref().and_then(|predecessor| predecessor.watchdog);
         self.bound.supervisor = Supervisor::from_environment(predecessor);
         self
     }

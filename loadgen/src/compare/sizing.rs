@@ -241,7 +241,7 @@ mod tests {
     // few and many workers, light and heavy loads. The fit is computed again from the rate of the plan.
     #[test]
     fn what_is_chosen_fits_on_1_to_1024_cpus() {
-        let workloads = PRESETS.map(parsed);
+        let workloads = PRESETS.map(|(name, _)| parsed(name));
         for cpus in 1..=1_024_usize {
             for workload in &workloads {
                 for (workers, load, seconds) in

@@ -5,7 +5,7 @@ use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
-use crate::lab::workload::{FORMS, PRESETS, Shape, Workload};
+use crate::lab::workload::{FORMS, Shape, Workload, preset_names};
 use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::{Nanos, parse_duration};
 use clap::Args;
@@ -223,7 +223,7 @@ pub(in crate::cli) fn workloads() -> String {
          mix:0.9@lognormal:3us:0.3+0.1@fixed:1ms, whose shares sum to 1; a cost is 1ns to 1h. \
          file:PATH draws from a recorded trace: a file with the CPU time of one request in each line, written as 20us, or \
          with its class as 0 20us or long 2ms; # begins a comment. Every line is as likely as any other.",
-        PRESETS.join(", "),
+        preset_names(),
         FORMS.join(", ")
     )
 }

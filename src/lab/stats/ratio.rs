@@ -1,6 +1,7 @@
 //! The ratio of two quantiles, with its interval.
 
 use super::order::student;
+use super::sample::mean_and_error;
 use super::{Interval, Memory, Sample};
 
 /// The 95 % interval of the quantile of `own` over that of `first`, from their intervals by the method of variance
@@ -19,10 +20,8 @@ pub fn of_runs(ratios: &[f64]) -> Interval {
     if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
         return Interval::UNKNOWN;
     }
-    let count = ratios.len() as f64;
-    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count;
-    let squares: f64 = ratios.iter().map(|ratio| (ratio.ln() - mean).powi(2)).sum();
-    let reach = student(ratios.len() - 1) * (squares / (count - 1.0) / count).sqrt();
+    let (mean, error) = mean_and_error(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>());
+    let reach = student(ratios.len() - 1) * error;
     Interval { low: (mean - reach).exp(), high: (mean + reach).exp() }
 }
 

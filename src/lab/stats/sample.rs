@@ -179,7 +179,7 @@ fn variance_of_sum(deviations: &[f64]) -> f64 {
     count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()
 }
 
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -74,7 +74,7 @@ impl Cost {
         let ns = |time: Nanos| time.get() as f64;
         let cost_ns = match *self {
             Cost::Fixed(cost) => return cost,
-            Cost::Recorded(ref recorded) => return recorded.costs()[rng.random_range(0..recorded.costs().len())],
+            Cost::Recorded(ref recorded) => return recorded.costs[rng.random_range(0..recorded.costs.len())],
             Cost::Exponential { mean } => Exp::new(1.0 / ns(mean)).expect("a mean above zero").sample(rng),
             Cost::LogNormal { mean, variation } => {
                 LogNormal::from_mean_cv(ns(mean), variation).expect("a mean above zero").sample(rng)
@@ -94,7 +94,7 @@ impl Cost {
 
     pub(super) fn mean_seconds(&self) -> f64 {
         match self {
-            Cost::Recorded(recorded) => recorded.mean_seconds(),
+            Cost::Recorded(recorded) => recorded.mean_seconds,
             Cost::BoundedPareto { low, high, alpha } => {
                 // The integral of x^-alpha from 1 to high / low, over its part that is not cut off.
                 let span = (high.get() as f64 / low.get() as f64).ln();

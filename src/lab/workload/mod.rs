@@ -22,7 +22,7 @@ mod trace;
 
 pub use arrivals::{Arrival, Arrivals, Shape};
 pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
-pub use parse::{FORMS, PRESETS};
+pub use parse::{FORMS, PRESETS, preset_names};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded};
 pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
@@ -161,7 +161,7 @@ mod tests {
             // Of the costs that its tasks have; the packet benchmark that it comes from published none.
             ("packet-chain", 42_000.0),
         ];
-        assert_eq!(published_ns.map(|(name, _)| name), PRESETS);
+        assert_eq!(published_ns.map(|(name, _)| name), PRESETS.map(|(name, _)| name));
         for (name, mean_ns) in published_ns {
             let mean = parsed(name).mean_seconds() * 1e9;
             assert!((mean - mean_ns).abs() < 0.01, "{name}: mean {mean} ns, published {mean_ns} ns");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn shares_sum_to_one_and_classes_fit_the_wire() {
-        for name in PRESETS {
+        for (name, _) in PRESETS {
             let workload = parsed(name);
             let sum: f64 = workload.classes().iter().map(|class| class.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}: shares sum to {sum}");
@@ -194,7 +194,7 @@ mod tests {
             "bimodal:0.9:5us:0.1ms",
             "mix:0.95@lognormal:3us:0.25+0.045@lognormal:120us:0.25+0.005@lognormal:1ms:0.25",
         ];
-        for text in PRESETS.into_iter().chain(forms) {
+        for text in PRESETS.map(|(name, _)| name).into_iter().chain(forms) {
             let workload = parsed(text);
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
             let draws = 2_000_000;

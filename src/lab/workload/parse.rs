@@ -6,16 +6,21 @@ use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
 use std::str::FromStr;
 
-/// Names of the presets: the workloads that the literature compares schedulers on.
-pub const PRESETS: [&str; 8] = [
-    "extreme-bimodal",
-    "high-bimodal",
-    "zygos-bimodal-1",
-    "zygos-bimodal-2",
-    "tpcc",
-    "rocksdb",
-    "micropools",
-    "packet-chain",
+/// The presets, the workloads that the literature compares schedulers on: shares of requests, and what they cost in ns.
+///
+/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment, OrderStatus, NewOrder,
+/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond. `packet-chain`: a
+/// packet is searched for ends of lines and makes 60 random reads, about 2 us. One in a thousand goes on with two tasks of
+/// 20 ms.
+pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
+    ("extreme-bimodal", &[(0.995, 500), (0.005, 500_000)]),
+    ("high-bimodal", &[(0.5, 1_000), (0.5, 100_000)]),
+    ("zygos-bimodal-1", &[(0.9, 500), (0.1, 5_500)]),
+    ("zygos-bimodal-2", &[(0.999, 500), (0.001, 500_500)]),
+    ("tpcc", &[(0.44, 5_700), (0.04, 6_000), (0.44, 20_000), (0.04, 88_000), (0.04, 100_000)]),
+    ("rocksdb", &[(0.5, 1_500), (0.5, 635_000)]),
+    ("micropools", &[(0.9999, 1_000), (0.0001, 2_000_000)]),
+    ("packet-chain", &[(0.999, 2_000), (0.001, 40_002_000)]),
 ];
 
 /// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
@@ -52,23 +57,14 @@ impl FromStr for Workload {
     }
 }
 
-/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment, OrderStatus, NewOrder,
-/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond. `packet-chain`: a
-/// packet is searched for ends of lines and makes 60 random reads, about 2 us. One in a thousand goes on with two tasks of
-/// 20 ms.
 fn preset(name: &str) -> Option<Vec<Class>> {
-    let shares_and_costs_ns: &[(f64, u64)] = match name {
-        "extreme-bimodal" => &[(0.995, 500), (0.005, 500_000)],
-        "high-bimodal" => &[(0.5, 1_000), (0.5, 100_000)],
-        "zygos-bimodal-1" => &[(0.9, 500), (0.1, 5_500)],
-        "zygos-bimodal-2" => &[(0.999, 500), (0.001, 500_500)],
-        "tpcc" => &[(0.44, 5_700), (0.04, 6_000), (0.44, 20_000), (0.04, 88_000), (0.04, 100_000)],
-        "rocksdb" => &[(0.5, 1_500), (0.5, 635_000)],
-        "micropools" => &[(0.9999, 1_000), (0.0001, 2_000_000)],
-        "packet-chain" => &[(0.999, 2_000), (0.001, 40_002_000)],
-        _ => return None,
-    };
-    Some(shares_and_costs_ns.iter().map(|&(share, ns)| Class { share, cost: Cost::Fixed(Nanos::new(ns)) }).collect())
+    let (_, parts) = PRESETS.into_iter().find(|(preset, _)| *preset == name)?;
+    Some(parts.iter().map(|&(share, ns)| Class { share, cost: Cost::Fixed(Nanos::new(ns)) }).collect())
+}
+
+/// The names of the presets, as help and errors show them.
+pub fn preset_names() -> String {
+    PRESETS.map(|(name, _)| name).join(", ")
 }
 
 fn form(text: &str) -> Result<Vec<Class>, String> {
@@ -79,7 +75,7 @@ fn form(text: &str) -> Result<Vec<Class>, String> {
         return mix(text, parts);
     }
     let unknown = || {
-        let (presets, forms) = (PRESETS.join(", "), FORMS.join(", "));
+        let (presets, forms) = (preset_names(), FORMS.join(", "));
         format!("`{text}` is not a workload: name one of {presets}, or write a form: {forms}")
     };
     let parts: Vec<&str> = text.split(':').collect();

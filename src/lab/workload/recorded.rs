@@ -16,20 +16,12 @@ pub const RECORDED_BYTES_MAX: u64 = 256 << 20;
 /// Costs as they were recorded, at least one, all above zero. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    costs: Arc<[Nanos]>,
-    mean_seconds: f64,
+    /// The costs, in the order of their lines.
+    pub costs: Arc<[Nanos]>,
+    pub(super) mean_seconds: f64,
 }
 
 impl Recorded {
-    /// The costs, in the order of their lines.
-    pub fn costs(&self) -> &[Nanos] {
-        &self.costs
-    }
-
-    pub(super) const fn mean_seconds(&self) -> f64 {
-        self.mean_seconds
-    }
-
     pub(super) fn new(costs: Vec<Nanos>) -> Recorded {
         let sum: f64 = costs.iter().map(|cost| cost.as_secs_f64()).sum();
         Recorded { mean_seconds: sum / costs.len() as f64, costs: costs.into() }
@@ -140,7 +132,7 @@ mod tests {
         let [short, long] = &classes[..] else { panic!("{} classes", classes.len()) };
         assert_eq!((short.share, long.share), (0.6, 0.4));
         let costs = |class: &Class| match &class.cost {
-            Cost::Recorded(recorded) => recorded.costs().iter().map(|cost| cost.get() / 1_000).collect::<Vec<_>>(),
+            Cost::Recorded(recorded) => recorded.costs.iter().map(|cost| cost.get() / 1_000).collect::<Vec<_>>(),
             other => panic!("{other:?}"),
         };
         assert_eq!((costs(short), costs(long)), (vec![20, 30, 20], vec![2_000, 500]));

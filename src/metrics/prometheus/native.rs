@@ -44,7 +44,7 @@ impl Histograms {
             positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
             created: Some(self.created),
         };
-        let (sum, count) = (distribution.sum() as f64 / unit, distribution.count());
+        let (sum, count) = (distribution.sum as f64 / unit, distribution.count);
         metric.encode_histogram_with_native::<NoLabelSet>(sum, count, &classic, None, native)
     }
 }
@@ -75,7 +75,7 @@ impl Buckets {
             buckets.deltas.push(count - before);
             (next, before) = (number + 1, count);
         }
-        buckets.zeros = distribution.count() - bins.iter().map(|(_, count)| count).sum::<u64>();
+        buckets.zeros = distribution.count - bins.iter().map(|(_, count)| count).sum::<u64>();
         buckets
     }
 }

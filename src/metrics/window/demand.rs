@@ -44,9 +44,8 @@ impl Demand {
         let Some(before) = window.begin(oldest) else { return Demand::default() };
         let classes = names.0.into_iter().enumerate().filter_map(|(class, name)| {
             let of = |series: Series| Distribution::of(window.of(oldest..), &[series]);
-            let (service, unanswered) =
-                (of(Series::stage(class, Stage::Service)), of(Series::unanswered(class)).count());
-            let (answered, cpu_us) = (service.count(), Nanos::new(service.sum()).as_micros_f64());
+            let (service, unanswered) = (of(Series::stage(class, Stage::Service)), of(Series::unanswered(class)).count);
+            let (answered, cpu_us) = (service.count, Nanos::new(service.sum).as_micros_f64());
             (answered + unanswered > 0)
                 .then(|| (name, ClassDemand { answered, unanswered, cpu_us, bins_us: bins_us(&service) }))
         });

@@ -8,8 +8,10 @@ use crate::metrics::{Block, Stage};
 pub(crate) struct Distribution {
     /// The highest value of each bin and the number of values in it, ascending.
     bins: Vec<(u64, u64)>,
-    count: u64,
-    sum: u64,
+    /// The number of values.
+    pub(crate) count: u64,
+    /// The exact sum of the values, saturating.
+    pub(crate) sum: u64,
 }
 
 impl Distribution {
@@ -24,16 +26,6 @@ impl Distribution {
         }
         merge(&mut bins);
         Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
-    }
-
-    /// The number of values.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The exact sum of the values, saturating.
-    pub(crate) fn sum(&self) -> u64 {
-        self.sum
     }
 
     /// Values and their counts, ascending; a value is at most 0.1 % too high.
@@ -229,7 +221,7 @@ mod tests {
             prop_assert_eq!(&Distribution::of([&added], &[Series::stage(0, Stage::Service)]), &merged);
             let block = merged.block(1.0);
             prop_assert_eq!(block.count, whole.len());
-            prop_assert_eq!(merged.sum(), left.iter().chain(&right).sum::<u64>());
+            prop_assert_eq!(merged.sum, left.iter().chain(&right).sum::<u64>());
             prop_assert_eq!(block.max, Some(whole.max() as f64));
             for percentile in Percentile::ALL {
                 let expected = whole.value_at_quantile(percentile.quantile()) as f64;

@@ -198,9 +198,9 @@ mod tests {
         let bins = histograms.take();
         let of = |class, stage| Distribution::of([&bins], &[Series::stage(class, stage)]);
         assert!(!bins.has(Series::slowdown(0)));
-        assert_eq!(of(1, Stage::Service).sum(), 10_000);
+        assert_eq!(of(1, Stage::Service).sum, 10_000);
         let last = of(CLASSES - 1, Stage::Total);
-        assert_eq!(last.count(), 1, "an unknown class counts as the last");
+        assert_eq!(last.count, 1, "an unknown class counts as the last");
         assert!(last.block(1.0).max >= Some(1e12));
     }
 
@@ -214,7 +214,7 @@ mod tests {
             let spent = Distribution::of([&bins], &[Series::unanswered(3)]);
             let (highest, exact) = (spent.values().next().expect("a bin").0 as f64, ns as f64);
             assert!((exact..=exact * 1.07 + 16.0).contains(&highest), "{ns} ns counts as {highest}");
-            assert_eq!((spent.count(), spent.sum()), (1, ns));
+            assert_eq!((spent.count, spent.sum), (1, ns));
         }
         let mut histograms = Histograms::default();
         histograms.record_unanswered(200, Nanos::ZERO);
@@ -237,8 +237,8 @@ mod tests {
         part.move_to(&mut sum);
         let bins = sum.take();
         let of = |series| Distribution::of([&bins], &[series]);
-        assert_eq!((of(Series::slowdown(0)).count(), of(Series::slowdown(0)).sum()), (1, 4 * SLOWDOWN_ONE));
-        assert_eq!((of(Series::OVERSHOOT).count(), of(Series::OVERSHOOT).sum()), (1, 60_000));
+        assert_eq!((of(Series::slowdown(0)).count, of(Series::slowdown(0)).sum), (1, 4 * SLOWDOWN_ONE));
+        assert_eq!((of(Series::OVERSHOOT).count, of(Series::OVERSHOOT).sum), (1, 60_000));
         assert!(sum.is_empty() && sum.take().counts.is_empty());
     }
 }

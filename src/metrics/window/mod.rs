@@ -183,7 +183,7 @@ mod tests {
             window.add(&begin, Nanos::from_millis(ms), &one);
             all.add(&begin, Nanos::from_millis(ms), &one);
         };
-        let count = |window: &Window, ms| Distribution::of(window.last(Nanos::from_millis(ms)), &[SERVICE]).count();
+        let count = |window: &Window, ms| Distribution::of(window.last(Nanos::from_millis(ms)), &[SERVICE]).count;
         add(&mut window, 500);
         add(&mut window, 999);
         add(&mut window, 9_999);
@@ -216,7 +216,7 @@ mod tests {
         let last = Series::stage(CLASSES - 1, Stage::Service);
         assert!(all.has(SERVICE) && all.has(last) && !all.has(Series::OVERSHOOT));
         let (one, both) = (Distribution::of([&all], &[SERVICE]), Distribution::of([&all], &[SERVICE, last]));
-        assert_eq!((one.count(), both.count()), (50 * 875, 50 * 1_000));
+        assert_eq!((one.count, both.count), (50 * 875, 50 * 1_000));
     }
 
     /// Are windows after five seconds of some traffic as large as after a minute of it?

@@ -100,8 +100,8 @@ impl Recent {
         for class in 0..CLASSES {
             let (service, unanswered) = (service(bins, class), unanswered(bins, class));
             let (ended, begun) = (times(&service, 0), times(&unanswered, BEGUN));
-            let count = service.count() + begun.iter().map(|(_, count)| count).sum::<u64>();
-            self.by_class[class] = (count, Nanos::new(service.sum()).plus(Nanos::new(unanswered.sum())));
+            let count = service.count + begun.iter().map(|(_, count)| count).sum::<u64>();
+            self.by_class[class] = (count, Nanos::new(service.sum).plus(Nanos::new(unanswered.sum)));
             answered.extend_from_slice(&ended);
             broken_off.extend_from_slice(&begun);
             self.times_of_class[class] = served_to_the_end(ended, begun);

@@ -162,13 +162,13 @@ pub fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Group, Io, Socket};
+    use crate::net::{Group, Io};
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
     #[test]
     fn drops_at_a_shut_gate_are_counted_exactly() {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
-        let mut drops = Drops::new(group.sockets().iter().map(Socket::inode));
+        let mut drops = Drops::new(group.sockets().iter().map(|socket| socket.inode));
         let mut dropped = || {
             drops.read().expect("a table");
             drops.totals().sum::<Option<u64>>()

@@ -19,7 +19,7 @@ impl Server {
     fn new(addresses: &[&str]) -> Server {
         let addresses: Vec<SocketAddr> = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
-        let drops = Drops::new(group.sockets().iter().map(Socket::inode));
+        let drops = Drops::new(group.sockets().iter().map(|socket| socket.inode));
         Server { group, drops, received: 0, sent: 0 }
     }
 
@@ -149,7 +149,7 @@ fn the_stop_gate_is_the_last() {
 #[test]
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
-    let mut drops = Drops::new(group.sockets().iter().map(Socket::inode));
+    let mut drops = Drops::new(group.sockets().iter().map(|socket| socket.inode));
     group.filter(Some(&program(NETWORK, std::iter::empty(), 0.0))).expect("a filter");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
     client.connect(group.addresses()[0]).expect("an address of this host");

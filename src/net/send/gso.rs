@@ -19,7 +19,8 @@ const GSO_SEGMENTS_MAX: usize = 64;
 pub(in crate::net) struct GsoPlan {
     /// Indices of the messages, with the messages of a batch side by side.
     order: Vec<usize>,
-    batches: Vec<GsoBatch>,
+    /// The batches, in the order of sending.
+    pub(super) batches: Vec<GsoBatch>,
     keys: Vec<u64>,
 }
 
@@ -79,11 +80,6 @@ impl GsoPlan {
             let count = self.order.len() - first;
             self.batches.push(GsoBatch { first, count, length, local: message.local, plain: false });
         }
-    }
-
-    /// The batches, in the order of sending.
-    pub(super) fn batches(&self) -> &[GsoBatch] {
-        &self.batches
     }
 
     /// The indices of the messages in `batch`.
@@ -177,7 +173,7 @@ mod tests {
     fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
         let messages: Vec<_> = messages.iter().map(|(peer, length)| message(*peer, *length, None)).collect();
         let plan = segmented(&messages);
-        plan.batches().iter().map(|batch| plan.messages(batch).to_vec()).collect()
+        plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
     }
 
     #[test]
@@ -211,7 +207,7 @@ mod tests {
         let plan = segmented(&messages);
         let mut runs = Vec::new();
         let mut at = 0;
-        while at < plan.batches().len() {
+        while at < plan.batches.len() {
             let call = plan.call(at);
             runs.push((call.count, call.segment));
             at += call.count;
@@ -227,14 +223,14 @@ mod tests {
         fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
             let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
             let plan = segmented(&messages);
-            let order: Vec<usize> = plan.batches().iter().flat_map(|batch| plan.messages(batch).to_vec()).collect();
+            let order: Vec<usize> = plan.batches.iter().flat_map(|batch| plan.messages(batch).to_vec()).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..messages.len()).collect::<Vec<_>>());
             for peer in 0..4 {
                 prop_assert!(order.iter().filter(|number| drawn[**number].0 == peer).is_sorted());
             }
-            for batch in plan.batches() {
+            for batch in &plan.batches {
                 let numbers = plan.messages(batch);
                 let (last, others) = numbers.split_last().expect("no batch is empty");
                 prop_assert!(others.iter().all(|number| drawn[*number].1 == batch.length));
@@ -243,10 +239,10 @@ mod tests {
                 prop_assert!(numbers.iter().all(|number| messages[*number].peer == messages[*last].peer));
             }
             let mut at = 0;
-            while at < plan.batches().len() {
+            while at < plan.batches.len() {
                 let call = plan.call(at);
                 prop_assert!(call.count > 0);
-                for batch in &plan.batches()[at..at + call.count] {
+                for batch in &plan.batches[at..at + call.count] {
                     prop_assert_eq!(batch.local, call.local);
                     prop_assert!(batch.count == 1 || call.segment == Some(batch.length));
                     prop_assert!(call.segment.is_none_or(|segment| batch.length <= segment));

@@ -87,7 +87,7 @@ impl<B: Backend + ?Sized> Sender<B> {
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
         // Each round makes progress, splits a GSO batch, uses the one retry of a batch, or the one wait of the whole
         // call.
-        while at < plan.batches().len() {
+        while at < plan.batches.len() {
             let call = plan.call(at);
             // The kernel stops at the first batch that it does not take. It reports the error only if that batch is
             // the first of a call.
@@ -109,7 +109,7 @@ impl<B: Backend + ?Sized> Sender<B> {
                     plan.split(at);
                 }
                 Err(errno) => {
-                    let batch = &plan.batches()[at];
+                    let batch = &plan.batches[at];
                     plan.messages(batch).iter().for_each(|number| outcomes[*number] = Err(reason(errno)));
                     at += 1;
                 }
@@ -189,7 +189,7 @@ impl Batched {
 
 impl Backend for Batched {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
-        let batches = &plan.batches()[call.first..][..call.count];
+        let batches = &plan.batches[call.first..][..call.count];
         // Filled in place: moving an `ArrayVec` copies its whole capacity.
         let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
@@ -240,7 +240,7 @@ struct OneByOne;
 
 impl Backend for OneByOne {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
-        for number in plan.messages(&plan.batches()[call.first]) {
+        for number in plan.messages(&plan.batches[call.first]) {
             let Message { bytes, peer, .. } = messages[*number];
             let sent = socket.plain().send_to(bytes, peer);
             // An error without a number is from the library itself, about an address that no socket takes.

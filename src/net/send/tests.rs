@@ -18,7 +18,7 @@ impl Backend for Scripted {
     fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
         let count = self.answers.pop_front().unwrap_or(Ok(call.count))?.min(call.count);
         self.calls.push(count);
-        plan.batches()[call.first..][..count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
+        plan.batches[call.first..][..count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
         Ok(count)
     }
 

@@ -14,15 +14,15 @@ fn a_group_shares_one_port_and_keeps_others_out() {
 fn buffers_are_as_large_as_allowed() {
     let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
     for (name, wanted, granted) in [
-        ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes()),
-        ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes()),
+        ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes),
+        ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes),
     ] {
         let allowed = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).expect("a setting");
         let allowed: usize = allowed.trim().parse().expect("a number");
         assert_eq!(granted, wanted.min(allowed), "{name}");
     }
     for socket in group.sockets() {
-        assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes());
+        assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes);
     }
 }
 
@@ -35,7 +35,7 @@ fn sockets_are_adopted_as_a_group() {
         group.sockets().iter().map(copy).collect()
     };
     let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
-    let inodes = |group: &Group| group.sockets().iter().map(Socket::inode).collect::<Vec<_>>();
+    let inodes = |group: &Group| group.sockets().iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
     let other = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 1, Io::Batches).expect("a free port");
@@ -64,10 +64,10 @@ fn sockets_are_adopted_as_a_group() {
 #[test]
 fn receive_buffers_can_be_limited() {
     let mut group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
-    let granted = group.recv_buffer_bytes();
+    let granted = group.recv_buffer_bytes;
     for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
         group.limit_recv_buffers(limit).expect("sockets");
-        assert_eq!(group.recv_buffer_bytes(), expected);
+        assert_eq!(group.recv_buffer_bytes, expected);
         for socket in group.sockets() {
             assert_eq!(socket.inner().recv_buffer_size().expect("a socket") / 2, expected);
         }
@@ -98,7 +98,7 @@ fn a_group_has_several_addresses() {
     let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
     let bound: Vec<_> = group.sockets().iter().map(|socket| socket.plain().local_addr().expect("bound")).collect();
     assert_eq!(bound, [group.addresses(), group.addresses()].concat());
-    assert_eq!(group.sockets().iter().map(Socket::address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(group.sockets().iter().map(|socket| socket.address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
     for (bound, asked) in group.addresses().iter().zip(addresses) {
         assert!(bound.ip() == asked.ip() && bound.port() != 0, "{bound}");
     }

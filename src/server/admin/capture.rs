@@ -34,7 +34,7 @@ impl Desk<'_, '_> {
         *self.capturing = None;
         let (answer, seen) = oneshot::channel();
         let dropped = self.probe.kernel_dropped();
-        let capture = Capture::begin(self.collector.metrics(), seconds, dropped, clock::now);
+        let capture = Capture::begin(self.collector.metrics, seconds, dropped, clock::now);
         *self.capturing = Some(Capturing { capture, answer });
         Some(seen)
     }

@@ -11,7 +11,7 @@ use crate::handler::Handler;
 #[cfg(feature = "admin")]
 use crate::metrics::Unended;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
-use crate::net::{Drops, Io, Socket};
+use crate::net::{Drops, Io};
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
@@ -89,7 +89,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             addresses_unread: Once::new(),
             phase: AtomicCell::new(Phase::Serving),
             watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
-            drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(Socket::inode))),
+            drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(|socket| socket.inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
             gate: Mutex::new(Gate::new(config, bound.ways.receive)),

@@ -286,7 +286,7 @@ impl Desk<'_, '_> {
     #[cfg(feature = "admin")]
     fn look(&mut self) {
         let off_cpu = self.probe.run_queue_waits();
-        self.slow.look(self.collector.metrics(), Tick { at: clock::now(), off_cpu }, self.probe.log_delays());
+        self.slow.look(self.collector.metrics, Tick { at: clock::now(), off_cpu }, self.probe.log_delays());
     }
 
     /// The body of `GET /slow`.
@@ -295,14 +295,14 @@ impl Desk<'_, '_> {
         self.look();
         let waiting = self.probe.oldest(SHOWN);
         let sockets = self.probe.unreceived();
-        self.slow.to_json(self.collector.metrics(), &waiting, &sockets, clock::now())
+        self.slow.to_json(self.collector.metrics, &waiting, &sockets, clock::now())
     }
 
     /// The body of `GET /trace`.
     #[cfg(feature = "admin")]
     fn trace(&mut self, seconds: Nanos) -> Vec<u8> {
         self.look();
-        self.slow.to_trace(self.collector.metrics(), seconds, clock::now())
+        self.slow.to_trace(self.collector.metrics, seconds, clock::now())
     }
 }
 
@@ -320,7 +320,7 @@ async fn control(
     gate.set_missed_tick_behavior(MissedTickBehavior::Delay);
     watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
     #[cfg(feature = "admin")]
-    let mut slow = Slow::new(collector.metrics(), gate::DECIDE_EVERY);
+    let mut slow = Slow::new(collector.metrics, gate::DECIDE_EVERY);
     #[cfg(feature = "admin")]
     let mut capturing = None;
     let mut captures = tokio::time::interval(CAPTURES_EVERY.into());

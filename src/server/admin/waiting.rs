@@ -36,9 +36,11 @@ pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> u
 #[derive(Debug)]
 pub(in crate::server) struct Waiting {
     max_wait: Mutex<MaxWait>,
-    beside: Nanos,
+    /// What each request takes of a worker beside its service.
+    pub(in crate::server) beside: Nanos,
     classified: bool,
-    limits: Limits,
+    /// What the workers read.
+    pub(in crate::server) limits: Limits,
 }
 
 impl Waiting {
@@ -50,16 +52,6 @@ impl Waiting {
         let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), beside, None);
         let limits = Limits::new(bounds.unwrap_or(QueueBounds::NONE));
         Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
-    }
-
-    /// What each request takes of a worker beside its service.
-    pub(in crate::server) fn beside(&self) -> Nanos {
-        self.beside
-    }
-
-    /// What the workers read.
-    pub(in crate::server) fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
@@ -114,7 +106,7 @@ mod tests {
 
     fn latest_starts(waiting: &Waiting) -> [Nanos; 2] {
         let (expires_at, deadline) = (Nanos::from_millis(1_000), Nanos::from_millis(900));
-        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits().expected(class), Nanos::ZERO))
+        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits.expected(class), Nanos::ZERO))
     }
 
     #[test]

@@ -12,7 +12,8 @@ const FEEDS: u32 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::server) struct Supervisor {
     listens: bool,
-    watchdog: Option<Duration>,
+    /// The time within which the watchdog must be fed; `None` without one.
+    pub(in crate::server) watchdog: Option<Duration>,
 }
 
 impl Supervisor {
@@ -23,11 +24,6 @@ impl Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()).or(predecessor);
         Supervisor { listens, watchdog: watchdog.filter(|_| listens) }
-    }
-
-    /// The time within which the watchdog must be fed; `None` without one.
-    pub(in crate::server) fn watchdog(&self) -> Option<Duration> {
-        self.watchdog
     }
 
     /// How often the watchdog is to be fed; `None` without one.

@@ -239,7 +239,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let (about, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
         self.handler.handle(about.request(), &mut reply).await;
-        let (extents, overflowed, too_many) = (reply.extents(), reply.has_overflowed(), reply.has_too_many_datagrams());
+        let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
         let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
         (body.extents, body.excess) = (extents, overflowed.then_some(excess));

@@ -6,7 +6,7 @@ use super::reply::ThreadUse;
 use super::slot::{Job, Slot};
 use crate::fate::{Ending, Failed, Fate, Status};
 use crate::handler::{Handler, Reply, Unserved};
-use crate::metrics::{About, Counter};
+use crate::metrics::{About, Counter, Spent};
 use crate::net::Link;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, Polled, guarded};
@@ -98,7 +98,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
         let checked = left || continuation::passed_checkpoint(start);
         if checked {
-            self.recorder.interruptible(ran);
+            self.recorder.spend(Spent::Interruptible, ran);
         }
         self.recorder.flight.end(checked, self.now);
         if let Some(waits) = first_run {
@@ -161,7 +161,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.recorder.end_slice(ran);
         let checked = paused.is_some() || continuation::passed_checkpoint(start);
         if checked {
-            self.recorder.interruptible(ran);
+            self.recorder.spend(Spent::Interruptible, ran);
         }
         self.recorder.flight.end(checked, self.now);
         match paused {
@@ -249,7 +249,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (about, place) = packet.parts(addresses);
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
-        let extents = reply.extents();
+        let extents = reply.extents;
         if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }

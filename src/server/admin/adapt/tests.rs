@@ -1,7 +1,7 @@
 mod day;
 
 use super::*;
-use crate::metrics::{Collector, Recent, Recorder, Sample, WorkerMetrics};
+use crate::metrics::{Collector, Recent, Recorder, Sample, Spent, WorkerMetrics};
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
 
@@ -296,7 +296,7 @@ impl<'m> Measuring<'m> {
         let all = Nanos::from_secs(adaptation.core.policy().topology().workers() as u64);
         // A little goes into what is neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
-        recorder.get_mut().interruptible(busy);
+        recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
         in_virtual_time::pass(Nanos::from_secs(1));
         collector.collect(|_| recorder.borrow_mut().hand_over());

@@ -108,7 +108,7 @@ impl Asked {
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         let Listening { ref group, kept, .. } = bound.listening;
-        let watchdog_us = bound.supervisor.watchdog().and_then(|time| u64::try_from(time.as_micros()).ok());
+        let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
         let sockets: Vec<_> = group.sockets().iter().map(AsFd::as_fd).collect();
         self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
         let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();

@@ -29,7 +29,7 @@ pub(crate) struct Given {
 pub(crate) struct Predecessor {
     connection: Connection,
     /// The time of its supervisor's watchdog.
-    watchdog: Option<Duration>,
+    pub(in crate::server) watchdog: Option<Duration>,
 }
 
 /// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does not run that long
@@ -78,11 +78,6 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
 }
 
 impl Predecessor {
-    /// The time within which the predecessor's supervisor expects a sign of life, if it watches it.
-    pub(in crate::server) fn watchdog(&self) -> Option<Duration> {
-        self.watchdog
-    }
-
     /// Says that this server only has to begin, and waits until it may. Returns the last readings of the kernel's drop
     /// counters: none if the predecessor has died.
     pub(in crate::server) fn await_begin(&self) -> Result<Vec<Option<u32>>, HandOverError> {

@@ -57,7 +57,7 @@ fn packet<'s>(pool: &'s ObjectPool<PacketBody<()>>, address: u8, lengths: &[usiz
         reply.begin_datagram().expect("few datagrams");
         reply.put(&[0; 64][..*length]).expect("few bytes");
     }
-    (packet.extents, packet.envelope.source.address) = (reply.extents(), address);
+    (packet.extents, packet.envelope.source.address) = (reply.extents, address);
     packet
 }
 
