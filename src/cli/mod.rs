@@ -2,7 +2,6 @@
 
 mod calibrate;
 mod check;
-mod log;
 pub mod page;
 mod plan;
 pub mod results;

@@ -1,5 +1,5 @@
-//! One distribution as tables and JSON show it: a count, six percentiles, the maximum, and which of the percentiles are
-//! known: how many values each needs, or how far it may be from that of a run without end.
+//! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It says which of the percentiles
+//! are known. Each needs so many values, or has bounds, between which it would be in a run without end.
 
 use crate::fate::labels;
 #[cfg(feature = "admin")]

@@ -38,7 +38,7 @@ pub struct Collector<'b> {
     /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
     /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
-    kernel_dropped: Option<u64>,
+    pub(crate) kernel_dropped: Option<u64>,
 }
 
 /// The collector's state for one worker.
@@ -59,7 +59,7 @@ impl<'b> Collector<'b> {
             asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Histograms::default(),
             windows: [
-                Window::since_start(),
+                Window::new(1, Nanos::MAX),
                 Window::new(10, Nanos::from_secs(1)),
                 Window::new(6, Nanos::from_secs(10)),
             ],
@@ -88,12 +88,6 @@ impl<'b> Collector<'b> {
             window.add(&self.last, now.at, &gathered);
         }
         self.last = now;
-    }
-
-    /// Sets how many datagrams the kernel has dropped since the start, as far as that is known: part of the demand. To be
-    /// called before each [`Collector::collect`].
-    pub fn set_kernel_dropped(&mut self, kernel_dropped: Option<u64>) {
-        self.kernel_dropped = kernel_dropped;
     }
 
     /// The counters as of now, and the distributions as of the last [`Collector::collect`]. Distributions may lack the

@@ -128,11 +128,6 @@ impl<T> ObjectPool<T> {
     pub fn in_use(&self) -> usize {
         self.free.capacity() - self.free.len()
     }
-
-    /// Number of objects, free or in use.
-    pub fn capacity(&self) -> usize {
-        self.free.capacity()
-    }
 }
 
 /// An object in use: moves by ownership, and returns to its pool when dropped.

@@ -7,9 +7,8 @@ mod text;
 
 pub(super) use arguments::PlanArguments;
 
-use super::results::{Failure, open, printed, write};
+use super::results::{Bar, Failure, open, printed, write};
 use super::simulate::fleet;
-use super::simulate::progress::Bar;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::capacity::max_load;

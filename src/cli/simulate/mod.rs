@@ -2,7 +2,6 @@
 
 mod arguments;
 pub(super) mod json;
-pub(super) mod progress;
 mod sweep;
 mod table;
 

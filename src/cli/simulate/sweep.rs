@@ -1,7 +1,7 @@
 //! From flags to simulations.
 
 use super::arguments::{Pools, SimulateArguments};
-use super::progress::Bar;
+use crate::cli::results::Bar;
 use crate::lab::sim::{Balance, Fleet, Replay};
 use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load, max_load_of_best};
 use crate::lab::study::goal::Goal;

@@ -76,7 +76,7 @@ pub struct Header {
 
 impl Header {
     /// A request with nothing but the fields that a client must choose.
-    pub const fn request(id: u64, class: u8, cost: Nanos) -> Header {
+    pub fn request(id: u64, class: u8, cost: Nanos) -> Header {
         Header {
             kind: Kind::Request,
             class,
@@ -85,14 +85,7 @@ impl Header {
             stamp: 0,
             cost,
             deadline_us: 0,
-            served: Served {
-                worker: 0,
-                pool: 0,
-                hops: 0,
-                kernel_wait: Nanos::ZERO,
-                queue_wait: Nanos::ZERO,
-                service: Nanos::ZERO,
-            },
+            served: Served::default(),
         }
     }
 

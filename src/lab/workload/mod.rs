@@ -17,13 +17,13 @@
 mod arrivals;
 mod cost;
 mod parse;
-mod recorded;
 mod trace;
 
 pub use arrivals::{Arrival, Arrivals, Shape};
-pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
+pub use cost::{
+    ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, VARIATION_MAX,
+};
 pub use parse::{FORMS, PRESETS, preset_names};
-pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded};
 pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
 use crate::time::Nanos;

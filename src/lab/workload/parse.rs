@@ -1,7 +1,7 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::recorded;
-use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
+use super::cost::read_bounded;
+use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, RECORDED_BYTES_MAX, VARIATION_MAX, Workload};
 use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
 use std::str::FromStr;
@@ -69,7 +69,7 @@ pub fn preset_names() -> String {
 
 fn form(text: &str) -> Result<Vec<Class>, String> {
     if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
-        return recorded::read(path).map_err(|problem| format!("file {path}: {problem}"));
+        return read_bounded(path, RECORDED_BYTES_MAX).map_err(|problem| format!("file {path}: {problem}"));
     }
     if let Some(parts) = text.strip_prefix("mix:").filter(|parts| !parts.is_empty()) {
         return mix(text, parts);

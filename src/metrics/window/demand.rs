@@ -100,7 +100,7 @@ mod tests {
         (0..60).for_each(|_| recorder.count(Counter::Malformed(crate::fate::Malformed::Magic)));
         (0..40).for_each(|_| recorder.ended(Fate::Refused));
         drop(recorder);
-        collector.set_kernel_dropped(Some(150));
+        collector.kernel_dropped = Some(150);
         collector.collect(|_| ());
         let demand = collector.snapshot(Gauges::default()).demand;
         assert_eq!((demand.asked, demand.kernel_dropped), (1_050, Some(150)));

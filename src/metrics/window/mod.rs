@@ -87,11 +87,6 @@ impl Window {
         window
     }
 
-    /// The window of all time, which is one interval.
-    pub(super) fn since_start() -> Window {
-        Window::new(1, Nanos::MAX)
-    }
-
     /// Adds what has been gathered up to `now`, since `before`, to the interval that contains `now`.
     pub(super) fn add(&mut self, before: &Reading, now: Nanos, gathered: &Bins) {
         let number = self.number(now);
@@ -178,7 +173,7 @@ mod tests {
         histograms.record(&Sample::default());
         let (one, begin) = (histograms.take(), reading());
         let mut window = Window::new(10, Nanos::from_secs(1));
-        let mut all = Window::since_start();
+        let mut all = Window::new(1, Nanos::MAX);
         let mut add = |window: &mut Window, ms| {
             window.add(&begin, Nanos::from_millis(ms), &one);
             all.add(&begin, Nanos::from_millis(ms), &one);

@@ -253,7 +253,7 @@ struct Desk<'a, 'm> {
 impl Desk<'_, '_> {
     fn collect(&mut self) {
         // Also because scrapes may be rarer than a wrap of the kernel's counters.
-        self.collector.set_kernel_dropped(self.probe.kernel_dropped());
+        self.collector.kernel_dropped = self.probe.kernel_dropped();
         self.collector.collect(|worker| self.probe.wake(worker));
     }
 
@@ -361,6 +361,7 @@ async fn control(
 }
 
 #[cfg(test)]
+#[path = "tests/logged.rs"]
 mod logged;
 #[cfg(all(test, feature = "admin"))]
 mod tests;

@@ -126,7 +126,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id: spawning.runtime_id,
         classified: config.classify == Classify::Header,
         transport: &bound.transport,
-        shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| bound.waiting.beside),
+        shed_answer: (config.shed_answers == ShedAnswers::Short).then_some(bound.waiting.beside),
         limits: &bound.waiting.limits,
         samples: &bound.samples,
     }

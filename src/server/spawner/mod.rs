@@ -83,7 +83,7 @@ impl Spawner {
         if spawning.ended.load(Ordering::SeqCst) {
             spawning.abort_rest();
         }
-        Ok(Spawned::new(child))
+        Ok(Spawned { child })
     }
 }
 

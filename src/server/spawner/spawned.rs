@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 /// # Panics
 /// When it is polled again after it has given its result.
 pub struct Spawned<T> {
-    child: Arc<Child<T>>,
+    pub(super) child: Arc<Child<T>>,
 }
 
 /// Why spawned work came to no result.
@@ -39,10 +39,6 @@ pub enum Unfinished {
 show_as_text!(Unfinished);
 
 impl<T: Send + 'static> Spawned<T> {
-    pub(super) fn new(child: Arc<Child<T>>) -> Spawned<T> {
-        Spawned { child }
-    }
-
     /// Waits for the end of the work. A handler awaits the handle instead: this would keep its worker from the work.
     ///
     /// # Errors

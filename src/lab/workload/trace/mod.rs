@@ -1,7 +1,7 @@
 //! Reading a [`Trace`], and what follows from its requests.
 
 use super::Workload;
-use super::recorded::{parse_class, parse_cost};
+use super::cost::{parse_class, parse_cost};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};

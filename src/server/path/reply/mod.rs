@@ -175,7 +175,7 @@ const SOON: u32 = 8;
 /// bound here. One during which the kernel ran other threads shows nothing ([`ThreadUse`] tells). One alone may still be the
 /// hypervisor's doing, which takes the processor away for as long. So the memory of it is short at first, and doubles when
 /// the next one follows soon.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gathering {
     /// Requests until replies may wait again.
     one_by_one: u32,
@@ -187,18 +187,6 @@ pub(crate) struct Gathering {
     used_before: ThreadUse,
     /// Time of the last reading of the thread's use.
     read_at: Nanos,
-}
-
-impl Default for Gathering {
-    fn default() -> Gathering {
-        Gathering {
-            one_by_one: 0,
-            after_long: AFTER_LONG,
-            soon: 0,
-            used_before: ThreadUse::default(),
-            read_at: Nanos::ZERO,
-        }
-    }
 }
 
 impl Gathering {
