@@ -56,9 +56,6 @@
 // A test may be longer than a screen.
 #![cfg_attr(test, allow(clippy::too_many_lines))]
 
-#[macro_use]
-pub mod time;
-
 pub mod config;
 pub mod fate;
 pub mod handler;
@@ -66,6 +63,7 @@ pub mod metrics;
 pub mod output;
 pub mod server;
 pub mod tasks;
+pub mod time;
 
 // The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
 // It is hidden from the documentation alone: `missing_docs` reads it as what is public.

@@ -20,6 +20,7 @@ mod setting;
 mod addresses;
 pub(crate) mod caches;
 mod effective;
+mod layers;
 mod problem;
 mod reload;
 mod rules;

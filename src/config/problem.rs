@@ -57,7 +57,7 @@ pub struct Problem {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Problems(pub(super) Vec<Problem>);
 
-show_as_text!(Problems);
+crate::time::show_as_text!(Problems);
 
 impl Problems {
     /// Each problem, in the order in which they were found.

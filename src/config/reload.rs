@@ -1,6 +1,7 @@
 //! What a server that runs takes of a new configuration.
 
-use super::effective::{Effective, Layers, resolve};
+use super::effective::{Effective, resolve};
+use super::layers::Layers;
 use super::problem::{Claim, Origin, Problems};
 use super::setting::{Change, DefaultValue, find};
 

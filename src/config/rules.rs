@@ -1,6 +1,6 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
-use super::effective::Layers;
+use super::layers::Layers;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, SOCKETS_MAX, Wait, caches};
 use crate::emulation::overheads::Overheads;
 use crate::sched::{Sizes, grouping};

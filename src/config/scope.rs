@@ -1,7 +1,7 @@
 //! Which settings a program has, and its own defaults.
 
 use super::SETTINGS;
-use super::effective::{Layers, no_such_setting};
+use super::layers::{Layers, no_such_setting};
 use super::problem::{Origin, Problem};
 use super::setting::{Group, Setting};
 

@@ -1,7 +1,7 @@
 //! The layers above the defaults: command line, environment and file, each as text by setting.
 
 use super::Scope;
-use super::effective::{Layers, no_such_setting};
+use super::layers::{Layers, no_such_setting};
 use super::problem::{Origin, Problem, suggestion};
 use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgMatches, Args, Command};

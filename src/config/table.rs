@@ -1,7 +1,7 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
 use super::addresses;
-use super::effective::Layers;
+use super::layers::Layers;
 use super::setting::{self, Change, DefaultValue, Group, Setting, Shape};
 use super::value::{self, Form, choice, count, list_text, option_text, text};
 use super::{

@@ -7,7 +7,7 @@ use super::window::{Demand, Histograms, Reading, Recent, Window};
 #[cfg(test)]
 use super::window::{Distribution, Series};
 use super::worker_metrics::WorkerMetrics;
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
 use std::thread;

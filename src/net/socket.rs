@@ -42,7 +42,7 @@ pub struct NotBound {
     pub source: io::Error,
 }
 
-show_as_text!(NotBound);
+crate::time::show_as_text!(NotBound);
 
 impl Group {
     /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0 picks a free port for all

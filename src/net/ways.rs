@@ -29,7 +29,7 @@ pub struct NoWay {
     refused: String,
 }
 
-show_as_text!(NoWay);
+crate::time::show_as_text!(NoWay);
 
 const RECEIVE: &str = "receive";
 

@@ -104,4 +104,4 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
-show_as_text!(ServeError);
+crate::time::show_as_text!(ServeError);

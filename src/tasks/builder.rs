@@ -49,7 +49,7 @@ pub enum BuildError {
     Kernel(#[from] io::Error),
 }
 
-show_as_text!(BuildError);
+crate::time::show_as_text!(BuildError);
 
 /// How long a task runs before its checkpoints give way: long against the cost of giving way, short against what people
 /// notice. A guess.

@@ -1,8 +1,9 @@
-//! Why a task has no result.
+//! Why a task has no result, and the place of the result that it has.
 
-use crate::runtime::continuation::Panic;
+use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// Why a task has no result.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum JoinError {
     Skipped,
 }
 
-show_as_text!(JoinError);
+crate::time::show_as_text!(JoinError);
 
 impl From<Panic> for JoinError {
     fn from(panic: Panic) -> JoinError {
@@ -56,5 +57,23 @@ pub struct Rejected<F> {
 impl<F> fmt::Debug for Rejected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+/// The place of a task's result.
+pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
+
+/// The open members of a group hold it; the last that drops it ends the group.
+pub(super) struct Latch {
+    /// The first failure, if there was one.
+    pub(super) failure: OnceLock<JoinError>,
+    pub(super) outcome: Arc<Outcome<()>>,
+    /// The group of the task that made this one, which waits for this one too.
+    pub(super) _outer: Option<Arc<Latch>>,
+}
+
+impl Drop for Latch {
+    fn drop(&mut self) {
+        self.outcome.complete(self.failure.take().map_or(Ok(()), Err));
     }
 }

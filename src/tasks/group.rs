@@ -1,7 +1,7 @@
 //! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
 
-use super::error::{JoinError, Rejected};
-use super::handle::{JoinHandle, Latch, Outcome};
+use super::error::{JoinError, Latch, Outcome, Rejected};
+use super::handle::JoinHandle;
 use super::spawner::{Spawner, parts};
 use super::worker;
 use crate::runtime::continuation::{discard, guarded, lock};

@@ -1,13 +1,13 @@
-//! The handle of a task or a group, by which a thread or another task waits for its result, and the place of that result.
+//! The handle of a task or a group, by which a thread or another task waits for its result.
 
-use super::error::JoinError;
+use super::error::{JoinError, Outcome};
 use super::scheduler::Place;
 use super::worker;
-use crate::runtime::continuation::{self, block_on};
+use crate::runtime::continuation::block_on;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The handle of a task that was spawned, or of a [group](super::Group), which gives its result. Dropped, it lets the
@@ -94,23 +94,5 @@ impl<T> Future for JoinHandle<T> {
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle").field("is_over", &self.is_over()).finish_non_exhaustive()
-    }
-}
-
-/// The place of a task's result.
-pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
-
-/// The open members of a group hold it; the last that drops it ends the group.
-pub(super) struct Latch {
-    /// The first failure, if there was one.
-    pub(super) failure: OnceLock<JoinError>,
-    pub(super) outcome: Arc<Outcome<()>>,
-    /// The group of the task that made this one, which waits for this one too.
-    pub(super) _outer: Option<Arc<Latch>>,
-}
-
-impl Drop for Latch {
-    fn drop(&mut self) {
-        self.outcome.complete(self.failure.take().map_or(Ok(()), Err));
     }
 }

@@ -1,8 +1,7 @@
 //! Jobs, which wait in deques and queues, and the state that all workers and submitters of a runtime share.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
-use super::error::JoinError;
-use super::handle::Latch;
+use super::error::{JoinError, Latch};
 use crate::runtime::continuation::{CancellationToken, new_runtime_id};
 use crate::runtime::{Deque, Shared};
 use crate::sched::policy::PRIORITIES;

@@ -4,9 +4,8 @@
 //! So a scope has threads of its own, which end with it.
 
 use super::builder::BuildError;
-use super::error::JoinError;
+use super::error::{JoinError, Latch};
 use super::group::{Group, Released};
-use super::handle::Latch;
 use crate::runtime::continuation::{guarded, lock};
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -87,4 +86,4 @@ pub enum ScopeError {
     Task(JoinError),
 }
 
-show_as_text!(ScopeError);
+crate::time::show_as_text!(ScopeError);

@@ -1,8 +1,8 @@
 //! The ways to spawn, and loops whose chunks run in parallel.
 
 use super::counters::Counters;
-use super::error::{JoinError, Rejected};
-use super::handle::{JoinHandle, Latch, Outcome};
+use super::error::{JoinError, Latch, Outcome, Rejected};
+use super::handle::JoinHandle;
 use super::scheduler::{Job, Membership, Priority, Runnable, Scheduler};
 use super::task::{ClosureTask, FutureTask};
 use super::worker;

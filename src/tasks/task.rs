@@ -2,8 +2,8 @@
 //! pools, and wait without keeping a worker.
 
 use super::counters::Count;
-use super::error::JoinError;
-use super::handle::{Joinable, Outcome};
+use super::error::{JoinError, Outcome};
+use super::handle::Joinable;
 use super::scheduler::{Job, Membership, Place, Priority, Runnable, Scheduler};
 use super::worker;
 use crate::runtime::continuation::{CancellationToken, Limits, Polled, Resumable, Terms, discard, guarded, poll};

@@ -1,7 +1,7 @@
-//! A stream of values, kept as a bounded number of consecutive batches of equal length, each as counts by bin of values.
+//! A stream of values, kept as a bounded number of consecutive batches of equal length.
 
+use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
-use std::iter;
 
 /// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128 of
 /// them, enough for variances over longer and longer groups of them. A run of 10^7 values needs about 1 MB.
@@ -99,42 +99,4 @@ fn bins_of(batch: &Counts, class: Option<u8>) -> Counts {
         same
     });
     bins
-}
-
-/// Counts by key, ascending, each key once.
-pub(super) type Counts = Vec<(u32, u32)>;
-
-/// Bits of a value's mantissa in its bin: 128 bins for each power of two, so that a bin is less than 0.8 % wide.
-const MANTISSA_BITS: u32 = 7;
-
-/// A bin of values above that of every finite one.
-pub(super) const INFINITE: u32 = bin_of(f64::INFINITY);
-/// The bin of `value`: the upper bits of its representation, which order positive numbers.
-pub(super) const fn bin_of(value: f64) -> u32 {
-    if value > 0.0 { (value.to_bits() >> (52 - MANTISSA_BITS)) as u32 } else { 0 }
-}
-
-/// The smallest value of `bin`.
-pub(super) fn lower_edge(bin: u32) -> f64 {
-    f64::from_bits(u64::from(bin) << (52 - MANTISSA_BITS))
-}
-
-/// The smallest value above `bin`; infinite for the bin of infinity.
-pub(super) fn upper_edge(bin: u32) -> f64 {
-    if bin >= INFINITE { f64::INFINITY } else { lower_edge(bin + 1) }
-}
-
-/// Adds the counts of `other`.
-pub(super) fn merge_into(counts: &mut Counts, other: &Counts) {
-    let (mut left, mut right) = (counts.iter().copied().peekable(), other.iter().copied().peekable());
-    let merged = iter::from_fn(|| match (left.peek(), right.peek()) {
-        (Some(one), Some(two)) if one.0 == two.0 => {
-            left.next().zip(right.next()).map(|(one, two)| (one.0, one.1 + two.1))
-        }
-        (Some(one), Some(two)) if one.0 > two.0 => right.next(),
-        (None, _) => right.next(),
-        _ => left.next(),
-    });
-    let merged = merged.collect();
-    *counts = merged;
 }

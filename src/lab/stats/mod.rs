@@ -5,6 +5,7 @@
 //! the [`Memory`] of the queue that the values come from.
 
 mod batches;
+mod bins;
 mod memory;
 mod order;
 mod ratio;

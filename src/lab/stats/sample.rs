@@ -1,6 +1,6 @@
 //! Quantiles of dependent values, with intervals.
 
-use super::batches::{Counts, lower_edge, merge_into, upper_edge};
+use super::bins::{Counts, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, widening};
 use super::{Interval, Memory};
 use crate::metrics::Bounds;

@@ -13,6 +13,7 @@ pub(super) mod control;
 pub(super) mod gate;
 #[cfg(feature = "admin")]
 mod http;
+mod overload;
 #[cfg(feature = "admin")]
 mod page;
 pub(super) mod run_queue;

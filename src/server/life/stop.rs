@@ -112,7 +112,7 @@ pub enum FollowError {
     },
 }
 
-show_as_text!(FollowError);
+crate::time::show_as_text!(FollowError);
 
 impl StopHandle {
     pub(in crate::server) fn new() -> (StopHandle, Receiver<Demand>) {

@@ -36,7 +36,7 @@ pub enum Unfinished {
     Stopped,
 }
 
-show_as_text!(Unfinished);
+crate::time::show_as_text!(Unfinished);
 
 impl<T: Send + 'static> Spawned<T> {
     /// Waits for the end of the work. A handler awaits the handle instead: this would keep its worker from the work.

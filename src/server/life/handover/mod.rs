@@ -31,4 +31,4 @@ pub enum HandOverError {
     Io(#[from] io::Error),
 }
 
-show_as_text!(HandOverError);
+crate::time::show_as_text!(HandOverError);

@@ -1,0 +1,93 @@
+//! The texts of a configuration, gathered from its layers: flag, environment, file.
+
+use super::Config;
+use super::problem::{Claim, Origin, Problem, suggestion};
+use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, find};
+use super::value::Refusal;
+use std::collections::BTreeMap;
+#[cfg(feature = "cli")]
+use std::path::PathBuf;
+
+/// The texts in the layers, and the problems found so far.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    /// The settings that some layer has.
+    pub(super) given: BTreeMap<String, Claim>,
+    /// The file to read, and where its path was written.
+    #[cfg(feature = "cli")]
+    pub(super) config_file: Option<(PathBuf, Origin)>,
+    /// The problems found so far.
+    pub(super) problems: Vec<Problem>,
+    /// Whether a layer could not be read: it may have settings that no other layer has.
+    pub(super) incomplete: bool,
+    /// Settings that no layer has and that another setting decides, with the reason.
+    implied: BTreeMap<&'static str, &'static str>,
+}
+
+impl Layers {
+    /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
+    #[cfg(feature = "cli")]
+    pub(super) fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
+        self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));
+    }
+
+    /// The value of `key` if some layer has it and it is valid; an invalid one becomes a problem.
+    pub(super) fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
+        let given = self.given.get(key)?;
+        let refusal = match parse(&given.value) {
+            Ok(value) => return Some(value),
+            Err(refusal) => refusal,
+        };
+        let allowed = find(key).map_or_else(String::new, |setting| setting.allowed.to_string());
+        let message = format!("{refusal}; allowed: {allowed}");
+        self.problems.push(Problem { claims: vec![given.clone()], message });
+        None
+    }
+
+    /// True if some layer has `key`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.given.contains_key(key)
+    }
+
+    /// True if the intended value of `key` is unknown. Its value is wrong, or a layer that could not be read may have one.
+    pub(super) fn is_open(&self, key: &str) -> bool {
+        let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
+        self.problems.iter().any(is_it) || (self.incomplete && !self.has(key))
+    }
+
+    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is unknown: correcting it
+    /// may resolve the conflict.
+    pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: String) {
+        if keys.iter().any(|key| self.is_open(key)) {
+            return;
+        }
+        let claim = |key: &str| {
+            let shown = || find(key).map_or_else(String::new, |setting| (setting.show)(config));
+            self.given.get(key).cloned().unwrap_or_else(|| Claim::new(key, shown(), Origin::Default))
+        };
+        self.problems.push(Problem { claims: keys.map(claim).to_vec(), message });
+    }
+
+    /// Notes that another setting decides `key`, which no layer has.
+    pub(super) fn imply(&mut self, key: &'static str, reason: &'static str) {
+        self.implied.insert(key, reason);
+    }
+
+    /// The origin of the value of `key`.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        match (self.implied.get(key), self.given.get(key)) {
+            (Some(reason), _) => Origin::Implied(reason),
+            (None, Some(given)) => given.origin.clone(),
+            (None, None) => Origin::Default,
+        }
+    }
+}
+
+/// What is said about a `key` that is none of `settings`.
+pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
+    if [CONFIG, CHECK_CONFIG, CHECK_HEALTH].contains(&key) {
+        return "only a flag, never a key".to_owned();
+    }
+    let keys: Vec<&str> = settings.map(|setting| setting.key).collect();
+    format!("no such setting{}; allowed: {}", suggestion(key, keys.iter().copied()), keys.join(", "))
+}

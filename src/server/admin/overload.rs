@@ -1,0 +1,79 @@
+//! When the kernel turns requests away, decided on the admin thread from what the workers noted.
+
+use super::control::{Control, Phase};
+use super::gate::{DECIDE_EVERY, Gate, Reading};
+use crate::handler::Handler;
+use crate::net::dropped_by_others;
+use crate::runtime::continuation::lock;
+use crate::sched::overload::Limits as _;
+use crate::sched::overload::sources::{Rules, Standing};
+use crate::server::admin::Probe as _;
+use crate::server::path::packet::{Make, Packet};
+use crate::time::{Nanos, clock};
+
+/// A queue that stands only after a longer time does not delay decisions.
+const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
+/// Workers are busy that idle for less than a tenth of the time.
+const IDLE_SHARE: u64 = 10;
+/// Full buffers count from 5 % of what is received: less is a burst.
+const FULL_SHARE: u64 = 20;
+
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
+    /// Decides what the kernel turns away until the next decision.
+    pub(super) fn decide(&self) {
+        let (samples, mut gate) = (self.common.samples, lock(&self.gate));
+        if !gate.on || !matches!(self.phase.load(), Phase::Serving | Phase::LameDuck) {
+            return;
+        }
+        let counts = self.bound.metrics.counts();
+        let mut reading = Reading { at: clock::now(), idle: counts.idle, received: counts.received, drops: None };
+        let last = gate.last;
+        let passed = reading.at.minus(last.at).get().saturating_mul(self.bound.config.workers as u64);
+        let is_busy = reading.idle.minus(last.idle).get() < passed / IDLE_SHARE;
+        if is_busy || !gate.is_open() {
+            let before = if gate.is_open() { dropped_by_others().ok() } else { None };
+            let ours = self.kernel_dropped();
+            reading.drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
+        }
+        gate.count(reading.drops);
+        let is_full = match (reading.drops, last.drops) {
+            (Some(now), Some(last_drops)) if is_busy && (gate.by_full || !gate.sources.is_active()) => {
+                let lost = now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1));
+                lost > reading.received.saturating_sub(last.received) / FULL_SHARE
+            }
+            _ => false,
+        };
+        gate.last = reading;
+        let shed = samples.standing();
+        if !gate.sources.is_active() {
+            gate.by_full = is_full && shed == Standing::None;
+        }
+        // A pause of the host also makes requests wait, once.
+        let lasts = std::mem::replace(&mut gate.stood, shed != Standing::None || is_full);
+        let standing = match shed {
+            _ if !lasts && !gate.sources.is_active() => Standing::None,
+            _ if is_full => Standing::Fresh,
+            shed => shed,
+        };
+        let Gate { sources, read, .. } = &mut *gate;
+        let is_active = sources.is_active();
+        let is_idle = standing == Standing::None && !is_active;
+        samples.read(read, |prefix, validated, count| {
+            if !is_idle {
+                sources.add(prefix, validated, count);
+            }
+        });
+        (gate.standing, gate.periods) = (gate.standing.max(standing), gate.periods + 1);
+        let interval = self.common.limits.bounds(gate.standing == Standing::Continuations).interval;
+        // Workers that idle need no longer look.
+        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(gate.periods.into()) < interval {
+            return;
+        }
+        let (standing, periods) = (std::mem::take(&mut gate.standing), std::mem::take(&mut gate.periods));
+        let (in_force, scale) = (gate.in_force.clone(), gate.scale);
+        let rules = gate.sources.decide(standing, periods, &in_force, scale);
+        if rules.differ(&in_force) && (reading.at >= gate.replace_at || rules == Rules::OPEN) {
+            gate.replace(&self.bound.listening.group, self.bound.config.source_prefix, rules, reading.drops);
+        }
+    }
+}
