@@ -35,9 +35,8 @@ impl Arrivals {
     /// an arrival, and `drain` takes it out of the ingress. Call this on a separate thread: the end of a ring interrupts
     /// the thread's next system call that waits.
     pub(crate) fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
-        const CLOSELY: Watch = Watch::Closely(Nanos::from_secs(1));
         let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
-        notice::begin(CLOSELY);
+        notice::begin(Watch::Closely);
         let notice = |_| {
             arrive();
             let raised = clock::now();
@@ -45,7 +44,7 @@ impl Arrivals {
             let taken = clock::now();
             drain();
             let drained = clock::now();
-            notice::begin(CLOSELY);
+            notice::begin(Watch::Closely);
             taken.minus(raised).plus(clock::now().minus(drained))
         };
         (0..count).map(notice).collect()

@@ -135,7 +135,7 @@ impl Policy {
 
     /// What a job adds to the debt that is called to step aside, having watched as closely as `watch` says.
     pub(super) fn cost_of_call(&self, watch: Watch, looked: Option<Looked>, flagged: bool) -> Nanos {
-        let pays = flagged || matches!(watch, Watch::Closely(_));
+        let pays = flagged || watch == Watch::Closely;
         self.patience().filter(|_| pays).map_or(Nanos::ZERO, |patience| patience.cost(looked))
     }
 

@@ -92,9 +92,8 @@ pub enum Resume {
 pub enum Watch {
     /// Never: the job would not step aside.
     Never,
-    /// As closely as a small share of the CPU time allows. Without the kernel's notice: a look at the latest after this
-    /// time.
-    Closely(Nanos),
+    /// As closely as a small share of the CPU time allows.
+    Closely,
     /// One look for waiting requests in this time.
     Every(Nanos),
 }

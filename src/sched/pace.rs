@@ -1,12 +1,8 @@
 //! How often a job that watches for fresh requests looks for them, and whether the kernel's notices are worth having.
-//!
-//! Looking every `I` costs the share `look / I` of the CPU, and a request waits `I / 2` for the look that sees it. With
-//! one arrival per `gap` the sum of both is least at `I = sqrt(2 look gap)`. Looks get [`PRICE`] of the CPU at most, and
-//! no request waits longer than the policy wants, as far as that price allows.
 
 use crate::time::Nanos;
 
-/// Looks take at most this part of the CPU time, as its inverse: 3 %.
+/// Looks take this part of the CPU time, as its inverse: 3 %.
 const PRICE: u64 = 33;
 
 /// A notice of the kernel, taken and asked for anew, costs as much as this many looks. It costs nothing while nothing
@@ -34,10 +30,9 @@ impl Pace {
         Pace { look, gap: GAP_MAX, since: Nanos::ZERO, prefers_looks: false }
     }
 
-    /// The time between two looks where a request shall not wait longer than `longest` for one.
-    pub fn interval(&self, longest: Nanos) -> Nanos {
-        let best = Nanos::new(self.look.times(2).get().saturating_mul(self.gap.get()).isqrt());
-        best.min(longest).max(self.look.times(PRICE))
+    /// The time between two looks.
+    pub fn interval(&self) -> Nanos {
+        self.look.times(PRICE)
     }
 
     /// Whether arrivals are so close that looks cost less than the kernel's notices.
@@ -69,17 +64,6 @@ mod tests {
         let mut pace = Pace::new(LOOK);
         (1..=arrivals).for_each(|n| pace.looked(true, gap.times(n)));
         pace
-    }
-
-    // Does the interval follow the square root of the gap, between the price and what the policy wants?
-    #[test]
-    fn the_interval_weighs_looks_against_waiting() {
-        let (longest, us) = (Nanos::from_micros(10), Nanos::from_micros);
-        assert_eq!(Pace::new(LOOK).interval(longest), longest, "arrivals are rare at first");
-        assert_eq!(Pace::new(LOOK).interval(us(1)), LOOK.times(33), "the price is kept");
-        assert_eq!(paced(us(20), 400).interval(longest), LOOK.times(33));
-        let interval = paced(us(200), 400).interval(longest).get();
-        assert!((7_500..7_900).contains(&interval), "sqrt(2 x 0.15 x 200) = 7.7 us, not {interval} ns");
     }
 
     // Are looks preferred where arrivals are close, until they are clearly rarer?

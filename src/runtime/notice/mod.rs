@@ -172,7 +172,7 @@ impl Notice {
         self.watch = watch;
         // What a job saw that has ended meanwhile is nothing to the next one.
         self.seen = None;
-        if matches!(watch, Watch::Closely(_)) && !self.pace.prefers_looks() {
+        if watch == Watch::Closely && !self.pace.prefers_looks() {
             self.arm();
         }
     }
@@ -201,7 +201,7 @@ impl Notice {
     fn is_raised(&mut self) -> bool {
         // Ordering: relaxed, see `Acts::flag`.
         self.flag.load(Ordering::Relaxed)
-            || matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised)
+            || self.watch == Watch::Closely && self.ring.as_mut().is_some_and(Ring::is_raised)
             || self.seen.as_ref().is_some_and(|seen| seen.waiting() > 0)
     }
 
@@ -212,10 +212,8 @@ impl Notice {
         let (every, together) = match self.watch {
             Watch::Never => return Err(Nanos::MAX),
             Watch::Every(slice) => (slice, false),
-            Watch::Closely(longest) if self.ring.is_some() && !self.pace.prefers_looks() => {
-                (self.backstop.max(longest), false)
-            }
-            Watch::Closely(longest) => (self.pace.interval(longest), true),
+            Watch::Closely if self.ring.is_some() && !self.pace.prefers_looks() => (self.backstop, false),
+            Watch::Closely => (self.pace.interval(), true),
         };
         let passed = now.minus(self.looked_at);
         if passed < every {
@@ -234,7 +232,7 @@ impl Notice {
     }
 
     fn take(&mut self, now: Nanos) -> Option<Noticed> {
-        if matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised) {
+        if self.watch == Watch::Closely && self.ring.as_mut().is_some_and(Ring::is_raised) {
             if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
                 self.ring = None;
             }
@@ -253,7 +251,6 @@ mod tests {
     use mio::unix::pipe;
     use std::io::{Read, Write};
 
-    const CLOSELY: Watch = Watch::Closely(Nanos::from_micros(10));
     const LATER: Nanos = Nanos::from_secs(1);
 
     /// What a look sees where something waits in the one ingress.
@@ -294,12 +291,12 @@ mod tests {
     fn the_kernel_gives_notice_of_each_arrival() {
         let mut ingress = watched(true);
         for round in 0..3 {
-            begin(CLOSELY);
+            begin(Watch::Closely);
             assert!(!is_raised() && take(LATER).is_none(), "{round}: nothing has come, and there was no look");
             ingress.send();
             assert!(is_raised(), "{round}");
             assert_eq!((take(LATER), is_raised()), (Some(first().by_kernel()), false), "{round}");
-            begin(CLOSELY);
+            begin(Watch::Closely);
             assert!(is_raised(), "{round}: it still waits");
             assert_eq!(take(LATER), Some(first().by_kernel()), "{round}");
             ingress.receive();
@@ -310,14 +307,14 @@ mod tests {
     #[test]
     fn what_has_been_received_is_noticed_no_more() {
         let mut ingress = watched(true);
-        begin(CLOSELY);
+        begin(Watch::Closely);
         ingress.send();
-        begin(CLOSELY);
+        begin(Watch::Closely);
         assert!(is_raised(), "it waits");
         ingress.receive();
         for round in 0..3 {
             // The job ends with the notice of an arrival that this worker then receives.
-            begin(CLOSELY);
+            begin(Watch::Closely);
             assert!(!is_raised(), "{round}: it has been received");
             ingress.send();
             assert!(is_raised(), "{round}: this is another one");
@@ -329,11 +326,11 @@ mod tests {
     #[test]
     fn a_worker_out_of_reach_gets_no_notice() {
         let mut ingress = watched(true);
-        begin(CLOSELY);
+        begin(Watch::Closely);
         pause();
         ingress.send();
         assert!(!is_raised());
-        begin(CLOSELY);
+        begin(Watch::Closely);
         assert!(is_raised() && take(LATER) == Some(first().by_kernel()), "what waits is noticed at once");
     }
 
@@ -341,9 +338,9 @@ mod tests {
     #[test]
     fn looks_see_what_waits_when_it_is_time_to() {
         let mut ingress = watched(false);
-        begin(CLOSELY);
+        begin(Watch::Closely);
         let Err(interval) = looks(LATER) else { panic!("nothing has come") };
-        assert!(interval >= Nanos::from_micros(10), "{interval}");
+        assert!(interval >= Nanos::from_micros(1), "33 looks, each a system call: {interval}");
         ingress.send();
         assert!(!is_raised());
         let half = interval.get() / 2;
@@ -357,7 +354,7 @@ mod tests {
     #[test]
     fn looks_in_vain_are_counted() {
         let mut ingress = watched(false);
-        begin(CLOSELY);
+        begin(Watch::Closely);
         let Err(interval) = looks(LATER) else { panic!("nothing has come") };
         assert!(looks(LATER.plus(interval)).is_err() && looks(LATER.plus(interval)).is_err());
         assert_eq!((take_vain(), take_vain()), (2, 0), "the third was no look");
@@ -369,7 +366,7 @@ mod tests {
     #[test]
     fn the_backstop_looks_and_a_slice_is_a_slice() {
         let mut ingress = watched(true);
-        begin(CLOSELY);
+        begin(Watch::Closely);
         assert_eq!(looks(LATER), Err(BACKSTOP));
         let slice = Nanos::from_micros(20);
         begin(Watch::Every(slice));
@@ -387,7 +384,7 @@ mod tests {
         ingress.flag.store(true, Ordering::Relaxed);
         begin(Watch::Never);
         assert!(!is_raised() && looks(LATER) == Err(Nanos::MAX));
-        begin(CLOSELY);
+        begin(Watch::Closely);
         assert!(is_raised() && looks(LATER) == Ok(()));
         assert_eq!(take(LATER), None, "there was no look");
     }

@@ -128,7 +128,7 @@ impl Policy {
                     && self.lets_watch(view, running.worker)
                     && self.left_to_others(view, now, running.worker) == 0 =>
             {
-                Watch::Closely(self.look_after)
+                Watch::Closely
             }
             Some(gives_way) => Watch::Every(gives_way.rarely),
             None => Watch::Never,

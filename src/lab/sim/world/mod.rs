@@ -361,13 +361,13 @@ impl<J> Acts for VirtualWorld<J> {
         self.heartbeat.min(match watch {
             Watch::Never => Nanos::MAX,
             Watch::Every(_) => Nanos::new(1),
-            Watch::Closely(longest) => self.watch_closely(longest),
+            Watch::Closely => self.watch_closely(),
         })
     }
 
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
         match watch {
-            Watch::Closely(longest) => self.noticed_closely(longest, now),
+            Watch::Closely => self.noticed_closely(now),
             Watch::Never => None,
             Watch::Every(slice) => self.noticed_rarely(slice, now),
         }

@@ -38,14 +38,14 @@ impl<J> VirtualWorld<J> {
         match watch {
             Watch::Never => None,
             Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
-            Watch::Closely(longest) if self.paces[self.me].prefers_looks() => {
+            Watch::Closely if self.paces[self.me].prefers_looks() => {
                 // Another worker has looked on behalf of all: the next look is that much later.
-                let interval = self.paces[self.me].interval(longest);
+                let interval = self.paces[self.me].interval();
                 let passed = self.now.minus(self.looked_at);
                 let is_vain = first == self.now && self.notices[self.me] != Notice::Raised && passed < interval;
                 is_vain.then(|| (interval.minus(passed), first.plus(Nanos::new(1))))
             }
-            Watch::Closely(_) => {
+            Watch::Closely => {
                 let is_vain = self.notices[self.me] == Notice::Armed;
                 is_vain.then_some((Nanos::new(1), Nanos::MAX))
             }
@@ -109,12 +109,12 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Before a slice of a job that watches closely; returns when it is to ask.
-    pub(crate) fn watch_closely(&mut self, longest: Nanos) -> Nanos {
+    pub(crate) fn watch_closely(&mut self) -> Nanos {
         let next_checkpoint = Nanos::new(1);
         let pace = &self.paces[self.me];
         if pace.prefers_looks() {
             let passed = self.now.minus(self.looked_at);
-            return pace.interval(longest).minus(passed).max(next_checkpoint);
+            return pace.interval().minus(passed).max(next_checkpoint);
         }
         // The kernel gives notice of the next arrival, or of one that waits already.
         if self.notices[self.me] == Notice::Off {
@@ -129,13 +129,13 @@ impl<J> VirtualWorld<J> {
     }
 
     /// What such a job has noticed. One worker's look serves all that watch closely.
-    pub(crate) fn noticed_closely(&mut self, longest: Nanos, now: Nanos) -> Option<Noticed> {
+    pub(crate) fn noticed_closely(&mut self, now: Nanos) -> Option<Noticed> {
         let me = self.me;
         let by_kernel = self.notices[me] == Notice::Raised;
         let pace = &self.paces[me];
         if by_kernel {
             self.notices[me] = Notice::Off;
-        } else if pace.prefers_looks() && now.minus(self.looked_at) >= pace.interval(longest) {
+        } else if pace.prefers_looks() && now.minus(self.looked_at) >= pace.interval() {
             self.looked_at = now;
         } else {
             return None;
