@@ -71,8 +71,10 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { policy, epoch: 0, workers, world, engine, busy: Nanos::ZERO, skips_vain: false }
     }
 
-    /// The same driver where a search that finds nothing takes no time, and may be left out where nothing can be.
-    pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
+    /// The same driver of an engine that does not count steps in vain: searches leave out what is empty. Where a search
+    /// that finds nothing takes no time, it may be left out where nothing can be.
+    pub(crate) fn skips_vain_searches(mut self, skips_vain: bool) -> Driver<E> {
+        self.world.skips_empty = true;
         Driver { skips_vain, ..self }
     }
 

@@ -151,13 +151,14 @@ impl Walk<'_> {
         while let Some(stage) = self.order.get(self.stage) {
             let step = self.step(*stage, local, now, view);
             self.tried += 1;
-            if step.is_some() {
-                return step;
+            match step {
+                Some(step) if view.finds_nothing(step) => {}
+                Some(_) => return step,
+                None => (self.stage, self.tried) = (self.stage + 1, 0),
             }
-            self.stage += 1;
-            self.tried = 0;
         }
-        self.orphans.get_or_insert_with(|| self.policy.orphans(self.order)).next().map(Step::Queue)
+        let orphans = self.orphans.get_or_insert_with(|| self.policy.orphans(self.order));
+        orphans.map(Step::Queue).find(|step| !view.finds_nothing(*step))
     }
 
     /// The next place of `stage`, `None` when all were tried.
@@ -198,7 +199,9 @@ impl Walk<'_> {
                 let is_stuck = |victim| busy_for(victim).is_some_and(|ran| ran >= *stuck_after);
                 self.rotate(local, 0..workers, is_stuck).map(Step::Receive)
             }
-            SearchPlace::Steal => self.rotate(local, topology.members(pool), |_| true).map(Step::Steal),
+            SearchPlace::Steal => self
+                .rotate(local, topology.members(pool), |victim| !view.finds_nothing(Step::Steal(victim)))
+                .map(Step::Steal),
         }
     }
 

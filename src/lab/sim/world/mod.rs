@@ -37,6 +37,8 @@ pub(crate) struct VirtualWorld<J> {
     /// nothing but which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     pub(super) in_deques: usize,
+    /// Whether searches leave out deques and queues that are empty.
+    pub(super) skips_empty: bool,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
     next_shards: Box<[Box<[usize]>]>,
@@ -116,6 +118,7 @@ impl<J> VirtualWorld<J> {
             busy_since: vec![None; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
             in_deques: 0,
+            skips_empty: false,
             next_shards: (0..workers).map(|worker| vec![worker; policy.queues()].into()).collect(),
             queues,
             sockets: (0..workers).map(socket).collect(),
@@ -232,6 +235,17 @@ impl<J> View for VirtualWorld<J> {
 
     fn debt(&self) -> Nanos {
         self.debt
+    }
+
+    #[inline]
+    fn finds_nothing(&self, step: Step) -> bool {
+        let is_empty = match step {
+            Step::Own => self.deques[self.me].is_empty(),
+            Step::Queue(pool) => self.queues.count() == 0 || self.queues.len(pool) == 0,
+            Step::Steal(victim) => self.in_deques == 0 || self.deques[victim].is_empty(),
+            Step::Receive(_) | Step::ReceiveNext | Step::Look => false,
+        };
+        is_empty && self.skips_empty
     }
 }
 
