@@ -3,14 +3,14 @@
 
 use crate::sched::WorkerId;
 use crate::time::Nanos;
+use std::hint::select_unpredictable;
 
 /// The next moment of each worker, or none.
 #[derive(Debug)]
 pub(super) struct EventList {
-    /// A complete binary tree, root at 1. Each node holds the earlier of its two children; of equals, the left one. The
-    /// leaves are the workers.
-    nodes: Box<[(Nanos, u32)]>,
-    leaves: usize,
+    /// A complete binary tree, root at 1, of times with the numbers of their workers below. Each node holds the smaller of
+    /// its two children, so of equal times that of the lowest worker. The leaves are the workers.
+    nodes: Box<[u128]>,
 }
 
 /// The time of a worker that waits for others.
@@ -19,24 +19,24 @@ const NEVER: Nanos = Nanos::MAX;
 impl EventList {
     /// A list in which every worker waits for others.
     pub(super) fn new(workers: usize) -> EventList {
-        let leaves = workers.next_power_of_two();
-        let mut nodes = vec![(NEVER, 0); 2 * leaves].into_boxed_slice();
-        for (worker, leaf) in nodes[leaves..].iter_mut().enumerate() {
-            leaf.1 = worker as u32;
-        }
-        let mut event_list = EventList { nodes, leaves };
-        (1..leaves).rev().for_each(|node| event_list.decide(node));
+        let nodes = vec![u128::MAX; 2 * workers.next_power_of_two()].into();
+        let mut event_list = EventList { nodes };
+        (0..workers).for_each(|worker| event_list.clear(worker));
         event_list
     }
 
     /// `worker` acts at `time` and not before.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
-        let mut node = self.leaves + worker;
-        self.nodes[node].0 = time;
+        let mut first = u128::from(time.get()) << 64 | worker as u128;
+        let mut node = self.nodes.len() / 2 + worker;
         while node > 1 {
+            self.nodes[node] = first;
+            let other = self.nodes[node ^ 1];
+            first = select_unpredictable(other < first, other, first);
             node /= 2;
-            self.decide(node);
         }
+        // With one worker the root is its leaf.
+        self.nodes[1] = first;
     }
 
     /// `worker` waits for others.
@@ -46,20 +46,17 @@ impl EventList {
 
     /// When `worker` acts; [`Nanos::MAX`] if it waits for others.
     pub(super) fn of(&self, worker: WorkerId) -> Nanos {
-        self.nodes[self.leaves + worker].0
+        time_of(self.nodes[self.nodes.len() / 2 + worker])
     }
 
     /// The worker that acts first, and when; [`Nanos::MAX`] if all wait.
     pub(super) fn first(&self) -> (Nanos, WorkerId) {
-        // With one worker the root is its leaf.
-        let (time, worker) = self.nodes[1];
-        (time, worker as WorkerId)
+        (time_of(self.nodes[1]), self.nodes[1] as u64 as WorkerId)
     }
+}
 
-    fn decide(&mut self, node: usize) {
-        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-        self.nodes[node] = if right.0 < left.0 { right } else { left };
-    }
+fn time_of(node: u128) -> Nanos {
+    Nanos::new((node >> 64) as u64)
 }
 
 #[cfg(test)]
