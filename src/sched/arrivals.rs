@@ -121,8 +121,10 @@ impl Policy {
     /// others to begin first.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
-        let is_light = |other: &WorkerId| runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0;
-        let light = self.others(worker).filter(is_light).count();
+        let is_light = |other: &WorkerId| {
+            *other != worker && runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0
+        };
+        let light = (0..self.topology().workers()).filter(is_light).count();
         let awake = light.saturating_sub(view.asleep(self.topology().pool_of(worker)));
         patience.leaves(awake, view.queued(), self.topology().workers())
     }

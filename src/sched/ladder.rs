@@ -91,13 +91,8 @@ impl Ladders {
 
     /// The highest level that there is.
     pub fn last(&self) -> usize {
-        self.of_class
-            .iter()
-            .flat_map(|of_class| of_class.iter())
-            .chain([&self.all])
-            .map(Ladder::last)
-            .max()
-            .unwrap_or(0)
+        let of_class = self.of_class.iter().flat_map(|of_class| of_class.iter());
+        of_class.map(Ladder::last).fold(self.all.last(), usize::max)
     }
 
     /// The CPU time from which on requests of unknown class give way; `None` = never.

@@ -201,7 +201,7 @@ impl<E: VirtualEngine> Driver<E> {
 
 impl<J> Worker<J> {
     /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
-    #[inline]
+    #[inline(always)]
     fn leaves_out<E>(&self, world: &mut VirtualWorld<J>, engine: &E, first: Nanos) -> bool
     where
         E: VirtualEngine<Job = J>,

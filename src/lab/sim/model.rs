@@ -4,7 +4,6 @@ use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Follows, Setup};
-use crate::emulation::overheads::Overheads;
 use crate::fate::Fate;
 use crate::metrics::Work;
 use crate::sched::overload::{Cause, FixedLimits, Shedding};
@@ -248,10 +247,14 @@ impl VirtualEngine for CostModel<'_> {
 impl Engine for CostModel<'_> {
     type Job = RequestId;
 
+    #[inline(always)]
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<RequestId>>) -> Received {
-        let datagrams = self.setup.limits.batch.min(self.packets).min(self.sockets[owner].len());
-        let Overheads { poll, receive, .. } = self.setup.overheads;
-        self.pay(if datagrams == 0 { poll } else { receive.times(datagrams as u64) });
+        let datagrams = self.packets.min(self.sockets[owner].len()).min(self.setup.limits.batch);
+        if datagrams == 0 {
+            self.pay(self.setup.overheads.poll);
+            return Received::default();
+        }
+        self.pay(self.setup.overheads.receive.times(datagrams as u64));
         self.work.iter_mut().for_each(|work| work.received(datagrams as u64));
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
@@ -312,6 +315,7 @@ impl Engine for CostModel<'_> {
         self.shedding[self.worker].on_put(stay, request.class, self.now, || waiting, limits)
     }
 
+    #[inline(always)]
     fn boundary(&mut self, boundary: Boundary) {
         let overheads = &self.setup.overheads;
         match boundary {

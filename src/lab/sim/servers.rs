@@ -91,7 +91,10 @@ impl<'a> Servers<'a> {
                     next = if more { arrivals.next() } else { None };
                 }
                 _ if self.nap_until < first_at => self.end_nap(),
-                _ if first_at < Nanos::MAX => self.act(group),
+                _ if first_at < Nanos::MAX => {
+                    let others_at = next.as_ref().map_or(Nanos::MAX, |(came, _)| came.at).min(self.follow_at);
+                    self.act(group, others_at.minus(Nanos::new(1)));
+                }
                 _ => break,
             }
         }
@@ -131,11 +134,18 @@ impl<'a> Servers<'a> {
         self.doze(group, at);
     }
 
-    fn act(&mut self, group: usize) {
-        if let Some(took) = self.groups[group].driver.act_to_rest()
-            && !self.help(group, took)
-        {
-            self.groups[group].driver.rest(took);
+    /// Lets `group` act, and an only one again until it would act after `until`.
+    fn act(&mut self, group: usize, until: Nanos) {
+        loop {
+            let driver = &mut self.groups[group].driver;
+            if let Some(took) = driver.act_to_rest()
+                && !self.help(group, took)
+            {
+                self.groups[group].driver.rest(took);
+            }
+            if self.groups.len() > 1 || self.groups[0].driver.next_at() > until {
+                break;
+            }
         }
         self.schedule(group);
         let now = self.groups[group].driver.world.now;

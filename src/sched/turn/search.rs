@@ -80,19 +80,28 @@ where
 
     /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
     /// datagrams.
+    #[inline]
     pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
         if !self.world.accepts() {
             return (Outcome::Empty, 0);
         }
+        match self.engine.receive(owner, &mut self.turn.batch) {
+            Received { datagrams: 0, more: false } => (Outcome::Empty, 0),
+            received => self.place_received(owner, received),
+        }
+    }
+
+    #[inline(never)]
+    fn place_received(&mut self, owner: WorkerId, mut received: Received) -> (Outcome, usize) {
         let mut batch = std::mem::take(&mut self.turn.batch);
         let mut total = 0;
         loop {
-            let Received { datagrams, more } = self.engine.receive(owner, &mut batch);
             batch.drain(..).for_each(|arrived| self.arrive(arrived));
-            total += datagrams;
-            if !more {
+            total += received.datagrams;
+            if !received.more {
                 break;
             }
+            received = self.engine.receive(owner, &mut batch);
         }
         self.turn.batch = batch;
         if total == 0 {

@@ -1,9 +1,10 @@
 //! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
 //! without its races.
 
-use super::{Rest, VirtualWorld};
+use super::{Rest, Socket, VirtualWorld};
 use crate::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId, repaid};
 use crate::time::Nanos;
+use std::hint::select_unpredictable;
 
 /// The idle workers.
 pub(crate) struct Idle {
@@ -193,12 +194,16 @@ impl<J> VirtualWorld<J> {
         if self.in_sockets == 0 {
             return None;
         }
-        let watched =
-            self.sockets.iter().zip(&self.busy_since).filter(|(socket, _)| socket.watched && socket.datagrams > 0);
         if self.thief_threshold == Nanos::ZERO {
-            return watched.map(|_| self.now).next();
+            return (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)).then_some(self.now);
         }
-        watched.filter_map(|(_, busy_since)| busy_since.map(|since| since.plus(self.thief_threshold))).min()
+        // Without branches, which would be as hard to foresee as arrivals are.
+        let since = |(socket, busy): (&Socket, &Option<Nanos>)| {
+            let is_watched = socket.watched & (socket.datagrams > 0);
+            select_unpredictable(is_watched, busy.unwrap_or(Nanos::MAX), Nanos::MAX)
+        };
+        let first = self.sockets.iter().zip(&self.busy_since).map(since).min()?;
+        (first < Nanos::MAX).then(|| first.plus(self.thief_threshold))
     }
 
     /// This worker has something to do.

@@ -93,8 +93,8 @@ impl<J> VirtualWorld<J> {
         if self.in_sockets == 0 {
             return Noticed::default();
         }
-        let (sockets, first) = (self.sockets.len(), self.looks_from);
-        let owners = (0..sockets).map(|offset| (first + offset) % sockets);
+        let sockets = self.sockets.len();
+        let owners = (self.looks_from..sockets).chain(0..self.looks_from);
         let waits = owners.filter(|owner| self.has_arrivals(*owner)).take(most);
         let noticed = Noticed::of(waits);
         if let Some(named) = noticed.first() {
@@ -104,7 +104,7 @@ impl<J> VirtualWorld<J> {
         noticed
     }
 
-    fn has_arrivals(&self, owner: WorkerId) -> bool {
+    pub(super) fn has_arrivals(&self, owner: WorkerId) -> bool {
         self.sockets[owner].watched && self.sockets[owner].datagrams > 0
     }
 
