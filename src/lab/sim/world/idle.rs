@@ -189,6 +189,17 @@ impl<J> VirtualWorld<J> {
         }
     }
 
+    /// Whether it is known without a search that there is nothing that this worker may take.
+    pub(crate) fn is_vain(&self) -> bool {
+        self.in_deques == 0
+            && self.queues.count() == 0
+            && self.sockets[self.me].datagrams == 0
+            && (self.in_sockets == 0
+                || !self.idle.roster.is_candidate(self.me)
+                // Without a threshold it may take from any socket, watched or not.
+                || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
+    }
+
     /// When the watcher may take something from a watched socket; `None` while there is nothing to take.
     pub(crate) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {

@@ -190,17 +190,6 @@ impl<J> VirtualWorld<J> {
         self.readable(owner);
     }
 
-    /// Whether it is known without a search that there is nothing that this worker may take.
-    pub(super) fn is_vain(&self) -> bool {
-        self.in_deques == 0
-            && self.queues.count() == 0
-            && self.sockets[self.me].datagrams == 0
-            && (self.in_sockets == 0
-                || !self.idle.roster.is_candidate(self.me)
-                // Without a threshold it may take from any socket, watched or not.
-                || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
-    }
-
     /// Carries out `operations` on `place`, which others may be using.
     #[inline]
     pub(super) fn hold(&mut self, place: Serial, operations: usize) {
