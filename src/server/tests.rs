@@ -2,9 +2,12 @@
 
 use super::listening::small_buffers;
 use super::*;
-use crate::handler::{Reply, Request, handler_fn};
-use crate::net::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::handler::{Admitted, Arrival, Rejected, Reply, Request, handler_fn, sleep};
+use crate::net::{BATCH, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::time::Nanos;
 use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -26,6 +29,67 @@ fn a_dead_admin_endpoint_ends_the_server() {
         Err(ServeError::Admin(reason)) => assert!(reason.contains("not permitted"), "{reason}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// A request says how many milliseconds it sleeps.
+struct Sleeps;
+
+impl Handler for Sleeps {
+    type Ticket = ();
+
+    fn admit(&self, _: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()))
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        sleep(Nanos::from_millis(request.bytes()[0].into())).await;
+        let _ = reply.put(request.bytes());
+    }
+}
+
+/// Does `/slow` say that packets lacked, while a request waits for one and afterwards? Method: a server with eight packets,
+/// of which sleeping requests hold each. The client's next one waits in the socket.
+#[test]
+fn exhausted_packets_are_named() {
+    let mut said = Vec::new();
+    for policy in ["steal", "ondemand", "levels", "reserve"] {
+        let classify = if policy == "reserve" { "header" } else { "none" };
+        let ports = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")];
+        let config = Config::from_pairs(ports.into_iter().chain([("policy", policy), ("classify", classify)]));
+        let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
+        // The thread that stops it has a batch.
+        server.bound.sizes.packets = BATCH + 8;
+        let (udp, admin, stop) = (server.udp_address(), server.admin_address().expect("one"), server.stop_handle());
+        let running = thread::spawn(move || server.run(&Sleeps));
+        let slow = || {
+            let mut stream = TcpStream::connect(admin).expect("it listens");
+            stream.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it reads");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("an answer");
+            let body: serde_json::Value = serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
+            // The one that waits for a packet came last.
+            ["sockets", "slowest"].map(|list| {
+                let last = body[list].as_array()?.iter().max_by_key(|entry| entry["request"].as_u64())?;
+                last["culprit"]["cause"].as_str().map(str::to_owned)
+            })
+        };
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        client.connect(udp).expect("an address");
+        client.set_read_timeout(Some(GIVE_UP_AFTER)).expect("above zero");
+        for seed in 0..8 {
+            (0..8).for_each(|_| _ = client.send(&[60 + 7 * seed]).expect("sent"));
+            thread::sleep(Duration::from_millis(10));
+            client.send(&[0]).expect("sent");
+            thread::sleep(Duration::from_millis(20));
+            let [meanwhile, _] = slow();
+            (0..9).for_each(|_| _ = client.recv(&mut [0; 9]).expect("an answer"));
+            said.extend([meanwhile, slow()[1].clone()]);
+        }
+        stop.stop();
+        running.join().expect("no panic").expect("it ran");
+    }
+    let right = said.iter().filter(|cause| cause.as_deref() == Some("packets")).count();
+    assert!(right * 20 >= said.len() * 19, "{right} are right in {said:?}");
 }
 
 /// Is each buffer that is too small named with the setting in deploy/sysctl, and no other?

@@ -28,6 +28,8 @@ labels! {
         Flow = "flow",
         /// The server had no packet left to receive it into.
         Packets = "packets",
+        /// The workers of its pool ran others, while the worker that received it was free.
+        Pool = "pool",
     }
 }
 
@@ -80,6 +82,7 @@ impl Culprit {
             Cause::HostPause => format!("the process or its host stood still for {us} us"),
             Cause::Flow => format!("its flow was busy for {us} us, at last with {by}"),
             Cause::Packets => format!("every packet was in use for {us} us"),
+            Cause::Pool => format!("worker {worker} of its pool ran {by} for {us} us, and another pool was free"),
         }
     }
 }
@@ -101,8 +104,8 @@ pub(super) fn blame<'a>(
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
-    let held = candidates.into_iter().filter_map(|worker| Held::of(worker, slices(worker), late));
-    let held = held.max_by_key(|held| held.most)?;
+    let held_up = |worker| Held::of(worker, slices(worker), late);
+    let held = candidates.into_iter().filter_map(held_up).max_by_key(|held| held.most)?;
     // Of a long wait the last part is judged.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
     let explains = |time: Nanos| time.times(2) >= delay;
@@ -124,6 +127,13 @@ pub(super) fn blame<'a>(
         return Some(named(Cause::Packets, held.without_packets, None));
     }
     let idle = delay.minus(held.busy);
+    // A request may wait for a worker of another pool while its own is free.
+    let is_free = held_up(received_by).is_some_and(|first| !explains(first.busy));
+    let others = (0..workers).filter(|worker| is_free && host.apart(*worker, received_by));
+    let other = others.filter_map(held_up).max_by_key(|other| other.most);
+    if let Some(other) = other.filter(|other| explains(other.busy)) {
+        return Some(Culprit { worker: other.worker, ..named(Cause::Pool, other.most, other.by) });
+    }
     Some(match held.kind {
         Kind::Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
         Kind::Running if explains(held.most) => named(Cause::Running, held.most, held.by),
@@ -159,7 +169,9 @@ impl Held {
             return None;
         }
         let [begin, end] = [from, until].map(|time| slices.partition_point(|slice| slice.end() <= time));
-        let end = slices.len().min(end + 1);
+        // A worker that found no packet may have slept since.
+        let lacked = begin > 0 && slices[begin - 1].kind == Kind::NoPacket;
+        let (begin, end) = (begin - usize::from(lacked), slices.len().min(end + 1));
         let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
         let from = if walked.len() < end - begin { walked[0].began } else { from };
         let mut held = Held {
@@ -175,11 +187,12 @@ impl Held {
         // The slices of one request, of short ones or of children count together.
         let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;
-        for slice in walked.iter().filter(|slice| slice.began < until) {
+        for (at, slice) in walked.iter().enumerate().filter(|(_, slice)| slice.began < until) {
             let overlap = slice.end().min(until).minus(slice.began.max(from));
             match slice.kind {
                 Kind::NoPacket => {
-                    let end = slice.end().min(until);
+                    // Until it ran something again.
+                    let end = walked.get(at + 1).map_or(until, |next| next.began).min(until);
                     lack = Some((lack.map_or(slice.began.max(from), |(first, _)| first), end));
                     continue;
                 }
@@ -306,12 +319,28 @@ mod tests {
         assert_eq!(blamed(flow, [&[BEFORE], &[]], &host), Some((Cause::Flow, 0, Some(5), 600)));
         let lack = [1_100, 1_300, 1_900].map(|at| slice(0, Kind::NoPacket, at, at));
         let lack = [&[BEFORE], &lack[..]].concat();
-        assert_eq!(blamed(late(), [&lack, &[]], &host), Some((Cause::Packets, 0, None, 800)));
-        let tick = |at, off_cpu| Tick { at: US(at), off_cpu: vec![US(off_cpu), US(0)] };
+        assert_eq!(blamed(late(), [&lack, &[]], &host), Some((Cause::Packets, 0, None, 900)));
+        let before = slice(0, Kind::NoPacket, 900, 900);
+        assert_eq!(blamed(late(), [&[BEFORE, before], &[]], &host), Some((Cause::Packets, 0, None, 1_000)));
+        let again = slice(77, Kind::Unchecked, 1_100, 1_150);
+        assert_eq!(blamed(late(), [&[BEFORE, before, again], &[]], &host), Some((Cause::Asleep, 0, None, 940)));
+        let tick = |at, off_cpu| Tick { at: US(at), off_cpu: vec![US(off_cpu), US(0)], pools: Vec::new() };
         let hog = Host::of(US(2_500), [tick(0, 0), tick(2_500, 2_000)]);
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &hog), Some((Cause::RunQueue, 0, None, 800)));
         let pause = Host::of(US(500), [tick(1_100, 0), tick(80_000, 0)]);
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
+    }
+
+    // Is it the pool where the worker that received the request was free, and only there?
+    #[test]
+    fn a_worker_of_another_pool_is_to_blame() {
+        let apart = |pools| Host::of(US(500), [Tick { pools, ..Tick::default() }]);
+        let (two, one) = (apart(vec![0, 1]), apart(vec![0, 0]));
+        let long = [BEFORE, slice(77, Kind::Running, 900, 1_990)];
+        assert_eq!(blamed(late(), [&[BEFORE], &long], &two), Some((Cause::Pool, 1, Some(77), 990)));
+        assert_eq!(blamed(late(), [&[BEFORE], &long], &one), Some((Cause::Asleep, 0, None, 990)));
+        let busy = [BEFORE, slice(78, Kind::Unchecked, 900, 1_800)];
+        assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
     }
 
     // Is nothing blamed where the ring no longer holds what ran?

@@ -13,6 +13,8 @@ pub(crate) struct Tick {
     pub at: Nanos,
     /// For each worker, how long its thread has waited for a CPU since the start.
     pub off_cpu: Vec<Nanos>,
+    /// The pool of each worker.
+    pub pools: Vec<usize>,
 }
 
 /// The latest readings of the host.
@@ -41,6 +43,11 @@ impl Host {
             self.ticks.pop_front();
         }
         self.ticks.push_back(tick);
+    }
+
+    /// Whether two workers are in different pools.
+    pub(super) fn apart(&self, one: usize, other: usize) -> bool {
+        self.ticks.back().is_some_and(|tick| tick.pools.get(one) != tick.pools.get(other))
     }
 
     /// Each reading, with the one before it.

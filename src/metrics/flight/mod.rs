@@ -125,7 +125,7 @@ impl Slice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delayed {
     pub about: About,
-    /// The worker on which it began.
+    /// The worker on which it began; after a hop the worker on which it ended.
     pub worker: u16,
     pub received_at: Nanos,
     pub ended_at: Nanos,

@@ -297,6 +297,12 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     }
 
     #[cfg(feature = "admin")]
+    fn pools(&self) -> Vec<usize> {
+        let topology = self.shared.topology();
+        (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect()
+    }
+
+    #[cfg(feature = "admin")]
     fn oldest(&self, most: usize) -> Vec<Unended> {
         let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
         all.sort_unstable_by_key(|(about, _)| about.came_at);

@@ -82,6 +82,11 @@ pub(super) trait Probe {
     fn run_queue_waits(&self) -> Vec<Nanos> {
         Vec::new()
     }
+    /// The pool of each worker, under the policy in force.
+    #[cfg(feature = "admin")]
+    fn pools(&self) -> Vec<usize> {
+        Vec::new()
+    }
     /// The oldest requests that have not ended, at most so many, and those that are set aside.
     #[cfg(feature = "admin")]
     fn oldest(&self, _most: usize) -> Vec<Unended> {
@@ -286,8 +291,8 @@ impl Desk<'_, '_> {
     /// Reads what the workers recorded.
     #[cfg(feature = "admin")]
     fn look(&mut self) {
-        let off_cpu = self.probe.run_queue_waits();
-        self.slow.look(self.collector.metrics, Tick { at: clock::now(), off_cpu }, self.probe.log_delays());
+        let tick = Tick { at: clock::now(), off_cpu: self.probe.run_queue_waits(), pools: self.probe.pools() };
+        self.slow.look(self.collector.metrics, tick, self.probe.log_delays());
     }
 
     /// The body of `GET /slow`.

@@ -144,7 +144,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     #[cold]
     fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope) {
         let (set_aside, behind) = packet.set_aside;
-        let Envelope { worker, received_at, ref stay, .. } = *envelope;
+        let Envelope { worker, received_at, ref stay, hops, .. } = *envelope;
+        let worker = if hops > 0 { self.worker as u16 } else { worker };
         let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
         self.recorder.flight.delayed(&Delayed { about, worker, received_at, ended_at, service, set_aside, behind });
     }
