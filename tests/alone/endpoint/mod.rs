@@ -2,6 +2,7 @@
 
 mod slow;
 mod stages;
+mod trace;
 
 use crate::support::client::{Client, message};
 use crate::support::http::{self, latency, metric, page};
