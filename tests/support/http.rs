@@ -26,7 +26,7 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
 pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
-    let request = format!("{line} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\n{headers}\r\n");
+    let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;

@@ -7,7 +7,10 @@ use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -15,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
@@ -100,6 +104,10 @@ async fn respond(
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
         return Ok(refused);
     }
+    if ["/trace", "/capture", "/config"].contains(&path) && is_foreign(&request) {
+        let why = "a page of another site may not ask: name this host by its address or as localhost\n";
+        return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
+    }
     let answer = match path {
         "/" => Some(page::page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
@@ -126,6 +134,21 @@ async fn respond(
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+}
+
+/// Whether the page of another origin may have led a browser here: by a request of its own, or by a name that its owner lets
+/// mean this host (DNS rebinding).
+fn is_foreign(request: &Request<Incoming>) -> bool {
+    let host = header(request, HOST);
+    let is_own = |authority: Authority| {
+        let name = authority.host().trim_matches(['[', ']']);
+        name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    };
+    let origin = header(request, ORIGIN);
+    let site = header(request, HeaderName::from_static("sec-fetch-site"));
+    !host.parse().is_ok_and(is_own)
+        || !(origin.is_empty() || origin.split_once("://").is_some_and(|(_, from)| from == host))
+        || !["", "none", "same-origin"].contains(&&*site)
 }
 
 /// The answer of a capture of so many `seconds`; `None` after the control loop has stopped.

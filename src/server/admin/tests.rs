@@ -110,9 +110,39 @@ fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 fn request(address: SocketAddr, line: &str) -> (u16, String) {
-    let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
+    let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
     (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+/// May a page of another origin neither read nor begin what only operators may, and may they?
+#[test]
+fn pages_of_other_sites_may_not_ask() {
+    let metrics = WorkerMetrics::new(1);
+    with_endpoint(Limits::DEFAULT, &metrics, |address, _| {
+        let status = |path: &str, headers: &str| {
+            exchange(address, &format!("GET {path} HTTP/1.1\r\n{headers}\r\n\r\n"))[9..12].to_owned()
+        };
+        for own in ["localhost:9001", "LOCALHOST", "127.0.0.1:9001", "[::1]:9001", "10.0.0.9"] {
+            assert_eq!(status("/config", &format!("host: {own}")), "200", "{own}");
+            assert_eq!(status("/config", &format!("host: {own}\r\norigin: http://{own}")), "200", "{own}");
+        }
+        assert_eq!(status("/config", "host: localhost\r\nsec-fetch-site: none"), "200");
+        let other = ["host: evil.example", "host: 127.0.0.1.evil.example:9001", "host: ", "accept: */*"];
+        let led = [
+            "origin: null",
+            "origin: http://evil.example",
+            "origin: http://localhost:80",
+            "sec-fetch-site: cross-site",
+        ];
+        let led = led.map(|from| format!("host: localhost\r\n{from}"));
+        for headers in other.map(str::to_owned).into_iter().chain(led) {
+            for path in ["/trace", "/capture", "/config"] {
+                assert_eq!(status(path, &headers), "403", "{path} {headers}");
+            }
+            assert_eq!(status("/metrics", &headers), "200", "a scraper may use a name");
+        }
+    });
 }
 
 /// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
@@ -162,7 +192,7 @@ fn replies_keep_to_http() {
             ("GET /capture?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", CAPTURE_SECONDS),
             ("GET /trace?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
         ] {
-            let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
+            let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");
             assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{line}: {reply}");
             assert!(head.lines().any(|line| line == header), "{line} without {header}: {reply}");
@@ -175,11 +205,11 @@ fn replies_keep_to_http() {
 #[test]
 fn metrics_come_in_the_accepted_format() {
     with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, _| {
-        let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: forebay\r\n\r\n");
+        let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
         let accept = "accept: application/openmetrics-text; version=1.0.0";
-        let open = exchange(address, &format!("GET /metrics HTTP/1.1\r\nhost: forebay\r\n{accept}\r\n\r\n"));
+        let open = exchange(address, &format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\n{accept}\r\n\r\n"));
         assert!(
             open.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
             "{open}"
@@ -295,7 +325,7 @@ fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);
     let mut recorder = metrics.recorder(0);
     with_endpoint(Limits { connection: Nanos::from_millis(200), ..Limits::DEFAULT }, &metrics, |address, _| {
-        let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: forebay\r\n\r\n";
+        let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         let mut gone = connect(address);
         gone.write_all(head.as_bytes()).expect("the endpoint reads");
         let begun = clock::now();
