@@ -88,11 +88,18 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// The path of a Unix socket; `None` for `off`.
 pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    match text.len() {
+        ..=SOCKET_PATH_BYTES_MAX => path(text),
+        bytes => Err(format!("{bytes} bytes long")),
+    }
+}
+
+/// A path; `None` for `off`.
+pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
     match text {
         "off" => Ok(None),
         _ if cfg!(not(feature = "admin")) => Err(NO_ADMIN.to_owned()),
         "" => Err("no path".to_owned()),
-        _ if text.len() > SOCKET_PATH_BYTES_MAX => Err(format!("{} bytes long", text.len())),
         _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
         _ => Ok(Some(PathBuf::from(text))),
     }

@@ -124,6 +124,7 @@ mod tests {
             ("lame-duck", "1s"),
             ("unhealthy-after", "1s"),
             ("log-delays", "10ms"),
+            ("trace-dir", "/tmp/traces"),
             ("handover", "/tmp/socket"),
             ("pin", "true"),
             ("log-level", "warn"),
@@ -135,8 +136,8 @@ mod tests {
             0,
             "a setting has no other value here"
         );
-        // Without feature `admin` these two are `off`.
-        let settable = |key| cfg!(feature = "admin") || !["admin", "handover"].contains(&key);
+        // Without feature `admin` these are `off`.
+        let settable = |key| cfg!(feature = "admin") || !["admin", "handover", "trace-dir"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {
             let key = other.0;
             let Setting { change, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");

@@ -286,6 +286,16 @@ settings! {
         key: "log-delays", group: LifeCycle, value_name: "DURATION", change: Live,
         default: Text("0s"), form: UP_TO_AN_HOUR,
     }
+    /// Folder for traces of delays.
+    /// - A delay as long as log-delays writes what /trace has of the last 10 s, at most once a minute.
+    /// - SIGUSR1 writes one at once. A ninth file replaces the oldest.
+    trace_dir: Option<PathBuf> {
+        key: "trace-dir", group: LifeCycle, value_name: "PATH", change: Live,
+        default: Text("off"),
+        form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, |path| {
+            option_text(path.as_ref().map(|path| path.display()), "off")
+        }),
+    }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
     log_level: LogLevel {

@@ -18,6 +18,8 @@ const WINDOW: u64 = 60;
 const SHOWN: usize = 32;
 /// The slowest requests that one look explains. It walks through thousands of slices for each.
 const EXPLAINED: usize = 8;
+/// The time between two traces that are written because requests are delayed.
+const TRACED_EVERY: Nanos = Nanos::from_secs(60);
 
 /// The slices that are read of each worker to explain a delay: half a second of most loads.
 const READ: u64 = 4_096;
@@ -59,6 +61,8 @@ pub(crate) struct Slow {
     blocked: BTreeMap<Pair, Blocked>,
     /// Whether a request was delayed for as long as the limit.
     broken: Onset,
+    /// When [`Slow::look`] last said so.
+    traced_at: Option<Nanos>,
 }
 
 impl Slow {
@@ -70,13 +74,15 @@ impl Slow {
             seconds: VecDeque::new(),
             blocked: BTreeMap::new(),
             broken: Onset::default(),
+            traced_at: None,
         }
     }
 
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
     /// what a request waited for do not stay for long.
-    /// With a `limit` above 0 the log says when requests begin to be delayed for that long.
-    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
+    /// With a `limit` above 0 the log says when requests begin to be delayed for that long. Returns whether a request was, at
+    /// most once a minute.
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) -> bool {
         let now = tick.at;
         self.host.add(tick);
         let mut delayed = Vec::new();
@@ -90,7 +96,9 @@ impl Slow {
         let tracks = Tracks::new(metrics, now, READ);
         let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
         let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
-        self.tell(named.first(), limit, now);
+        let broken = self.tell(named.first(), limit, now);
+        let due = broken && self.traced_at.is_none_or(|at| now.minus(at) >= TRACED_EVERY);
+        self.traced_at = if due { Some(now) } else { self.traced_at };
         let (second, since_start) = self.second(now);
         for (late, culprit) in &named {
             let Some(culprit) = culprit else { continue };
@@ -102,6 +110,7 @@ impl Slow {
         second.slowest.extend(named);
         second.slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         second.slowest.truncate(SHOWN);
+        due
     }
 
     /// The body of `GET /trace`: what the workers ran in the last `seconds`, as far as the recorder holds it. The slowest
@@ -128,7 +137,8 @@ impl Slow {
     }
 
     /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
-    fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) {
+    /// Returns whether it was delayed for `limit`.
+    fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) -> bool {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
             (Some(Turn::Begins), Some((late, culprit))) => {
@@ -142,6 +152,7 @@ impl Slow {
             }
             _ => {}
         }
+        worst.is_some()
     }
 
     /// The second of `now`, and the sums since the start. Seconds of long ago are forgotten.
@@ -291,4 +302,27 @@ fn pair(((class, by_class, cause), blocked): (&Pair, &Blocked)) -> Value {
     json!({
         "class": class, "by_class": by_class, "cause": cause, "requests": blocked.requests, "blocked_us": blocked_us
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a trace due when a request is delayed for the limit, and the next one a minute later?
+    #[test]
+    fn a_trace_is_due_at_most_once_a_minute() {
+        let (metrics, second) = (WorkerMetrics::new(1), Nanos::from_secs(1));
+        let (mut slow, mut recorder) = (Slow::new(&metrics, second), metrics.recorder(0));
+        let mut due = |at: u64, delay: Nanos| {
+            let at = second.times(at);
+            recorder.flight.delayed(&Delayed {
+                about: About { came_at: at.minus(delay), ..About::default() },
+                ended_at: at,
+                ..Delayed::default()
+            });
+            slow.look(&metrics, Tick { at, ..Tick::default() }, Nanos::from_millis(10))
+        };
+        assert!(!due(100, Nanos::from_millis(9)), "shorter than the limit");
+        assert_eq!([101, 102, 160, 161, 162].map(|at| due(at, second)), [true, false, false, true, false]);
+    }
 }

@@ -1,4 +1,5 @@
-//! `GET /capture`: what the server saw for some seconds, as a trace that `simulate` and `loadgen` replay.
+//! `GET /capture`: what the server saw for some seconds, as a trace that `simulate` and `loadgen` replay. And files of what the
+//! recorder holds, when requests are delayed or SIGUSR1 comes.
 
 use super::{Desk, Probe};
 use crate::fate::CLASSES;
@@ -6,11 +7,18 @@ use crate::metrics::{Capture, Captured};
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 
 /// Requests that are written at once: a millisecond. Then the thread's other work has its turn.
 const WRITTEN_AT_ONCE: usize = 1_000;
+
+/// Files of what the recorder holds. A new one replaces the oldest.
+const FILES: usize = 8;
+/// What one covers. A recorder holds seldom more.
+const FILE_COVERS: Nanos = Nanos::from_secs(10);
 
 /// A capture under way, and who waits for it.
 pub(super) struct Capturing<'m> {
@@ -38,6 +46,32 @@ impl Desk<'_, '_> {
         *self.capturing = Some(Capturing { capture, answer });
         Some(seen)
     }
+
+    /// Writes what the recorder holds to a file, if a limit is `broken` or SIGUSR1 came.
+    pub(super) fn write_trace(&self, broken: bool) {
+        let asked = self.probe.take_trace_asked();
+        match self.probe.trace_dir() {
+            Some(folder) if broken || asked => {
+                let trace = self.slow.to_trace(self.collector.metrics(), FILE_COVERS, clock::now());
+                // A disk may take long.
+                spawn_blocking(move || match write_file(&folder, &trace) {
+                    Ok(file) => tracing::info!(file = %file.display(), "a trace was written"),
+                    Err(error) => tracing::warn!(%error, folder = %folder.display(), "a trace cannot be written"),
+                });
+            }
+            None if asked => tracing::warn!("SIGUSR1: no trace is written without --trace-dir"),
+            _ => {}
+        }
+    }
+}
+
+fn write_file(folder: &Path, trace: &[u8]) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let files = (0..FILES).map(|number| folder.join(format!("forebay-{number}.pftrace")));
+    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
+    let oldest = files.min_by_key(written).expect("more than none");
+    fs::write(&oldest, trace)?;
+    Ok(oldest)
 }
 
 /// Reads what was captured since the last look; answers when it is over.

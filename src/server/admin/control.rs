@@ -26,6 +26,8 @@ use crate::time::{Nanos, clock};
 use crate::trace::Trace;
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
+#[cfg(feature = "admin")]
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
@@ -65,6 +67,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) drops_unread: Once,
     /// What the log has said. Used by the admin thread once a second.
     said: Mutex<Said>,
+    /// Whether a trace was asked for. Taken by the admin thread.
+    pub(in crate::server) trace_asked: AtomicCell<bool>,
     /// What the kernel turns away. Used by the admin thread.
     pub(super) gate: Mutex<Gate>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -92,6 +96,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(|socket| socket.inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
+            trace_asked: AtomicCell::new(false),
             gate: Mutex::new(Gate::new(config, bound.ways.receive)),
             following: Mutex::new(following),
         }
@@ -332,6 +337,16 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     #[cfg(feature = "admin")]
     fn log_delays(&self) -> Nanos {
         self.live.load().log_delays
+    }
+
+    #[cfg(feature = "admin")]
+    fn trace_dir(&self) -> Option<PathBuf> {
+        self.live.load().trace_dir.clone()
+    }
+
+    #[cfg(feature = "admin")]
+    fn take_trace_asked(&self) -> bool {
+        self.trace_asked.take()
     }
 
     #[cfg(feature = "admin")]

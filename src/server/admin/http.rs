@@ -136,8 +136,8 @@ async fn respond(
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
-/// Whether the page of another origin may have led a browser here: by a request of its own, or by a name that its owner lets
-/// mean this host (DNS rebinding).
+/// Whether the page of another origin may have led a browser here. It may have sent the request. Or its owner lets a name mean
+/// this host (DNS rebinding).
 fn is_foreign(request: &Request<Incoming>) -> bool {
     let host = header(request, HOST);
     let is_own = |authority: Authority| {

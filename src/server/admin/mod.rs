@@ -33,6 +33,8 @@ use crate::trace::Trace;
 use std::future::pending;
 use std::io;
 use std::net::TcpListener;
+#[cfg(feature = "admin")]
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
@@ -96,6 +98,16 @@ pub(super) trait Probe {
     #[cfg(feature = "admin")]
     fn log_delays(&self) -> Nanos {
         Nanos::ZERO
+    }
+    /// The folder for traces; `None` = none are written.
+    #[cfg(feature = "admin")]
+    fn trace_dir(&self) -> Option<PathBuf> {
+        None
+    }
+    /// Whether a trace was asked for since the last call.
+    #[cfg(feature = "admin")]
+    fn take_trace_asked(&self) -> bool {
+        false
     }
     /// The server, as a trace without requests.
     #[cfg(feature = "admin")]
@@ -292,7 +304,8 @@ impl Desk<'_, '_> {
     #[cfg(feature = "admin")]
     fn look(&mut self) {
         let tick = Tick { at: clock::now(), off_cpu: self.probe.run_queue_waits(), pools: self.probe.pools() };
-        self.slow.look(self.collector.metrics, tick, self.probe.log_delays());
+        let broken = self.slow.look(self.collector.metrics, tick, self.probe.log_delays());
+        self.write_trace(broken);
     }
 
     /// The body of `GET /slow`.

@@ -67,6 +67,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             match (demands.next(), spare) {
                 (Demand::Follow(config), _) => self.follow(&config),
                 (Demand::Reload, _) => self.reload(),
+                (Demand::Trace, _) => self.trace_asked.store(true),
                 (Demand::HandOver(asked), Some((door, listener))) => {
                     let (pause, resume) = (|| self.pause(), || self.resume());
                     match asked.hand_over(self.bound, door, listener, pause, resume, || demands.has_stop()) {

@@ -22,6 +22,8 @@ pub(in crate::server) enum Demand {
     Follow(Box<Config>),
     /// Read the configuration again, and follow what may change.
     Reload,
+    /// Write a trace.
+    Trace,
     /// Hand over to this successor.
     HandOver(Asked),
     /// Stop because of a failure, for this reason.
@@ -161,8 +163,9 @@ impl PolicyHandle {
     }
 }
 
-/// Catches SIGTERM and SIGINT, which stop the server, SIGHUP, which lets it read its configuration again, and others that
-/// would kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is kept.
+/// Catches SIGTERM and SIGINT, which stop the server. SIGHUP lets it read its configuration again, and SIGUSR1 write a trace.
+/// SIGUSR2 would kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is
+/// kept.
 pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
 }
@@ -173,6 +176,7 @@ pub(in crate::server) fn serve_signals(signals: &mut Signals, stop: &StopHandle)
         match signal {
             SIGTERM | SIGINT => stop.stop(),
             SIGHUP => stop.demand(Demand::Reload),
+            SIGUSR1 => stop.demand(Demand::Trace),
             _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
         }
     }

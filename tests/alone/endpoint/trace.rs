@@ -1,10 +1,16 @@
-//! Does a trace show what ran and who waited? Method: a light request waits for a planted one; the trace is decoded.
+//! Does a trace show what ran and who waited, on /trace and in files? Method: a light request waits for a planted one, or for a
+//! heavy one; the trace is decoded.
 
 use super::slow::{Planted, before_others, plant};
-use crate::support::client::client;
+use crate::support::client::{Client, client};
 use crate::support::http::exchange;
-use crate::support::{Running, alone};
+use crate::support::process::Forebay;
+use crate::support::{Running, alone, await_until, listen};
+use forebay::time::Nanos;
+use nix::sys::signal::Signal;
 use prost::Message as _;
+use std::fs::{self, File};
+use std::process::Command;
 
 /// What a trace has: see `perfetto_trace.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -79,4 +85,32 @@ fn a_trace_has_what_ran_and_who_waited() {
     let culprit = event.annotations.iter().find(|annotation| annotation.name == "waited for").expect("a culprit");
     assert!(waited >= 20_000_000 && event.name.contains("(class 0)"), "{event:?} for {waited} ns");
     assert!(culprit.value.contains("(class 1)") && culprit.value.contains("without a checkpoint"), "{culprit:?}");
+}
+
+// Is there a file with the culprit once a request is delayed, and one for each SIGUSR1, of which eight stay? Does the log name
+// each?
+#[test]
+fn a_delay_or_a_signal_leaves_a_file() {
+    let _alone = alone();
+    let place = tempfile::tempdir().expect("a folder");
+    let (traces, log) = (place.path().join("traces"), place.path().join("log"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--policy", "isolated"]);
+    command.args(["--workers", "1", "--log-delays", "10ms", "--trace-dir"]).arg(&traces);
+    let server = Forebay::spawn_to(&mut command, File::create(&log).expect("a file").into());
+    let client = Client::new(server.udp);
+    let written = || fs::read_to_string(&log).expect("a log").matches("a trace was written").count();
+    (0..2).for_each(|id| client.request(id, Nanos::from_millis(40), b""));
+    await_until(|| written() == 1, "no trace is written");
+    let first = Trace::decode(&*fs::read(traces.join("forebay-0.pftrace")).expect("a file")).expect("a trace");
+    let events = first.packets.iter().filter_map(|packet| packet.event.as_ref());
+    let mut reasons = events.flat_map(|event| &event.annotations).filter(|annotation| annotation.name == "waited for");
+    assert!(reasons.any(|reason| reason.value.contains("worker 0 ran request")), "{first:?}");
+    for count in 2..=10 {
+        server.signal(Signal::SIGUSR1);
+        await_until(|| written() >= count, "no trace is written");
+        assert_eq!(written(), count, "one for each signal");
+    }
+    assert_eq!(fs::read_dir(&traces).expect("a folder").count(), 8);
+    assert!(fs::read_to_string(&log).expect("a log").contains("traces/forebay-7.pftrace"));
 }
