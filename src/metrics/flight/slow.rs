@@ -136,6 +136,19 @@ impl Slow {
         self.blocked.iter().map(entry).collect()
     }
 
+    /// The requests that are shown, the one that was delayed most first.
+    fn slowest(&self) -> impl Iterator<Item = &(Delayed, Option<Culprit>)> {
+        let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
+        slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
+        slowest.into_iter().take(SHOWN)
+    }
+
+    /// Class, number and latency of those.
+    pub(crate) fn latencies(&self) -> Vec<(u8, u64, Nanos)> {
+        let latency = |late: &Delayed| late.ended_at.minus(late.about.came_at);
+        self.slowest().map(|(late, _)| (late.about.class, late.about.id, latency(late))).collect()
+    }
+
     /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
     /// Returns whether it was delayed for `limit`.
     fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) -> bool {
@@ -171,8 +184,6 @@ impl Slow {
     /// `sockets` are the bytes that wait in the sockets of each worker.
     pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
         let tracks = Tracks::new(metrics, now, READ);
-        let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
-        slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         let mut blocked = BTreeMap::<Pair, Blocked>::new();
         for (pair, more) in self.seconds.iter().flat_map(|second| &second.blocked) {
             blocked.entry(*pair).or_default().add(*more);
@@ -185,7 +196,7 @@ impl Slow {
             "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
             "waiting": waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect::<Value>(),
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
-            "slowest": slowest.into_iter().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
+            "slowest": self.slowest().map(|slowest| ended(slowest, now)).collect::<Value>(),
             "blocked": blocked.iter().map(pair).collect::<Value>(),
         });
         body.to_string()
