@@ -1,5 +1,5 @@
-//! Does `/latency.hlog` hold the histograms of `/latency`? Method: two readers of HdrHistogram's logs, the crate's and
-//! Python's, beside the page of JSON, of a server that is at rest.
+//! Does `/latency.hlog` hold the histograms of `/latency`? Method: readers of HdrHistogram's logs, the crate's, Python's
+//! and Java's, beside the page of JSON, of a server that is at rest.
 
 use crate::serve::native::busy;
 use crate::support::Running;
@@ -11,8 +11,9 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The histograms of `/latency.hlog` by tag, in nanoseconds.
@@ -91,20 +92,51 @@ while True:
     print(read.get_tag(), read.get_total_count(), read.get_value_at_percentile(50), read.get_value_at_percentile(99), read.get_max_value())
 ";
 
-// Does the reader of another language find the same? (Its percentiles round the rank, which may be the rank before.)
+/// The same, for the Java of HdrHistogram's own library.
+const JAVA_READER: &str = r#"
+import org.HdrHistogram.*;
+class Reader {
+    public static void main(String[] none) {
+        var log = new HistogramLogReader(System.in);
+        for (EncodableHistogram next; (next = log.nextIntervalHistogram()) != null;) {
+            var read = (Histogram) next;
+            System.out.println(read.getTag() + " " + read.getTotalCount() + " " + read.getValueAtPercentile(50) + " "
+                + read.getValueAtPercentile(99) + " " + read.getMaxValue());
+        }
+    }
+}
+"#;
+
+fn target(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(path)
+}
+
 #[test]
 fn python_reads_the_log() {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
+    let python = target("python/bin/python3");
     if !python.exists() {
         return skip("no Python with package hdrhistogram in target/python, which .ci/run installs");
     }
+    reads_the_log(Command::new(python).args(["-c", READER]));
+}
+
+#[test]
+#[ignore = ".ci/release runs it, which installs a JDK"]
+fn java_reads_the_log() {
+    let library = target("java/usr/share/java/hdrhistogram.jar");
+    if !library.exists() {
+        return skip("no library for Java in target/java, which .ci/release installs");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let reader = folder.path().join("Reader.java");
+    fs::write(&reader, JAVA_READER).expect("a writable folder");
+    reads_the_log(Command::new("java").arg("-cp").arg(library).arg(reader));
+}
+
+// Does the reader of another language find the same? (Its percentiles round the rank, which may be the rank before.)
+fn reads_the_log(reader: &mut Command) {
     let server = busy(301);
-    let mut child = Command::new(python)
-        .args(["-c", READER])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("Python starts");
+    let mut child = reader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the reader starts");
     let log = page(server.admin, "/latency.hlog");
     child.stdin.take().expect("it is piped").write_all(log.as_bytes()).expect("it reads to the end");
     let output = child.wait_with_output().expect("it ends");
