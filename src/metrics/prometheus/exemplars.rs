@@ -1,5 +1,5 @@
-//! Exemplars: in OpenMetrics text, a bucket of the total times names a request that `/slow` shows. prometheus-client writes
-//! exemplars of its own histograms only; nothing else can make one.
+//! Exemplars: in OpenMetrics text, a bucket of the total times names a request that `/slow` shows. prometheus-client can write
+//! exemplars of its own histograms only.
 
 use crate::time::Nanos;
 
