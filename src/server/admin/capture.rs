@@ -52,7 +52,7 @@ impl Desk<'_, '_> {
         let asked = self.probe.take_trace_asked();
         match self.probe.trace_dir() {
             Some(folder) if broken || asked => {
-                let trace = self.slow.to_trace(self.collector.metrics(), FILE_COVERS, clock::now());
+                let trace = self.slow.to_trace(self.collector.metrics, FILE_COVERS, clock::now());
                 // A disk may take long.
                 spawn_blocking(move || match write_file(&folder, &trace) {
                     Ok(file) => tracing::info!(file = %file.display(), "a trace was written"),

@@ -123,8 +123,8 @@ fn a_search_in_vain_is_paid_for_once() {
     assert!(*least <= Nanos::from_micros(1_300), "paid more than once: {times:?}");
 }
 
-// Is each look paid for that a slice makes, and not one for each slice? Method: one heavy request alone, which looks every
-// 10 us, a tenth of a millisecond at this scale, and pauses every millisecond. A busy machine makes fewer looks.
+// Is each look paid for that a slice makes, and not one for each slice? Method: one heavy request alone, which pauses every
+// millisecond. Looks take 3 % of the time: at this scale there is one in 33 us. A busy machine makes fewer looks.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
@@ -141,7 +141,7 @@ fn every_look_within_a_slice_is_paid_for() {
             charged() - before - 10.0
         })
         .collect();
-    assert!(looks.iter().any(|looks| (60.0..=210.0).contains(looks)), "{looks:?} looks in 20 slices");
+    assert!(looks.iter().any(|looks| (180.0..=630.0).contains(looks)), "{looks:?} looks in 20 slices");
 }
 
 // Is a core that slept charged for its wake-up, and does the time in the handler stay what it was?

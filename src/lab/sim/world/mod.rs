@@ -5,6 +5,7 @@ mod contention;
 mod help;
 mod idle;
 mod notices;
+mod take;
 
 pub(super) use notices::VainPauses;
 
@@ -12,7 +13,6 @@ use super::Rest;
 use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
 use crate::runtime::queues::Queues;
-use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
 use crate::time::Nanos;
@@ -374,36 +374,5 @@ impl<J> Acts for VirtualWorld<J> {
             Watch::Never => None,
             Watch::Every(slice) => self.noticed_rarely(slice, now),
         }
-    }
-}
-
-impl<J> VirtualWorld<J> {
-    fn steal(&mut self, victim: WorkerId) -> Taken<J> {
-        #[cfg(test)]
-        if self.fault == Some(Fault::Contends) {
-            return Taken::Contended;
-        }
-        let limit = steal_limit(self.deques[victim].len(), self.deques[self.me].len());
-        let Some(first) = self.deques[victim].pop_front() else { return Taken::Nothing };
-        self.in_deques -= 1;
-        for _ in 1..limit {
-            let job = self.deques[victim].pop_front().expect("there are as many");
-            self.deques[self.me].push_back(job);
-        }
-        Taken::Job(first, limit - 1)
-    }
-
-    fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
-        #[cfg(test)]
-        if self.fault == Some(Fault::OrphansQueues)
-            && (2..crate::sched::UNINTERRUPTED).contains(&pool)
-            && !self.idle.has_pool(pool)
-        {
-            return None;
-        }
-        if self.queues.count() == 0 {
-            return None;
-        }
-        self.queues.pop(pool, &mut self.next_shards[self.me]).inspect(|_| self.hold(Serial::Queue(pool), 1))
     }
 }
