@@ -1,7 +1,7 @@
 //! Do fleets do what theory says of balancers, and is one server alone what it was?
 
 use super::*;
-use forebay::lab::sim::{Fit, Reference, simulate};
+use forebay::lab::sim::{Fit, Reference};
 use forebay::lab::workload::{Shape, Workload};
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
