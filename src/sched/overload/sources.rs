@@ -36,6 +36,8 @@ pub const SHARE_MIN: f64 = 0.02;
 const KNOWN_MAX: usize = 1 << 16;
 /// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
+/// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is limited.
+const MEAN_OF: f64 = 8.0;
 /// For this many decisions a prefix counts as validated after its last validated sample: ten seconds.
 const VALIDATED_FOR: u8 = 40;
 /// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
@@ -49,6 +51,9 @@ const UP: f64 = 1.01;
 /// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
 /// of what is left than that where the target has fallen too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
+/// What a source may ask for while heavy requests alone wait, of what the one in the middle does. More, and a hundred that
+/// ask for more take what the others leave.
+const TYPICAL: f64 = 1.5;
 /// Shares within this ratio are alike.
 const ALIKE: f64 = 1.05;
 
@@ -86,10 +91,21 @@ impl Default for Rules {
 struct Known {
     /// Samples since the last decision.
     now: f64,
+    /// Its samples in a period, and the share of it that came in: means over [`MEAN_OF`] decisions.
+    used: f64,
+    share: f64,
     /// Samples in a period that it would have if all of it came in: the mean of this period's and the last mean.
-    offered: f64,
+    recent: f64,
     /// Decisions until it no longer counts as validated.
     validated: u8,
+}
+
+impl Known {
+    /// Samples in a period that it would have if all of it came in, by the larger of both means. The last periods tell of a
+    /// flood at once. Of a source from which little comes in, most periods see nothing.
+    fn offered(&self) -> f64 {
+        self.recent.max(self.used / self.share.max(SHARE_MIN))
+    }
 }
 
 /// What is known of all prefixes while a queue stands, and after it until nothing is shut out.
@@ -108,7 +124,8 @@ impl Sources {
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&prefix) {
             return;
         }
-        let known = self.known.entry(prefix).or_default();
+        // As if nothing of it had come for a period.
+        let known = self.known.entry(prefix).or_insert(Known { share: 1.0 / MEAN_OF, ..Known::default() });
         known.now += f64::from(samples);
         if validated {
             known.validated = VALIDATED_FOR;
@@ -122,8 +139,9 @@ impl Sources {
 
     /// The share of the CPU time asked for that `rules` let through.
     pub fn let_through(&self, rules: &Rules) -> f64 {
-        let sum =
-            |of: &dyn Fn(u64) -> f64| self.known.iter().map(|(prefix, known)| known.offered * of(*prefix)).sum::<f64>();
+        let sum = |of: &dyn Fn(u64) -> f64| {
+            self.known.iter().map(|(prefix, known)| known.offered() * of(*prefix)).sum::<f64>()
+        };
         let all = sum(&|_| 1.0);
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
@@ -158,12 +176,17 @@ impl Sources {
         for (prefix, known) in &mut self.known {
             let share = in_force.share(*prefix);
             let now = known.now / periods;
-            let offered = now / share;
-            known.offered = if begins { offered } else { f64::midpoint(known.offered, offered) };
-            (used, total) = (used + known.offered * share, total + now);
+            if begins {
+                (known.used, known.share, known.recent) = (now, share, now / share);
+            } else {
+                known.recent = f64::midpoint(known.recent, now / share);
+                known.used += (now - known.used) / MEAN_OF;
+                known.share += (share - known.share) / MEAN_OF;
+            }
+            (used, total) = (used + known.recent * share, total + now);
             (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
         }
-        self.known.retain(|_, known| known.offered >= FORGOTTEN);
+        self.known.retain(|_, known| known.offered() >= FORGOTTEN);
         (used, total)
     }
 
@@ -171,7 +194,7 @@ impl Sources {
     /// prefixes that may be forged count together, since their number says nothing.
     fn levels(&self, target: f64, only_heavy: bool) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
-        let demands = |validated| of(validated).map(|known| (known.offered, 1.0)).collect::<Vec<_>>();
+        let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
         let (mut validated, mut forged) = (demands(true), demands(false));
         let (weight, offered) =
             ((validated.len() as f64 * FORGED_WEIGHT).max(1.0), forged.iter().map(|(offered, _)| offered).sum::<f64>());
@@ -180,22 +203,22 @@ impl Sources {
         let left = offered.min(first * weight);
         let levels = [level(&mut forged, left), first];
         // A source is not cut for its heavy requests alone.
-        if only_heavy { levels.map(|level| level.max(2.0 * self.typical())) } else { levels }
+        if only_heavy { levels.map(|level| level.max(TYPICAL * self.typical())) } else { levels }
     }
 
     /// What the source in the middle offers: half of them offer less.
     fn typical(&self) -> f64 {
-        let mut offered: Vec<f64> = self.known.values().map(|known| known.offered).collect();
+        let mut offered: Vec<f64> = self.known.values().map(|known| known.offered()).collect();
         let middle = offered.len() / 2;
         if offered.is_empty() { 0.0 } else { *offered.select_nth_unstable_by(middle, f64::total_cmp).1 }
     }
 
     fn rules(&self, levels: [f64; 2], scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
-        let share = |known: &Known| (levels[usize::from(known.validated > 0)] / known.offered).clamp(SHARE_MIN, 1.0);
+        let share = |known: &Known| (levels[usize::from(known.validated > 0)] / known.offered()).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
         // First those of which most is shut out.
-        let excess = |known: &Known| known.offered * (1.0 - share(known));
+        let excess = |known: &Known| known.offered() * (1.0 - share(known));
         cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
         let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
         let mut limited: Vec<_> = cut.iter().map(|(prefix, known)| (**prefix, share(known))).collect();
@@ -205,10 +228,10 @@ impl Sources {
         }
         let others =
             || unlisted.iter().chain(whole.iter().filter(|(_, known)| known.validated == 0)).map(|(_, known)| known);
-        let granted: f64 = others().map(|known| known.offered * share(known)).sum();
-        let rest = (granted / others().map(|known| known.offered).sum::<f64>()).max(SHARE_MIN);
+        let granted: f64 = others().map(|known| known.offered() * share(known)).sum();
+        let rest = (granted / others().map(|known| known.offered()).sum::<f64>()).max(SHARE_MIN);
         whole.retain(|(_, known)| known.validated > 0);
-        whole.sort_by(|(_, one), (_, other)| other.offered.total_cmp(&one.offered));
+        whole.sort_by(|(_, one), (_, other)| other.offered().total_cmp(&one.offered()));
         whole.truncate(most(PASS_MAX));
         let mut pass: Vec<_> = whole.iter().map(|(prefix, _)| **prefix).collect();
         pass.sort_unstable();

@@ -103,7 +103,7 @@ fn one_source_alone_keeps_the_cores_busy() {
 // While heavy requests alone wait, are those cut that ask for far more than the source in the middle, and no others? The
 // others leave a fifth of the capacity, and three fifths.
 #[test]
-fn heavy_requests_are_cut_beyond_twice_what_others_offer() {
+fn heavy_requests_are_cut_beyond_what_others_offer() {
     for (count, load, attackers, least, most) in [(49, 0.8, 1, 0.02, 0.3), (200, 0.4, 100, 0.4, 0.6)] {
         let mut server = Server::default();
         let attack = (0..attackers).map(|number| (ATTACKER + number, false, 2.0 * CAPACITY / attackers as f64));
@@ -113,6 +113,24 @@ fn heavy_requests_are_cut_beyond_twice_what_others_offer() {
         let kept = (0..attackers).map(|number| server.share(ATTACKER + number) * 2.0 / attackers as f64).sum::<f64>();
         assert!((least..most).contains(&kept), "{kept} of the capacity to {attackers}");
     }
+}
+
+// A hundred that ask for twice the capacity in heavy requests, of which few come in: in most periods none of a source. Do
+// they stay cut?
+#[test]
+fn sources_of_rare_requests_stay_cut() {
+    let (mut sources, mut rules, mut kept) = (Sources::default(), Rules::OPEN, 0.0);
+    for period in 0..100_u64 {
+        (0..200).for_each(|prefix| sources.add(prefix, false, 10));
+        for number in 0..100 {
+            let came = 2.0 * CAPACITY / 100.0 / 200.0 * rules.share(ATTACKER + number);
+            let part = |period: u64| ((number * 37 + period * 61) % 100) as f64 / 100.0;
+            sources.add(ATTACKER + number, false, if part(period) < came { 200 } else { 0 });
+            kept += if period < 20 { 0.0 } else { rules.share(ATTACKER + number) / 8_000.0 };
+        }
+        rules = sources.decide(Standing::Fresh, 1, &rules, 1.0);
+    }
+    assert!(kept < 0.5, "{kept}");
 }
 
 // 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all of these?
