@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 pub struct Fit {
     /// Workers, at least one.
     pub workers: usize,
+    /// Groups of so many workers, at least one.
+    pub groups: usize,
     /// Mean number of workers that the requests keep busy, with the time beside their cost.
     pub offered: f64,
     /// CPU time that a request may use before what is left of it may move.
@@ -99,6 +101,7 @@ impl Fit {
         let of_class = times.map(ServiceTimes::new);
         Fit {
             workers,
+            groups: 1,
             offered: load * workers as f64,
             slice,
             sizes: None,
@@ -132,6 +135,7 @@ impl Fit {
             look_cost: self.look_cost,
             objective: self.objective,
             measured: Some(self.measured()),
+            groups: self.groups,
             ..Tuning::new(self.workers, self.slice)
         }
     }

@@ -325,7 +325,13 @@ impl<'a> Scenario<'a> {
         };
         let share = groups[0] as f64 / self.workers as f64;
         let fit = self.fit(load);
-        let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), workers: groups[0], offered: fit.offered * share, ..fit };
+        let fit = Fit {
+            sizes: sizes.map(<[usize]>::to_vec),
+            workers: groups[0],
+            groups: groups.len(),
+            offered: fit.offered * share,
+            ..fit
+        };
         let fitted = fit.policy(policy);
         let setup = Setup {
             groups,

@@ -33,8 +33,11 @@ pub struct Decision {
 pub struct Auto {
     objective: Objective,
     yield_cost: Nanos,
-    /// What one queue for all costs a request.
+    /// What one queue for few workers costs a request.
     queue_cost: Nanos,
+    /// Workers of a group.
+    workers: usize,
+    groups: usize,
     current: Steady<Decision>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
@@ -48,9 +51,14 @@ pub struct Auto {
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// What one queue for all costs a request at most, unscaled. The queue is a part of a yield, so it costs no more than a
+/// What one queue for few workers costs a request at most, unscaled. The queue is a part of a yield, so it costs no more than a
 /// yield. Yields may be dear for other reasons.
 const QUEUE_COST_MAX: Nanos = Nanos::new(100);
+
+/// Where groups take from one another's queues, each worker of all groups adds this part of the cost.
+const SHARED_BY: f64 = 6.0;
+/// The part of the idle time that may go into that.
+const IDLE_PART: f64 = 0.5;
 
 /// The better order is worth that where a request takes this many times as long.
 const QUEUES_PER_REQUEST: u64 = 20;
@@ -70,13 +78,15 @@ impl Auto {
     /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
     /// objective.
     pub fn new(tuning: &Tuning) -> Auto {
-        let Tuning { objective, yield_cost, .. } = *tuning;
+        let Tuning { objective, yield_cost, workers, groups, .. } = *tuning;
         let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
         let current = Steady::new(Decision::too_few(0));
         Auto {
             objective,
             yield_cost,
             queue_cost,
+            workers,
+            groups,
             current,
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
@@ -138,14 +148,22 @@ impl Auto {
         Some(self.current.get())
     }
 
+    /// Whether one queue for all is worth what it costs. Among groups it must leave idle time, too.
+    fn affords_queue(&self, measured: &Measured) -> bool {
+        let (mean, workers) = (measured.times.mean(), self.workers as f64);
+        let each = self.queue_cost.get() as f64 / mean.get().max(1) as f64 * workers * self.groups as f64 / SHARED_BY;
+        let is_cheap = self.groups == 1 || measured.busy_workers * (1.0 + each / IDLE_PART) <= workers;
+        is_cheap && mean >= self.queue_cost.times(QUEUES_PER_REQUEST)
+    }
+
     fn judge(&self, measured: &Measured) -> Decision {
-        let Auto { objective, yield_cost, queue_cost, .. } = *self;
+        let Auto { objective, yield_cost, .. } = *self;
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {
             return Decision::too_few(requests);
         }
-        let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { "global" } else { "steal" };
+        let alike = if self.affords_queue(measured) { "global" } else { "steal" };
         if times.are_run_to_completion() {
             return Decision::of(alike, "requests pass no checkpoints, where they could give way");
         }

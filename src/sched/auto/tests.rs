@@ -99,6 +99,18 @@ fn dear_yields_do_not_make_the_queue_dear() {
     assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
+// Sixteen workers, 10 us, .1 us for a queue. In one group that is cheap at any load; in four it takes a tenth of all time,
+// which must be idle twice.
+#[test]
+fn a_queue_among_groups_must_leave_idle_time() {
+    let judged = |groups, busy_workers| {
+        let auto = Auto::new(&Tuning { groups, ..Tuning::new(16, Nanos::ZERO) });
+        auto.judge(&Measured { busy_workers, ..measured(&times(&[(10_000, 50_000)])) }).policy.name()
+    };
+    let judged = [judged(1, 15.9), judged(4, 13.0), judged(4, 13.5), judged(4, 99.0)];
+    assert_eq!(judged, ["global", "global", "steal", "steal"]);
+}
+
 // Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
 // Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a busy virtual machine.
 #[test]

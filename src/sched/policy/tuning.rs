@@ -16,6 +16,8 @@ const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 pub struct Tuning {
     /// Workers, at least one.
     pub workers: usize,
+    /// Groups of so many workers, at least one.
+    pub groups: usize,
     /// CPU time that a request may use before it counts as heavy.
     pub budget: Nanos,
     /// Workers of pools or groups, where they were given; their sum is the number of workers.
@@ -113,6 +115,7 @@ impl Tuning {
     pub fn new(workers: usize, budget: Nanos) -> Tuning {
         Tuning {
             workers,
+            groups: 1,
             budget,
             sizes: None,
             reserved: None,

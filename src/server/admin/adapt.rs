@@ -32,6 +32,7 @@ impl Adaptation {
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved.map(|reserved| reserved.div_ceil(config.groups)),
+            groups: config.groups,
             classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
             yield_cost,
