@@ -147,9 +147,6 @@ pub(crate) struct CompareArguments {
     /// Requests of each policy in virtual time, shown beside; 0 for none
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     pub(crate) virtual_requests: u64,
-    /// Also write a page with charts; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
@@ -206,6 +203,9 @@ pub(crate) struct OfferArguments {
     /// Also write the result as JSON; - is standard output, and the text for people then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Also write a page with charts; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print no progress
     #[arg(long)]
     pub(crate) quiet: bool,

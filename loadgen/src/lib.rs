@@ -101,10 +101,11 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
             writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
     }
     let json = json::open("--json", arguments.offer.json.as_deref())?;
+    let page = json::open("--html", arguments.offer.html.as_deref())?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
-    let outputs = [json.as_ref(), dump.as_ref().map(|dump| &dump.output)];
+    let outputs = [json.as_ref(), page.as_ref(), dump.as_ref().map(|dump| &dump.output)];
     one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
@@ -112,6 +113,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
     let written = json::write_to(json.as_ref(), &outcome.report);
     let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.exchange));
-    shown.and(written).and(dumped)?;
+    let drawn = json::write_page(page.as_ref(), || report::text::page(&plan, &outcome.report));
+    shown.and(written).and(dumped).and(drawn)?;
     Ok(outcome.report.verdict)
 }

@@ -1,4 +1,4 @@
-// What the pages of the server, `simulate` and `compare` share: colours, keys, tables and a chart.
+// What the pages of the server, `simulate`, `loadgen run` and `loadgen compare` share: colours, keys, tables and a chart.
 
 // Told apart by lightness and dashes too, for those who see colours differently.
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -41,6 +41,9 @@ function keys(names, style, hidden, redraw) {
   }));
 }
 
+const time = us => us === undefined || us === null ? "–" : us >= 1e6 ? `${short(us / 1e6)} s` : us >= 1e3 ? `${short(us / 1e3)} ms` : us > 0 ? `${short(us)} us` : "0";
+const RANKS = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"];
+const known = (block, rank) => RANKS.indexOf(rank) <= RANKS.indexOf(block.supported);
 const plain = v => v >= 1 ? Math.round(v).toLocaleString("en") : String(+v.toPrecision(3));
 
 // The values that an axis names, and where from 0 to 1 a value stands: from 0 up to `most` at least, or in decades.
@@ -74,7 +77,7 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
   const svg = make("svg", { viewBox: `0 0 ${whole} ${height}`, role: "img", "aria-label": caption });
   for (const v of marks) {
     svg.append(make("line", { class: "grid", x1: left, x2: whole - right, y1: y(v), y2: y(v) }),
-      make("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, label(v)));
+      make("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, label(v).replace(/\.0+(?=\s|$)/, "")));
   }
   for (const [at, text] of ticks) {
     svg.append(make("text", { x: x(at), y: height - bottom + 18, "text-anchor": "middle" }, text));
@@ -105,6 +108,23 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
   }
   return make("figure", {}, make("figcaption", {}, caption), svg, ...after);
 }
+
+// A chart over percentiles, in which each nine has the same width.
+const nines = percentile => -Math.log10(1 - parseFloat(percentile.slice(1)) / 100);
+const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
+const overPercentiles = (caption, lines, label) => chart({ caption, name: "percentile", from: .2, to: 4.1, lines, label,
+  ticks: PERCENTILES.map(percentile => [nines(percentile), percentile]) });
+
+// Round values between two, at most eight of them.
+function roundTicks(from, to) {
+  const apart = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300].find(step => (to - from) / step <= 8) ?? (to - from);
+  const ticks = [];
+  for (let n = Math.ceil(from / apart - 1e-9); n * apart <= to + 1e-9; n++) ticks.push([n * apart, String(+(n * apart).toFixed(3))]);
+  return ticks;
+}
+
+// The line below a chart that names its lines, each with what else is said of it.
+const legend = named => make("p", { class: "lines" }, ...named.map(([style, text]) => make("span", {}, ...(style ? [swatch(style)] : []), text)));
 
 function rows(head, body, id = "table") {
   const row = (kind, cells) => make("tr", {}, ...cells.map(text => make(kind, {}, String(text))));

@@ -18,6 +18,7 @@ pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod raw;
+pub(crate) mod script;
 pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;

@@ -98,7 +98,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let plan = checked_plan(&mut settings)?;
     let arguments = &settings.arguments;
     let json = json::open("--json", arguments.offer.json.as_deref())?;
-    let page = json::open("--html", arguments.html.as_deref())?;
+    let page = json::open("--html", arguments.offer.html.as_deref())?;
     let outputs = [json.as_ref(), page.as_ref()];
     one_on_stdout(&outputs)?;
     let tasks = Task::all(arguments)?;
@@ -122,8 +122,8 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     }
     // A lost text must not cost the JSON.
     let shown = show(&(text + &nearness::render(&report.validation, &plan)), &outputs);
-    let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(text::page(&report, &heading).as_bytes())));
-    shown.and(json::write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
+    let written = json::write_to(json.as_ref(), &report);
+    shown.and(written).and(json::write_page(page.as_ref(), || text::page(&report, &heading)))?;
     Ok(report.validity())
 }
 

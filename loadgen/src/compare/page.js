@@ -4,9 +4,6 @@ const names = report.arms.map(arm => arm.arm);
 const style = styles(names);
 const simulated = name => report.virtual_time?.policies.find(one => one.policy === name.split("#")[0])?.slowdown;
 const classes = report.classes;
-// Each nine has the same width.
-const place = percentile => -Math.log10(1 - parseFloat(percentile.slice(1)) / 100);
-const shown = ["p50", "p90", "p99", "p99.9", "p99.99"];
 
 document.getElementById("title").textContent = report.title;
 document.getElementById("about").textContent = report.about;
@@ -18,7 +15,7 @@ document.getElementById("notes").textContent = "Slowdown is latency over cost, f
 function byPercentile(kind) {
   const lines = names.filter(name => !state.hidden.has(name)).flatMap(name => {
     const points = (figures, bounded) => figures.map(({ percentile, value, low, high }) => ({
-      x: place(percentile), y: value, ...(bounded && high !== null && { low, high }),
+      x: nines(percentile), y: value, ...(bounded && high !== null && { low, high }),
       title: `${name}${bounded ? "" : ", virtual time"}, ${percentile}: ${short(value)}`,
     }));
     const measured = report.arms.find(arm => arm.arm === name).slowdown[kind];
@@ -27,8 +24,7 @@ function byPercentile(kind) {
     return [{ stroke, dash: "", points: points(measured, true) },
       ...(again ? [{ stroke, dash: "3 4", points: points(again, false) }] : [])];
   });
-  const ticks = shown.map(percentile => [place(percentile), percentile]);
-  return chart({ caption: `slowdown of ${kind} requests`, name: "percentile", from: .2, to: 4.1, ticks, lines });
+  return overPercentiles(`slowdown of ${kind} requests`, lines);
 }
 
 function draw() {
@@ -36,10 +32,10 @@ function draw() {
   document.getElementById("charts").replaceChildren(...classes.map(byPercentile));
   const cell = figure => short(figure.value) + (figure.known ? "" : "?");
   const of = (figures, percentile) => figures?.find(figure => figure.percentile === percentile);
-  rows(["policy", ...shown, "what"], names.filter(name => !state.hidden.has(name)).flatMap(name =>
+  rows(["policy", ...PERCENTILES, "what"], names.filter(name => !state.hidden.has(name)).flatMap(name =>
     classes.flatMap(kind => [["measured", report.arms.find(arm => arm.arm === name).slowdown[kind]],
       ["virtual time", simulated(name)?.[kind]]].filter(([, figures]) => figures).map(([what, figures]) =>
-      [name, ...shown.map(percentile => cell(of(figures, percentile))), `${kind}, ${what}`]))));
+      [name, ...PERCENTILES.map(percentile => cell(of(figures, percentile))), `${kind}, ${what}`]))));
 }
 dark.addEventListener("change", draw);
 draw();

@@ -138,6 +138,15 @@ pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Resu
     written.map_err(Failure::Unwritten)
 }
 
+/// Writes the page that `render` makes to `output`, if there is one.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write_page(output: Option<&Output>, render: impl Fn() -> String) -> Result<(), Failure> {
+    let Some(output) = output else { return Ok(()) };
+    output.write(|to| to.write_all(render().as_bytes())).map_err(Failure::Unwritten)
+}
+
 /// Writes `report` to the file `path`.
 ///
 /// # Errors

@@ -6,8 +6,10 @@ use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, workers, wrapped};
+use forebay::cli::page;
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
+use serde_json::json;
 use std::fmt::Write;
 
 /// The percentiles of the tables, beside the maximum.
@@ -26,6 +28,21 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text += &accounts(plan, report);
     text += &verdict(report);
     text
+}
+
+/// The whole report as a self-contained page: percentiles of each class, and what became of the requests of each second.
+pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
+    let told = (verdict(report) + &accounts(plan, report)).replace("\n  ", " ");
+    let (title, findings) = told.split_once('\n').unwrap_or_default();
+    let data = json!({
+        "title": title,
+        "about": heading(plan, report).replace("\n  ", " ").trim_end().replace('\n', ". "),
+        "findings": findings.lines().map(|line| line.trim_start_matches("- ")).collect::<Vec<_>>(),
+        "classes": report.result.latency_us.0.iter().map(|(class, _)| class).collect::<Vec<_>>(),
+        "notes": NOT_KNOWN,
+        "run": report,
+    });
+    page::render("loadgen run", include_str!("page.js"), &data)
 }
 
 /// One line about the pacer.

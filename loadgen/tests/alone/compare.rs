@@ -2,6 +2,7 @@
 //! binary in an empty folder, without a search path. Its environment would spoil its servers if it were passed on.
 
 use crate::alone::alone;
+use crate::script;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -92,6 +93,9 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
         "the findings and data"
     );
     assert!(!page.contains("http://") && !page.contains("https://"), "it needs nothing else");
+    if let Some(shown) = script::shown(&page, &[]) {
+        assert_eq!(shown[0]["charts"]["lines"], 2 * 2 * 2, "two classes, two policies, measured and in virtual time");
+    }
     // A machine busy with other tests may spoil the schedule; then the code must say so.
     let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
     let verdicts = report["verdicts"].as_array().expect("a list");

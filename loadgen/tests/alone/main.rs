@@ -6,3 +6,8 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod compare;
+#[path = "../../../tests/support/script.rs"]
+mod script;
+#[allow(dead_code, reason = "the server's tests use all of it")]
+#[path = "../../../tests/support/skip.rs"]
+mod skip;

@@ -5,6 +5,7 @@ mod interrupt;
 mod invalid;
 mod json;
 mod latency;
+mod page;
 #[path = "../support/pages.rs"]
 mod pages;
 mod readme;

@@ -1,5 +1,4 @@
 const percentiles = [["p50", "p50"], ["p99", "p99"], ["p99_9", "p99.9"], ["p99_95", "p99.95"]];
-const order = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99"];
 const results = report.results;
 for (const r of results.filter(r => r.fleet)) {
   r.policy += `, ${r.fleet.balance}${r.fleet.lost ? `, ${r.fleet.lost} lost` : ""}`;
@@ -32,10 +31,7 @@ function byLoad([key, label]) {
   const loads = shown.map(r => r.load);
   let [from, to] = [Math.min(...loads, 1), Math.max(...loads, 0)];
   if (from >= to) [from, to] = [from - .1, to + .1];
-  // Round loads, at most eight of them.
-  const apart = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1].find(step => (to - from) / step <= 8) ?? (to - from);
-  const ticks = [];
-  for (let n = Math.ceil(from / apart - 1e-9); n * apart <= to + 1e-9; n++) ticks.push([n * apart, String(+(n * apart).toFixed(3))]);
+  const ticks = roundTicks(from, to);
   const unit = state.figure === "latency_us" ? " us" : "";
   const lines = policies.filter(policy => !state.hidden.has(policy)).map(policy => ({
     ...style(policy),
@@ -49,7 +45,7 @@ function byLoad([key, label]) {
 function table() {
   const loaded = results.some(r => r.max_load !== undefined);
   const head = ["policy", ...(loaded ? ["highest load"] : ["load"]), ...percentiles.map(p => p[1]), "chosen"];
-  const cell = (block, key) => !block ? "" : short(block[key]) + (order.indexOf(key) > order.indexOf(block.supported) ? "?" : "");
+  const cell = (block, key) => !block ? "" : short(block[key]) + (known(block, key) ? "" : "?");
   rows(head, results.filter(r => !state.hidden.has(r.policy)).map(r => {
     const load = loaded ? (r.max_load > 0 ? r.max_load.toFixed(2) : "< 0.01") : r.load;
     return [r.policy, load, ...percentiles.map(p => cell(r[state.figure]?.[state.kind], p[0])), r.chosen ?? ""];

@@ -4,30 +4,8 @@
 use super::endpoint::busy_server;
 use crate::support::http::{http, latency, page};
 use crate::support::program::stdout;
-use crate::support::skip::skip;
+use crate::support::script::shown;
 use serde_json::{Value, json};
-use std::io::{ErrorKind, Write};
-use std::process::{Command, Stdio};
-
-const DOCUMENT: &str = include_str!("page/document.js");
-
-/// What `page` shows after each of `answers`, a second apart; `None` without Node.
-fn shown(page: &str, answers: &[Value]) -> Option<Vec<Value>> {
-    let node = Command::new("node").args(["-e", DOCUMENT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut node = match node {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            skip("node, which runs the scripts of pages, is not installed");
-            return None;
-        }
-        node => node.expect("node starts"),
-    };
-    let mut input = node.stdin.take().expect("a pipe");
-    write!(input, "{}", json!({ "page": page, "answers": answers })).expect("node reads");
-    drop(input);
-    let output = node.wait_with_output().expect("node ends");
-    assert!(output.status.success(), "the script fails");
-    Some(serde_json::from_slice(&output.stdout).expect("JSON"))
-}
 
 fn text<'a>(shown: &'a Value, id: &str) -> &'a str {
     shown[id]["text"].as_str().unwrap_or_else(|| panic!("no element {id}"))

@@ -1,0 +1,44 @@
+// Latency and slowdown by percentile, a line for each class, and the requests of each second.
+const { classes, run } = report;
+const state = { hidden: new Set() };
+const style = styles(classes), two = styles(["sent", "answered"]);
+// Where all were answered, both lines are seen.
+const drawn = { sent: two("sent"), answered: { ...two("answered"), dash: "6 5" } };
+const inTime = us => us === null ? "∞" : time(us);
+const figures = [["latency", run.latency_us, inTime], ["slowdown", run.slowdown, short]];
+const seconds = run.by_second.length;
+
+document.getElementById("title").textContent = report.title;
+document.getElementById("about").textContent = report.about;
+document.getElementById("findings").hidden = false;
+document.getElementById("findings").replaceChildren(...report.findings.map(text => make("li", {}, text)));
+document.getElementById("notes").textContent = "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
+  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}`;
+
+const visible = () => classes.filter(name => !state.hidden.has(name));
+
+function byPercentile([what, blocks, write]) {
+  return overPercentiles(`${what} of each class`, visible().map(name => ({ ...style(name), points: PERCENTILES.map(percentile => {
+    const block = blocks[name], rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
+    return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
+      title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
+  }) })), what === "latency" ? time : undefined);
+}
+
+// The last second may be a part of one.
+function bySecond() {
+  const rate = (count, second) => count / Math.min(Math.max(run.duration_s - second, .05), 1);
+  const lines = ["sent", "answered"].map((name, n) => ({ ...drawn[name], points: run.by_second.map((counts, second) =>
+    ({ x: second + .5, y: rate(counts[n], second), title: `second ${second + 1}: ${counts[n]} ${name}` })) }));
+  return chart({ caption: "requests a second", name: "measured time, s", from: 0, to: Math.max(seconds, 1), ticks: roundTicks(0, seconds),
+    lines, most: 5, dots: seconds <= 60, after: [legend([[drawn.sent, "due to be sent"], [drawn.answered, "of these answered in time"]])] });
+}
+
+function draw() {
+  keys(classes, style, state.hidden, draw);
+  document.getElementById("charts").replaceChildren(...figures.map(byPercentile), bySecond());
+  rows(["class", "answered", ...RANKS.map(rank => rank.replace("_", ".")), "what"], visible().flatMap(name => figures.map(([what, blocks, write]) =>
+    [name, plain(blocks[name].count), ...RANKS.map(rank => write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), what])));
+}
+dark.addEventListener("change", draw);
+draw();
