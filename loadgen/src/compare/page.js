@@ -32,10 +32,10 @@ function draw() {
   document.getElementById("charts").replaceChildren(...classes.map(byPercentile));
   const cell = figure => short(figure.value) + (figure.known ? "" : "?");
   const of = (figures, percentile) => figures?.find(figure => figure.percentile === percentile);
-  rows(["policy", ...PERCENTILES, "what"], names.filter(name => !state.hidden.has(name)).flatMap(name =>
-    classes.flatMap(kind => [["measured", report.arms.find(arm => arm.arm === name).slowdown[kind]],
-      ["virtual time", simulated(name)?.[kind]]].filter(([, figures]) => figures).map(([what, figures]) =>
-      [name, ...PERCENTILES.map(percentile => cell(of(figures, percentile))), `${kind}, ${what}`]))));
+  rows(["policy", ...PERCENTILES, ""], names.filter(name => !state.hidden.has(name)).flatMap(name =>
+    classes.flatMap(kind => [["", report.arms.find(arm => arm.arm === name).slowdown[kind]],
+      [", virtual time", simulated(name)?.[kind]]].filter(([, figures]) => figures).map(([what, figures]) =>
+      [`${name}, ${kind}${what}`, ...PERCENTILES.map(percentile => cell(of(figures, percentile))), ""]))));
 }
 dark.addEventListener("change", draw);
 draw();

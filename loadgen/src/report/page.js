@@ -37,8 +37,8 @@ function bySecond() {
 function draw() {
   keys(classes, style, state.hidden, draw);
   document.getElementById("charts").replaceChildren(...figures.map(byPercentile), bySecond());
-  rows(["class", "answered", ...RANKS.map(rank => rank.replace("_", ".")), "what"], visible().flatMap(name => figures.map(([what, blocks, write]) =>
-    [name, plain(blocks[name].count), ...RANKS.map(rank => write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), what])));
+  rows(["class", "answered", ...RANKS.map(rank => rank.replace("_", ".")), ""], visible().flatMap(name => figures.map(([what, blocks, write]) =>
+    [`${name}, ${what}`, plain(blocks[name].count), ...RANKS.map(rank => write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), ""])));
 }
 dark.addEventListener("change", draw);
 draw();

@@ -26,5 +26,5 @@ fn a_run_draws_its_classes_and_its_seconds() {
     // Three lines of latency, of slowdown, and two of requests.
     assert_eq!(shown[0]["charts"]["lines"], 3 + 3 + 2);
     let table = text("table");
-    assert!(table.contains(" ∞") && table.contains("short ") && table.contains(" slowdown"), "{table}");
+    assert!(table.contains(" ∞") && table.contains("short, latency") && table.contains(", slowdown"), "{table}");
 }

@@ -63,6 +63,7 @@ fn the_page_shows_what_the_server_says() {
     let begun = body["start_time_seconds"].as_f64().expect("a time") * 1e3;
     body["utilisation"]["10s"] = json!(0.42);
     body["run_queue_wait_us"] = json!(0);
+    body["oldest_us"]["long"] = json!(2_500_000);
     let (ready, missing) = (json!([200, "ready\n"]), json!([404, "try /\n"]));
     let after = |ms: f64, latency: &Value| json!({ "at": begun + ms, "latency": well(latency), "readyz": ready, "slow": missing });
     body["fates"]["failed"] = json!(0);
@@ -88,7 +89,9 @@ fn the_page_shows_what_the_server_says() {
     assert_eq!(text(first, "state"), "well", "{first}");
     let said = text(first, "said");
     assert!(
-        said.starts_with("Ready, 42 % busy, ") && said.contains("Nothing was shed, dropped or failed in the last 5 s."),
+        said.starts_with("Ready, 42 % busy, ")
+            && said.contains("Oldest unfinished request: long, 2.50 s.")
+            && said.contains("Nothing was shed, dropped or failed in the last 5 s."),
         "{said}"
     );
     let table = text(first, "classes");
@@ -97,8 +100,8 @@ fn the_page_shows_what_the_server_says() {
     assert!(text(first, "policy").contains("in force steal"), "{}", text(first, "policy"));
     assert_eq!(lines(first, "latency"), 0, "one point is no line");
 
-    // p50, p99 and p99.9 of two classes; what came, what was answered, what was shed and refused, load, what is unfinished.
-    assert_eq!(lines(overloaded, "latency"), 6);
+    // p50, p99 and p99.9 of two classes, and the oldest request; what came, what was answered, what was shed and refused, load, what is unfinished.
+    assert_eq!(lines(overloaded, "latency"), 7);
     assert!(lines(overloaded, "requests") >= 4, "{overloaded}");
     assert_eq!(text(overloaded, "state"), "trouble");
     let found = text(overloaded, "findings");
@@ -131,7 +134,7 @@ fn the_page_shows_who_blocks_whom() {
     // As text: the classes stand in order.
     let [page, body] = ["/", "/latency"].map(|path| page(server.admin, path));
     let culprit = json!({ "cause": "no_checkpoint", "worker": 1, "request": 790, "class": 1, "held_us": 700.0, "share": 0.9,
-        "text": "worker 1 ran request 790" });
+        "text": "worker 1 ran request 790 for 5312 us" });
     let slow = json!({ "schema": "forebay-slow/1", "window_s": 60,
         "waiting": [{ "request": 812, "class": 0, "age_us": 12.0, "place": "set aside", "culprit": null },
             { "request": 814, "class": 0, "age_us": 13.0, "place": "waiting", "culprit": null },
@@ -160,7 +163,7 @@ fn the_page_shows_who_blocks_whom() {
         ("workers", "0: 71 %"),
         ("workers", "long, 120 us"),
         ("workers", "1: 0 %"),
-        ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790"),
+        ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790 for 5.31 ms"),
         ("waiting", "socket of worker 3 – – 1,280 bytes worker 1 ran"),
         ("blocked", "short long 31 20.3 ms a request passed no checkpoint"),
         ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 20.0 us 1 801 worker 1 ran request 790"),
