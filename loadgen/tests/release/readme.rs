@@ -2,10 +2,10 @@
 //! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on free ports.
 
 use crate::alone::alone;
-use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands, read};
+use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read};
 use crate::server::started;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 
@@ -165,4 +165,42 @@ fn calibrating_works_as_written() {
     let ended = forebay::cli::run(words.map(|word| word.replace("overheads.toml", &path)));
     assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
     assert!(format!("file:{path}").parse::<forebay::emulation::overheads::Overheads>().is_ok());
+}
+
+// Method: the page's commands, against a server under a light load. Files are in a folder, and /capture takes a second.
+#[test]
+fn debugging_works_as_written() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let server =
+        started("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 2 --burn sleep --time-scale 100".split(' '));
+    let files = ["latency.json", "slow.json", "tail.perfetto", "load.trace"];
+    let here = |word: &str| match files.contains(&word) {
+        true => folder.path().join(word).display().to_string(),
+        false => word
+            .replace("127.0.0.1:9001", server.admin.trim_start_matches("http://"))
+            .replace("seconds=10", "seconds=1"),
+    };
+    let load = format!("run --admin {} --rate 200 --cost bimodal:0.9:20us:1ms --duration 5s --quiet", server.admin);
+    let mut load = Command::new(LOADGEN).args(load.split(' ')).stdout(Stdio::null()).spawn().expect("a load");
+    let page = blocks_of("deploy/debug.md", "sh");
+    for command in page.iter().flat_map(|block| block.lines()) {
+        let words: Vec<String> = command.split_whitespace().map(here).collect();
+        match &*words[0] {
+            "curl" => {
+                assert_eq!([&*words[1], &*words[3]], ["-s", "-o"], "{command}");
+                let body = ureq::get(&words[2]).call().expect("an answer").body_mut().read_to_vec().expect("bytes");
+                assert!(!body.is_empty(), "{command}");
+                std::fs::write(&words[4], body).expect("a file");
+            }
+            "loadgen" => drop(finish(Command::new(LOADGEN).args(&words[1..]))),
+            // 1 of `check`: this host has something worth changing.
+            _ => {
+                let ended = format!("{:?}", forebay::cli::run(&words));
+                let well = [0, 1].map(|code| format!("{:?}", ExitCode::from(code)));
+                assert!(ended == well[0] || words[1] == "check" && ended == well[1], "{command}: {ended}");
+            }
+        }
+    }
+    assert!(load.wait().is_ok());
 }
