@@ -6,7 +6,8 @@
 use super::builder::BuildError;
 use super::error::{JoinError, Latch};
 use super::group::{Group, Released};
-use crate::runtime::continuation::{guarded, lock};
+use crate::runtime::continuation::guarded;
+use crate::runtime::lock;
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;

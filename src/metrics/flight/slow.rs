@@ -262,7 +262,7 @@ impl<'m> Tracks<'m> {
 
     /// What holds up the datagrams in the sockets of a worker.
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
-        // Nobody knows when they came: at the latest when the worker began what it runs.
+        // The time of their arrival is unknown. The worker could not receive them since it began what it runs.
         let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
         let about = About { id: super::number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };

@@ -100,7 +100,7 @@ fn the_page_shows_what_the_server_says() {
     assert!(text(first, "policy").contains("in force steal"), "{}", text(first, "policy"));
     assert_eq!(lines(first, "latency"), 0, "one point is no line");
 
-    // p50, p99 and p99.9 of two classes, and the oldest request; what came, what was answered, what was shed and refused, load, what is unfinished.
+    // p50, p99 and p99.9 of two classes, and the oldest request; requests, what was not served, load, what is unfinished.
     assert_eq!(lines(overloaded, "latency"), 7);
     assert!(lines(overloaded, "requests") >= 4, "{overloaded}");
     assert_eq!(text(overloaded, "state"), "trouble");
