@@ -46,7 +46,7 @@ impl Batches {
     /// The values of one class, or of all.
     pub fn sample(&self, class: Option<u8>) -> Sample {
         let mut last = self.open.clone();
-        merge_into(&mut last, &counted(self.pending.clone()));
+        merge_into(&mut last, &counted(&mut self.pending.clone()));
         // An unfinished batch is a part of the one before it: all other ones have the same length.
         let mut batches = self.full.clone();
         match batches.last_mut() {
@@ -61,8 +61,8 @@ impl Batches {
     }
 
     fn count_pending(&mut self) {
-        let keys = std::mem::take(&mut self.pending);
-        merge_into(&mut self.open, &counted(keys));
+        merge_into(&mut self.open, &counted(&mut self.pending));
+        self.pending.clear();
     }
 
     fn close(&mut self) {
@@ -80,7 +80,7 @@ impl Batches {
     }
 }
 
-fn counted(mut keys: Vec<u32>) -> Counts {
+fn counted(keys: &mut [u32]) -> Counts {
     keys.sort_unstable();
     keys.chunk_by(|one, next| one == next).map(|same| (same[0], same.len() as u32)).collect()
 }

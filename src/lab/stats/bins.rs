@@ -27,6 +27,7 @@ pub(super) fn upper_edge(bin: u32) -> f64 {
 
 /// Adds the counts of `other`.
 pub(super) fn merge_into(counts: &mut Counts, other: &Counts) {
+    let mut all = Vec::with_capacity(counts.len() + other.len());
     let (mut left, mut right) = (counts.iter().copied().peekable(), other.iter().copied().peekable());
     let merged = iter::from_fn(|| match (left.peek(), right.peek()) {
         (Some(one), Some(two)) if one.0 == two.0 => {
@@ -36,6 +37,6 @@ pub(super) fn merge_into(counts: &mut Counts, other: &Counts) {
         (None, _) => right.next(),
         _ => left.next(),
     });
-    let merged = merged.collect();
-    *counts = merged;
+    all.extend(merged);
+    *counts = all;
 }
