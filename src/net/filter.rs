@@ -85,6 +85,8 @@ impl AddressRules<'_> {
 
     /// True if a socket on `listen` receives datagrams sent to its own port at `source`. The destination is an address of
     /// this host even where the list of them could not be read.
+    // Apart from the way of a request, whose source hardly ever has the port of the server.
+    #[cold]
     fn is_own(&self, listen: IpAddr, source: IpAddr, destination: Option<IpAddr>) -> bool {
         if listen.is_ipv4() && source.is_ipv6() {
             return false;
