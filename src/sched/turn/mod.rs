@@ -143,7 +143,7 @@ impl<J> Turn<J> {
 
     /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end of the last one, as far
     /// as the driver knows without reading the clock.
-    #[inline]
+    #[inline(always)]
     pub fn step<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
         W: Acts<Job = J>,

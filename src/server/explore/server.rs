@@ -356,7 +356,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
-            std::mem::forget(self.current().spare.pop());
+            std::mem::forget(self.current().spare.pop_back());
         }
         self.current().boundary(boundary);
     }

@@ -15,7 +15,7 @@ use crate::sched::overload::{Cause, Shedding};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
-use arrayvec::ArrayVec;
+use std::collections::VecDeque;
 
 /// One worker's side of the packet path.
 pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> {
@@ -28,7 +28,7 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(crate) outbox: Outbox<'s, H::Ticket>,
     pub(crate) recorder: Recorder<'e>,
     /// Packets held ready for the next batch; returned to their pool while the worker sleeps.
-    pub(crate) spare: ArrayVec<Packet<'s, H::Ticket>, BATCH>,
+    pub(crate) spare: VecDeque<Packet<'s, H::Ticket>>,
     /// The number of requests that this worker has given a number.
     pub(super) numbered: u64,
     /// The number of full batches since the last batch that was not full.
@@ -74,7 +74,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             link,
             outbox: Outbox::new(),
             recorder,
-            spare: ArrayVec::new(),
+            spare: VecDeque::with_capacity(BATCH),
             numbered: 0,
             full_batches: 0,
             slot: None,
@@ -168,25 +168,25 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     }
 
     /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
+    #[inline]
     pub(crate) fn send(&mut self) -> Option<Nanos> {
-        if self.outbox.is_empty() {
-            return None;
-        }
+        if self.outbox.is_empty() { None } else { Some(self.send_all()) }
+    }
+
+    #[inline(never)]
+    fn send_all(&mut self) -> Nanos {
         let spare = &mut self.spare;
         // The thread that stops the server has no sockets of its own.
         let sockets = self.common.sockets_of(self.worker % self.workers);
         let sending = self.common.transport.of(self.worker);
-        let sent_at = self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, self.clock, |packet| {
-            let _ = spare.try_push(packet);
-        });
-        Some(sent_at)
+        self.outbox
+            .flush(&mut self.link, sockets, &mut self.recorder, sending, self.clock, |packet| keep(spare, packet))
     }
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.
     pub(crate) fn recycle(&mut self, mut packet: Packet<'s, H::Ticket>) {
         self.leave(&mut packet);
-        // A packet that does not fit returns to its pool when it is dropped.
-        let _ = self.spare.try_push(packet);
+        keep(&mut self.spare, packet);
     }
 
     /// A slot that holds the request of `packet`.
@@ -230,6 +230,14 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             _ => return,
         };
         self.recorder.count(Counter::Steals(result));
+    }
+}
+
+/// Keeps a packet for the next batch. One that does not fit returns to its pool.
+#[inline]
+fn keep<P>(spare: &mut VecDeque<P>, packet: P) {
+    if spare.len() < BATCH {
+        spare.push_back(packet);
     }
 }
 
@@ -312,6 +320,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         true
     }
 
+    #[inline]
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         if let Some(packet) = self.let_out.pop() {
             let class = self.common.classified.then_some(packet.envelope.class);
@@ -339,10 +348,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         }
     }
 
+    #[inline]
     fn flush(&mut self) {
         self.send();
     }
 
+    // Each caller knows which boundary it is.
+    #[inline(always)]
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Turn => self.recorder.hand_over(),

@@ -13,7 +13,6 @@ use crate::sched::WorkerId;
 use crate::sched::overload::{Limits as _, Stay};
 use crate::sched::turn::{Arrived, Received};
 use crate::time::{Nanos, clock};
-use arrayvec::ArrayVec;
 
 /// A datagram's stamp is older than its place in the socket by what the kernel does in between.
 const STAMP_SLACK: Nanos = Nanos::from_millis(10);
@@ -40,13 +39,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
-        let packets: ArrayVec<Packet<'s, H::Ticket>, BATCH> = self.spare.drain(..count).collect();
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
         let longest = self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) =
             (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target(false));
-        for (number, packet) in packets.into_iter().enumerate() {
+        for number in 0..count {
+            // What is recycled meanwhile goes to the end.
+            let packet = self.spare.pop_front().expect("each datagram is in a spare packet");
             let mut datagram = self.link.datagrams()[number];
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
@@ -77,9 +77,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Acquires packets to receive into, as far as there are any.
     pub(crate) fn stock_up(&mut self) {
-        while !self.spare.is_full() {
+        while self.spare.len() < BATCH {
             let Some(packet) = self.common.packets.acquire() else { break };
-            self.spare.push(packet);
+            self.spare.push_back(packet);
         }
     }
 
