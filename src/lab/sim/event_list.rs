@@ -10,7 +10,9 @@ use std::hint::select_unpredictable;
 pub(super) struct EventList {
     /// A complete binary tree, root at 1, of times with the numbers of their workers below. Each node holds the smaller of
     /// its two children, so of equal times that of the lowest worker. The leaves are the workers.
-    nodes: Box<[u128]>,
+    nodes: Box<[u64]>,
+    /// Bits of a worker's number. A time has the others: 208 days with 1,024 workers; what is later is never.
+    bits: u32,
 }
 
 /// The time of a worker that waits for others.
@@ -19,15 +21,15 @@ const NEVER: Nanos = Nanos::MAX;
 impl EventList {
     /// A list in which every worker waits for others.
     pub(super) fn new(workers: usize) -> EventList {
-        let nodes = vec![u128::MAX; 2 * workers.next_power_of_two()].into();
-        let mut event_list = EventList { nodes };
+        let leaves = workers.next_power_of_two();
+        let mut event_list = EventList { nodes: vec![u64::MAX; 2 * leaves].into(), bits: leaves.trailing_zeros() };
         (0..workers).for_each(|worker| event_list.clear(worker));
         event_list
     }
 
     /// `worker` acts at `time` and not before.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
-        let mut first = u128::from(time.get()) << 64 | worker as u128;
+        let mut first = time.get().min(u64::MAX >> self.bits) << self.bits | worker as u64;
         let mut node = self.nodes.len() / 2 + worker;
         while node > 1 {
             self.nodes[node] = first;
@@ -46,23 +48,35 @@ impl EventList {
 
     /// When `worker` acts; [`Nanos::MAX`] if it waits for others.
     pub(super) fn of(&self, worker: WorkerId) -> Nanos {
-        time_of(self.nodes[self.nodes.len() / 2 + worker])
+        self.time_of(self.nodes[self.nodes.len() / 2 + worker])
     }
 
     /// The worker that acts first, and when; [`Nanos::MAX`] if all wait.
     pub(super) fn first(&self) -> (Nanos, WorkerId) {
-        (time_of(self.nodes[1]), self.nodes[1] as u64 as WorkerId)
+        let first = self.nodes[1];
+        (self.time_of(first), (first & ((1 << self.bits) - 1)) as WorkerId)
     }
-}
 
-fn time_of(node: u128) -> Nanos {
-    Nanos::new((node >> 64) as u64)
+    fn time_of(&self, node: u64) -> Nanos {
+        let time = node >> self.bits;
+        if time == u64::MAX >> self.bits { NEVER } else { Nanos::new(time) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Is a time that does not fit beside the number of a worker never, and not soon?
+    #[test]
+    fn what_is_too_late_is_never() {
+        let mut event_list = EventList::new(3);
+        event_list.set(1, Nanos::new(1 << 62));
+        assert_eq!(event_list.first().0, NEVER);
+        event_list.set(1, Nanos::new((1 << 62) - 2));
+        assert_eq!(event_list.first(), (Nanos::new((1 << 62) - 2), 1));
+    }
 
     proptest! {
         /// Is the first always the earliest, and of several the one with the lowest number?
