@@ -20,7 +20,6 @@ pub use crate::sched::Wait;
 pub use deque::Deque;
 pub use groups::{Groups, Members};
 pub(crate) use sleep::readiness::measured_look;
-pub(crate) use thread::lock;
 pub use thread::{AbortOnPanic, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};

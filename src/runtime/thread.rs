@@ -8,7 +8,7 @@ use crate::sched::{Policy, WorkerId};
 use crossbeam_deque::Stealer;
 use mio::Poll;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{process, thread};
 
 /// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
@@ -23,11 +23,6 @@ pub struct Worker<J> {
 /// this one held. Panics of handlers and tasks are caught before they come here.
 #[derive(Debug)]
 pub struct AbortOnPanic;
-
-/// Locks, whichever thread has panicked: no user code runs under these locks.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {

@@ -3,7 +3,7 @@
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::worker;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::runtime::{Shared, Wait};
 use crate::sched::Topology;
 use crate::sched::policy::rows;

@@ -6,8 +6,7 @@
 use super::builder::BuildError;
 use super::error::{JoinError, Latch};
 use super::group::{Group, Released};
-use crate::runtime::continuation::guarded;
-use crate::runtime::lock;
+use crate::runtime::continuation::{guarded, lock};
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;

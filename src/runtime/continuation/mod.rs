@@ -29,7 +29,7 @@ pub(crate) use context::{
 };
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};
-pub(crate) use outcome::{Outcome, block_on};
+pub(crate) use outcome::{Outcome, block_on, lock};
 pub(crate) use poll::{Polled, Terms, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use unwind::{Panic, discard, guarded, is_contained};

@@ -1,11 +1,10 @@
 //! The place where the result of a task, a group or a child waits to be taken.
 
 use super::unwind::discard;
-use crate::runtime::lock;
 use crossbeam_utils::Backoff;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -104,4 +103,9 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// Locks, whichever thread has panicked: no user code runs under these locks.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

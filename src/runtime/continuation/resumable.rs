@@ -1,7 +1,7 @@
 //! What a worker runs and may put down: a task, or a child of a request.
 
 use super::join_state::JoinState;
-use crate::runtime::lock;
+use super::outcome::lock;
 use std::sync::Mutex;
 
 /// Work that waits for a worker or for a wake, or that the worker which runs it has taken.

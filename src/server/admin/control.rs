@@ -13,7 +13,7 @@ use crate::metrics::Unended;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io};
 use crate::runtime::Groups;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;

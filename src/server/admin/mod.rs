@@ -24,7 +24,7 @@ pub(super) mod waiting;
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 #[cfg(feature = "admin")]
 use crate::metrics::{Slow, Tick, Unended};
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use crate::time::clock;

@@ -4,7 +4,7 @@ use super::control::{Control, Phase};
 use super::gate::{DECIDE_EVERY, Gate, Reading};
 use crate::handler::Handler;
 use crate::net::dropped_by_others;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::sched::overload::Limits as _;
 use crate::sched::overload::sources::{Rules, Standing};
 use crate::server::admin::Probe as _;

@@ -4,7 +4,7 @@ use crate::config::{Burn, Classify, Config};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::net::RECV_BUFFER_BYTES;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{Limits as _, QueueBounds};
 use crate::sched::{MaxWait, waits};

@@ -2,7 +2,7 @@
 //! it.
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::server::Server;
 use crate::time::{Nanos, clock};
 use std::sync::Mutex;

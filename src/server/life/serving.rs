@@ -5,7 +5,7 @@ use super::handover::{Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::runtime::Shared;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::server::ServeError;
 use crate::server::admin::control::{Control, Phase};
 use crate::server::path::packet::{Make, Packet};

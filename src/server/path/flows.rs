@@ -7,7 +7,7 @@
 //! A mutex guards each shard, because a look at two collections has to be one step. It takes some tens of nanoseconds,
 //! and requests without a key never come here.
 
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::sched::bounds::PACKETS_PER_WORKER;
 use crossbeam_utils::CachePadded;
 use std::collections::hash_map::Entry;

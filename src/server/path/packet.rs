@@ -7,7 +7,7 @@ use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::{self, Unfinished};
 use crate::queue::Pooled;
-use crate::runtime::lock;
+use crate::runtime::continuation::lock;
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::future::Future;

@@ -4,9 +4,8 @@ use super::packet::{Envelope, Make, Packet};
 use crate::handler::Handler;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded,
+    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
-use crate::runtime::lock;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::future::Future;
