@@ -109,8 +109,8 @@ impl Sender {
         }
     }
 
-    /// Sends, counting in `sent`, until `enough` says so of that or a datagram comes back, which is told once in place of
-    /// a send; not for longer than a test waits.
+    /// Sends, counting in `sent`, until `enough` says so of that, and for no longer than a test waits. It also ends when
+    /// a datagram comes back, which is told once in place of a send.
     fn flood(&self, sent: &AtomicU64, enough: impl Fn(u64) -> bool) {
         let end = clock::now().plus(GIVE_UP_AFTER);
         while clock::now() < end && !enough(sent.load(Ordering::Relaxed)) {
