@@ -2,6 +2,7 @@
 
 use crate::support::client::{Client, message};
 use crate::support::http::latency;
+use crate::support::network::in_own_network;
 use crate::support::{EndOf, alone, emulated};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
@@ -34,10 +35,14 @@ fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
 }
 
 // Are honest sources served in time beside it, and is each datagram counted? Method: emulated cores, and forty
-// honest prefixes that ask for .4 of the capacity. What comes after the first seconds counts.
+// honest prefixes that ask for .4 of the capacity. What comes after the first seconds counts. It has a network of its own:
+// what the gate drops is only a lower bound where other programs drop datagrams too.
 #[test]
 fn honest_sources_are_served_beside_a_flood() {
     let _alone = alone();
+    if !in_own_network("load::gate::honest_sources_are_served_beside_a_flood") {
+        return;
+    }
     let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
     let over = AtomicBool::new(false);
     let (flood, sent, late) = thread::scope(|scope| {
