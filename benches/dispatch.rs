@@ -105,7 +105,8 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();
-    let filter = AddressFilter::new(&[(Ipv4Addr::LOCALHOST, 9_000).into()], &[7, 13, 17, 19, 1_900, 11_211], addresses);
+    let filter =
+        AddressFilter::new(&[(Ipv4Addr::LOCALHOST, 9_000).into()], &[7, 13, 17, 19, 1_900, 11_211], &[], addresses);
     let transport = Transport::new(1, 1);
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;

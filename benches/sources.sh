@@ -1,17 +1,19 @@
 #!/bin/sh
 # Do honest sources get their answers while others ask for far more than the server can do? Four emulated workers; honest
-# requests of 20 us and of 2 ms, a load of HONEST / 2 each, come from 200 networks (/24). Beside them one, 100 or 10,000
-# networks send heavy or light requests at several times the capacity. A row has the share of the honest requests that
+# requests of 20 us and of 2 ms, a load of HONEST / 2 each, come from NETWORKS networks (/24). Beside them one, 100 or 10,000
+# others send heavy or light requests at several times the capacity. A row has the share of the honest requests that
 # are answered within a second (heavy ones: 3 s), after the first WARMUP. Times are those of the emulated cores, SCALE
 # times as long as on real ones. Needs curl, jq, and `cargo build --release --workspace`.
 #
 # Lists are words: SENDERS="1 100" LOADS="2 20" KINDS=fixed:2ms SERVE="--gate off" benches/sources.sh
+# With SERVE="--trusted-networks 127.16.0.0/12" the honest networks are validated.
 set -eu
 # shellcheck source=benches/server.sh
 . "${0%/*}/server.sh"
 
 scale=${SCALE:-50}
 honest=${HONEST:-0.4}
+networks=${NETWORKS:-200}
 warmup=${WARMUP:-20}
 duration=${DURATION:-30}
 
@@ -34,8 +36,8 @@ row() {
     # shellcheck disable=SC2086 # words
     start --workers 4 --burn sleep --time-scale "$scale" ${SERVE:-}
     half=$(awk "BEGIN { print $honest / 2 }")
-    send fixed:20us "$half" 127.1.0.0/16 "$tmp/light.json" 1s 200 "$warmup" "$duration" 1 & light=$!
-    send fixed:2ms "$half" 127.1.0.0/16 "$tmp/heavy.json" 3s 200 "$warmup" "$duration" 2 & heavy=$!
+    send fixed:20us "$half" 127.16.0.0/12 "$tmp/light.json" 1s "$networks" "$warmup" "$duration" 1 & light=$!
+    send fixed:2ms "$half" 127.16.0.0/12 "$tmp/heavy.json" 3s "$networks" "$warmup" "$duration" 2 & heavy=$!
     [ "$3" = 0 ] || send "$1" "$3" "$(from "$2")" "$tmp/flood.json" 3s "$2" 0 $((warmup + duration)) 3
     wait $light $heavy
     gate=$(curl -s "http://$admin/metrics" | sed -n 's/^forebay_gate_dropped_at_least[a-z_]* //p')

@@ -1,8 +1,8 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::sources::Sources;
 use clap::{Args, Parser, Subcommand};
+use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::workload::Workload;
@@ -55,7 +55,7 @@ pub(crate) struct RunArguments {
     pub(crate) time_scale: Option<u64>,
     /// Local addresses that flows send from: an address, or a prefix over which they spread, like 127.1.0.0/16
     #[arg(long, value_name = "ADDRESS|PREFIX")]
-    pub(crate) from: Option<Sources>,
+    pub(crate) from: Option<Network>,
     /// Bytes that follow the header of each request
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=PAYLOAD_MAX))]
     pub(crate) payload_bytes: u16,

@@ -5,7 +5,7 @@ use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::replay::Replay;
-use crate::sources::Sources;
+use forebay::config::Network;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
@@ -38,7 +38,7 @@ pub struct Plan {
     /// The number of source ports, at least 1.
     pub flows: u16,
     /// The addresses that flows send from; `None` = the system chooses one.
-    pub sources: Option<Sources>,
+    pub sources: Option<Network>,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
     /// How long an attempt may take: what is replied to later is late, or sent again; `None` for the default.

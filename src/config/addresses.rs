@@ -1,7 +1,8 @@
 //! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
 
-use super::value::{Refusal, list, list_text, number};
-use super::{LISTEN_MAX, REJECTED_PORTS_MAX, SourcePrefix};
+use super::value::{Refusal, list, number};
+use super::{LISTEN_MAX, Network, REJECTED_PORTS_MAX, SourcePrefix, TRUSTED_NETWORKS_MAX};
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -63,17 +64,27 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
 
 /// Ports separated by commas; `none` for no port.
 pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
+    let parse = |part: &str| number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"));
+    different(text, (REJECTED_PORTS_MAX, "ports"), parse, "port")
+}
+
+/// Networks separated by commas; `none` for no network.
+pub(super) fn networks(text: &str) -> Result<Vec<Network>, Refusal> {
+    let parse = |part: &str| part.parse().map_err(|refusal| format!("{part:?} is {refusal}"));
+    different(text, (TRUSTED_NETWORKS_MAX, "networks"), parse, "network")
+}
+
+/// Different values separated by commas; `none` for none.
+fn different<T: PartialEq + Display>(
+    text: &str,
+    most: (usize, &str),
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+    name: &str,
+) -> Result<Vec<T>, Refusal> {
     if text == "none" {
         return Ok(Vec::new());
     }
-    let parse = |part: &str| number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"));
-    let clash = |one: &u16, other: &u16| (one == other).then(|| format!("port {other} is named twice"));
-    list(text, (REJECTED_PORTS_MAX, "ports"), parse, clash)
-}
-
-/// The text that [`ports`] parses as `ports`.
-pub(super) fn ports_text(ports: &[u16]) -> String {
-    if ports.is_empty() { "none".to_owned() } else { list_text(ports) }
+    list(text, most, parse, |one, other| (one == other).then(|| format!("{name} {other} is named twice")))
 }
 
 /// Bits of IPv4 and bits of IPv6.
@@ -108,7 +119,7 @@ pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::value::option_text;
+    use crate::config::value::{list_or_none, list_text, option_text};
 
     // Is `off` no endpoint, and everything else an address, or refused where there is no endpoint?
     #[test]
@@ -178,7 +189,7 @@ mod tests {
     fn ports_are_different_and_few() {
         for (text, ports_of_it) in [("none", vec![]), ("7", vec![7]), ("65535,1", vec![65_535, 1])] {
             assert_eq!(ports(text), Ok(ports_of_it.clone()), "{text}");
-            assert_eq!(ports_text(&ports_of_it), text);
+            assert_eq!(list_or_none(&ports_of_it), text);
         }
         assert_eq!(ports("7, 19"), Ok(vec![7, 19]));
         let many: Vec<String> = (1..=65).map(|port| port.to_string()).collect();

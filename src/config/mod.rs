@@ -34,7 +34,7 @@ mod unused;
 mod value;
 
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
-pub use crate::net::{Io, SourcePrefix};
+pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
 pub(crate) use effective::Effective;
 #[cfg(feature = "cli")]
@@ -66,6 +66,8 @@ pub const LISTEN_MAX: usize = 16;
 pub const SOCKETS_MAX: usize = 4_096;
 /// The most source ports a server rejects: the list is searched for every datagram.
 pub const REJECTED_PORTS_MAX: usize = 64;
+/// The most trusted networks: each request is compared with all of them.
+pub const TRUSTED_NETWORKS_MAX: usize = 16;
 
 /// A group of workers that serves one weight of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -119,6 +119,7 @@ mod tests {
             ("max-wait", "off"),
             ("gate", "off"),
             ("source-prefix", "32,64"),
+            ("trusted-networks", "10.0.0.0/8"),
             ("shed-answers", "silence"),
             ("drain-timeout", "1s"),
             ("lame-duck", "1s"),

@@ -3,10 +3,10 @@
 use super::addresses;
 use super::layers::Layers;
 use super::setting::{self, Change, DefaultValue, Group, Setting, Shape};
-use super::value::{self, Form, choice, count, list_text, option_text, text};
+use super::value::{self, Form, choice, count, list_or_none, list_text, option_text, text};
 use super::{
-    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, SourcePrefix, WORKERS_MAX,
-    Wait, cpus, rules,
+    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Network, Notices, Pool, ShedAnswers, SourcePrefix,
+    WORKERS_MAX, Wait, cpus, rules,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::sched::{Entry, MaxWait, Objective, PolicyName};
@@ -82,7 +82,7 @@ settings! {
         form: text(
             "none, or up to 64 different ports of 1 to 65535, like 7,19",
             addresses::ports,
-            |ports| addresses::ports_text(ports),
+            |ports| list_or_none(ports),
         ),
     }
     /// Longest datagram received and longest reply, in bytes.
@@ -229,6 +229,20 @@ settings! {
             "1 to 32 bits of IPv4 and 1 to 64 bits of IPv6, like 24,56",
             addresses::source_prefix,
             |bits| format!("{},{}", bits.v4, bits.v6),
+        ),
+    }
+    /// Networks whose addresses cannot be forged.
+    /// - The gate prefers them, as the sources that a handler has validated. Their replies have no amplification limit.
+    /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own behind a filter.
+    ///
+    /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
+    trusted_networks: Vec<Network> {
+        key: "trusted-networks", group: Overload, value_name: "NETWORK,...", change: Restart,
+        default: Text("none"),
+        form: text(
+            "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
+            addresses::networks,
+            |networks| list_or_none(networks),
         ),
     }
     /// What the client of a shed request receives.

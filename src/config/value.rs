@@ -201,6 +201,11 @@ pub(crate) fn list_text(values: &[impl Display]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// The same, and `none` where there is none.
+pub(super) fn list_or_none(values: &[impl Display]) -> String {
+    if values.is_empty() { "none".to_owned() } else { list_text(values) }
+}
+
 /// A duration with its unit, within `bounds`.
 pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
     match parse_duration(text) {

@@ -4,7 +4,7 @@
 //! go to hosts that never asked. A datagram to a broadcast or multicast address would be one request in each socket of
 //! a wildcard bind.
 
-use super::Datagram;
+use super::{Datagram, Network};
 use crate::fate::Malformed;
 use arc_swap::{ArcSwap, Guard};
 use nix::ifaddrs::getifaddrs;
@@ -18,15 +18,21 @@ use std::sync::Arc;
 pub struct AddressFilter {
     listen: Box<[SocketAddr]>,
     reject_source_ports: Box<[u16]>,
+    trusted: Box<[Network]>,
     host: ArcSwap<HostAddresses>,
 }
 
 impl AddressFilter {
     /// The rules of a server that is bound to all of `listen`, on a host with the addresses `host`. Datagrams from any
-    /// of `reject_source_ports` are rejected.
-    pub fn new(listen: &[SocketAddr], reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
+    /// of `reject_source_ports` are rejected. No address of `trusted` is forged.
+    pub fn new(
+        listen: &[SocketAddr],
+        reject_source_ports: &[u16],
+        trusted: &[Network],
+        host: HostAddresses,
+    ) -> AddressFilter {
         let (listen, reject_source_ports) = (listen.into(), reject_source_ports.into());
-        AddressFilter { listen, reject_source_ports, host: ArcSwap::from_pointee(host) }
+        AddressFilter { listen, reject_source_ports, trusted: trusted.into(), host: ArcSwap::from_pointee(host) }
     }
 
     /// Reads the host's addresses again: interfaces come and go. Returns whether they have changed. Takes about 50 us, so
@@ -81,6 +87,11 @@ impl AddressRules<'_> {
             return Err(Malformed::Destination);
         }
         Ok(peer)
+    }
+
+    /// Whether the configuration says that this address cannot be forged.
+    pub fn trusts(&self, source: IpAddr) -> bool {
+        self.filter.trusted.iter().any(|network| network.contains(source))
     }
 
     /// True if a socket on `listen` receives datagrams sent to its own port at `source`. The destination is an address of
@@ -181,7 +192,7 @@ mod tests {
     #[track_caller]
     fn assert_checked(listen: &str, peer: &str, local: Option<&str>, expected: Result<(), Malformed>) {
         let listen = SocketAddr::new(listen.parse().expect("an address"), PORT);
-        let filter = AddressFilter::new(&[listen], &[7, 1_900], host());
+        let filter = AddressFilter::new(&[listen], &[7, 1_900], &[], host());
         let checked = filter.rules().check(&datagram(peer, local));
         assert_eq!(checked.map(drop), expected, "{listen} {peer} {local:?}");
     }
@@ -211,7 +222,7 @@ mod tests {
             assert_checked("::", peer, None, Ok(()));
         }
         assert_eq!(
-            AddressFilter::new(&[([0; 4], PORT).into()], &[], host()).rules().check(&datagram("1.2.3.4:7", None)),
+            AddressFilter::new(&[([0; 4], PORT).into()], &[], &[], host()).rules().check(&datagram("1.2.3.4:7", None)),
             { Ok("1.2.3.4:7".parse().expect("an address")) }
         );
     }
@@ -240,7 +251,7 @@ mod tests {
     #[test]
     fn each_of_several_addresses_is_the_servers_own() {
         let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));
-        let filter = AddressFilter::new(&listen, &[], host());
+        let filter = AddressFilter::new(&listen, &[], &[], host());
         for (peer, own) in [
             ("10.9.0.1:53", true),
             ("10.9.0.2:54", true),
@@ -266,7 +277,7 @@ mod tests {
         }
         assert_checked("::", "[fd00::7]:5000", Some("ff02::1"), several);
         assert_checked("::", "[fd00::7]:5000", Some("fd00::1"), Ok(()));
-        let filter = AddressFilter::new(&[([0; 4], PORT).into()], &[], host());
+        let filter = AddressFilter::new(&[([0; 4], PORT).into()], &[], &[], host());
         let unlisted = Datagram { to_group: true, ..datagram("10.9.0.7:5000", Some("10.8.0.255")) };
         assert_eq!(filter.rules().check(&unlisted), Err(Malformed::Destination));
     }

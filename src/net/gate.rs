@@ -38,11 +38,13 @@ impl SourcePrefix {
 /// Above a prefix of IPv4. As IPv6 it would be a multicast address, which no datagram comes from.
 const IPV4: u64 = 0xFF << 56;
 
-// Of `linux/bpf_common.h` and `linux/filter.h`.
+// Of `linux/bpf_common.h` and `linux/filter.h`. `X` is the second register.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_BYTE: u16 = 0x30;
-const LOAD_MEMORY: u16 = 0x60;
-const STORE: u16 = 0x02;
+const COPY_TO_X: u16 = 0x07;
+const ADD_X: u16 = 0x0C;
+const XOR_X: u16 = 0xAC;
+const MULTIPLY: u16 = 0x24;
 const AND: u16 = 0x54;
 const SHIFT_RIGHT: u16 = 0x74;
 const JUMP: u16 = 0x05;
@@ -55,32 +57,83 @@ const NET: u32 = -0x10_0000_i32 as u32;
 const RANDOM: u32 = (-0x1000_i32 + 56) as u32;
 
 const ALL: u32 = u32::MAX;
+/// The most prefixes that the tree compares one by one: a conditional jump skips at most 255 instructions.
+const LEAF: usize = 40;
+/// A bit of a hash depends on lower ones, so that these have a part in it too.
+const FOLD: u32 = 15;
 
 /// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all others.
-pub fn program(bits: SourcePrefix, shares: impl Iterator<Item = (u64, f64)>, rest: f64) -> Vec<SockFilter> {
+///
+/// It looks a key of the source up in a binary tree. The key of IPv4 is its prefix. That of IPv6 is a hash: a random `seed`
+/// keeps senders from choosing a prefix with the key of another one.
+pub fn program(bits: SourcePrefix, seed: u64, shares: impl Iterator<Item = (u64, f64)>, rest: f64) -> Vec<SockFilter> {
+    let [first, second] = seeds(seed);
     let masks = bits.mask_v6();
-    let mut v4 = vec![plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())];
-    let mut v6 = vec![plain(LOAD_WORD, NET + 8), plain(AND, (masks >> 32) as u32), plain(STORE, 0)];
-    v6.extend([plain(LOAD_WORD, NET + 12), plain(AND, masks as u32), plain(STORE, 1)]);
-    for (prefix, share) in shares {
-        let verdict = verdict(share);
-        let (length, low) = (verdict.len() as u8, prefix as u32);
-        if prefix >= IPV4 {
-            v4.push(SockFilter::new(IF_EQUAL, 0, length, low));
-            v4.extend(verdict);
-        } else {
-            v6.extend([plain(LOAD_MEMORY, 0), SockFilter::new(IF_EQUAL, 0, length + 2, (prefix >> 32) as u32)]);
-            v6.extend([plain(LOAD_MEMORY, 1), SockFilter::new(IF_EQUAL, 0, length, low)]);
-            v6.extend(verdict);
-        }
-    }
-    v4.extend(verdict(rest));
-    v6.extend(verdict(rest));
-    let mut program = vec![plain(LOAD_BYTE, NET), plain(SHIFT_RIGHT, 4), SockFilter::new(IF_EQUAL, 1, 0, 4)];
-    program.push(plain(JUMP, v4.len() as u32));
+    let v4 = [plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())];
+    let mut v6 = vec![plain(LOAD_WORD, NET + 8), plain(AND, (masks >> 32) as u32)];
+    v6.extend(mix_code(first));
+    v6.extend([plain(COPY_TO_X, 0), plain(LOAD_WORD, NET + 12), plain(AND, masks as u32), plain(ADD_X, 0)]);
+    v6.extend(mix_code(second));
+    let mut keys: Vec<_> = shares.map(|(prefix, share)| (key(prefix, seed), share)).collect();
+    keys.sort_unstable_by_key(|(key, _)| *key);
+    let mut program = vec![plain(LOAD_BYTE, NET), plain(SHIFT_RIGHT, 4)];
+    program.push(SockFilter::new(IF_EQUAL, 0, v4.len() as u8 + 1, 4));
     program.extend(v4);
+    program.push(plain(JUMP, v6.len() as u32));
     program.extend(v6);
+    program.extend(search(&keys, rest));
     program
+}
+
+/// The key of a prefix, as the program computes it.
+fn key(prefix: u64, seed: u64) -> u32 {
+    let [first, second] = seeds(seed);
+    let mix = |value: u32, seed| {
+        let value = value.wrapping_mul(seed);
+        value >> FOLD ^ value
+    };
+    match prefix {
+        IPV4.. => prefix as u32,
+        _ => mix(mix((prefix >> 32) as u32, first).wrapping_add(prefix as u32), second),
+    }
+}
+
+/// Odd, so that no bit of a value is lost.
+fn seeds(seed: u64) -> [u32; 2] {
+    [seed as u32 | 1, (seed >> 32) as u32 | 1]
+}
+
+/// Mixes a value as [`key`] does.
+fn mix_code(seed: u32) -> [SockFilter; 4] {
+    [plain(MULTIPLY, seed), plain(COPY_TO_X, 0), plain(SHIFT_RIGHT, FOLD), plain(XOR_X, 0)]
+}
+
+/// Looks a key up among `keys`, which ascend, and gives its verdict.
+fn search(keys: &[(u32, f64)], rest: f64) -> Vec<SockFilter> {
+    if keys.len() > LEAF {
+        let (low, high) = keys.split_at(keys.len() / 2);
+        let (first, low) = (high[0].0, search(low, rest));
+        let mut tree = vec![SockFilter::new(IF_AT_LEAST, 0, 1, first), plain(JUMP, low.len() as u32)];
+        tree.extend(low);
+        tree.extend(search(high, rest));
+        return tree;
+    }
+    let (pass, limited): (Vec<_>, Vec<_>) = keys.iter().partition(|(_, share)| *share >= 1.0);
+    let mut end = Vec::new();
+    for (key, share) in limited {
+        let verdict = verdict(share);
+        end.push(SockFilter::new(IF_EQUAL, 0, verdict.len() as u8, key));
+        end.extend(verdict);
+    }
+    end.extend(verdict(rest));
+    let count = pass.len();
+    let mut leaf = Vec::new();
+    for (place, (key, _)) in pass.into_iter().enumerate() {
+        leaf.push(SockFilter::new(IF_EQUAL, (count - place - 1 + end.len()) as u8, 0, key));
+    }
+    leaf.extend(end);
+    leaf.push(plain(RETURN, ALL));
+    leaf
 }
 
 /// Of every packet, zero bytes are kept.

@@ -212,7 +212,12 @@ impl Server {
         listening.group.limit_recv_buffers(bytes)?;
         let (stop, demands) = StopHandle::new();
         let (questions, metrics) = Questions::new();
-        let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
+        let filter = AddressFilter::new(
+            listening.group.addresses(),
+            &config.reject_source_ports,
+            &config.trusted_networks,
+            addresses,
+        );
         let addresses = listening.group.addresses().len();
         let waiting = Waiting::new(config);
         let is_gated = admin::gate::is_on(config, ways.receive);

@@ -1,7 +1,8 @@
 //! Flows: one connected socket each, so that each has a source port of its own and receives only from its server.
 
-use crate::sources::Sources;
+use crate::sources::nth;
 use anyhow::{Context, Result, anyhow};
+use forebay::config::Network;
 use forebay::net::Drops;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
@@ -31,9 +32,9 @@ const OTHER_DESCRIPTORS: u64 = 64;
 ///
 /// # Errors
 /// If the system refuses to open that many sockets, to bind them to their sources, or to connect them to the target.
-pub fn open(target: SocketAddr, count: u16, sources: Option<Sources>) -> Result<Vec<UdpSocket>> {
+pub fn open(target: SocketAddr, count: u16, sources: Option<Network>) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
-    let source = |number| sources.map(|sources| sources.nth(number, count));
+    let source = |number| sources.map(|network| nth(network, number, count));
     (0..count).map(|number| open_one(target, source(number))).collect()
 }
 

@@ -3,10 +3,11 @@
 use super::*;
 use crate::net::{Drops, Group, Io, Socket, dropped_by_others};
 use nix::sys::socket::{setsockopt, sockopt};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 const NETWORK: SourcePrefix = SourcePrefix::NETWORK;
+const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
 struct Server {
     group: Group,
@@ -72,7 +73,7 @@ fn each_prefix_has_its_share_and_all_are_counted() {
         assert_eq!((server.pass("127.0.5.1", v4, 500), server.pass("::1", v6, 500)), (500, 500), "open");
         for quarter in ["127.0.5.77", "::9"] {
             let shares = [(of("127.0.6.1"), 1.0), (of(quarter), 0.25), (of("2001:db8::"), 1.0)];
-            let program = program(NETWORK, shares.into_iter(), 0.0);
+            let program = program(NETWORK, SEED, shares.into_iter(), 0.0);
             assert_eq!(server.group.filter(Some(&program)).ok(), Some(true));
             let (few, none) =
                 if quarter == "::9" { (("::1", v6), ("127.0.5.1", v4)) } else { (("127.0.5.1", v4), ("::1", v6)) };
@@ -112,17 +113,39 @@ fn a_prefix_has_its_bits() {
     assert!(!same(24, 56, "::", "0.0.0.0"));
 }
 
-// Does the largest program of either family fit?
+// Is each of the most rules found, of either family, and nothing else let in? Does the kernel take the program?
 #[test]
 fn the_most_rules_fit() {
-    let server = Server::new(&["[::]:0"]);
-    let source = |number: u64| of("2001:db8::") + number;
-    let shares = (0..370).map(|number| (source(number), if number < 250 { 1.0 } else { 0.5 }));
-    let program = program(NETWORK, shares, 0.1);
-    assert!(program.len() < 4_096, "{}", program.len());
-    let attached = server.group.filter(Some(&program));
-    // A small net.core.optmem_max has no room for it, and the gate then takes fewer.
-    assert!(attached.is_ok() || attached.is_err_and(|error| error.kind() == std::io::ErrorKind::OutOfMemory));
+    const PASS: u32 = 2_000;
+    let mut server = Server::new(&["[::]:0"]);
+    let port = server.group.addresses()[0].port();
+    let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
+    let bits = SourcePrefix { v4: 27, ..NETWORK };
+    let host = |place: u32| Ipv4Addr::from_bits(0x7F80_0001 + (place << 5));
+    for target in [v4, v6] {
+        let prefix = |place: u32| match target {
+            SocketAddr::V4(_) => bits.of(host(place).into()),
+            SocketAddr::V6(_) if place == PASS / 2 => of("::1"),
+            SocketAddr::V6(_) => of("2001:db8::") + (u64::from(place) << 8),
+        };
+        let shares = (0..PASS + 120).map(|place| (prefix(place), if place < PASS { 1.0 } else { 0.0 }));
+        let program = program(bits, SEED, shares, 0.0);
+        assert!(program.len() < 4_096, "{}", program.len());
+        match server.group.filter(Some(&program)) {
+            // A small net.core.optmem_max has no room for it, and the gate then takes fewer.
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory),
+            Ok(_) if target == v6 => {
+                assert_eq!((server.pass("::1", v6, 100), server.pass("127.0.0.1", v4, 9)), (100, 0));
+            }
+            Ok(_) => {
+                for place in (0..PASS + 140).step_by(7) {
+                    let let_in = server.pass(&host(place).to_string(), v4, 1) == 1;
+                    assert_eq!(let_in, place < PASS, "{place}");
+                }
+            }
+        }
+    }
+    server.check();
 }
 
 // Does the stop gate stay shut, whatever comes after, and does a gate that was left stay as it is?
@@ -130,7 +153,7 @@ fn the_most_rules_fit() {
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    let shut_out = program(NETWORK, std::iter::empty(), 0.0);
+    let shut_out = program(NETWORK, SEED, std::iter::empty(), 0.0);
     server.group.filter(Some(&shut_out)).expect("a filter");
     server.group.leave_gate(true);
     assert_eq!(server.pass("127.0.0.1", target, 10), 10, "left open");
@@ -150,7 +173,7 @@ fn the_stop_gate_is_the_last() {
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
     let mut drops = Drops::new(group.sockets().iter().map(|socket| socket.inode));
-    group.filter(Some(&program(NETWORK, std::iter::empty(), 0.0))).expect("a filter");
+    group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0))).expect("a filter");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
     client.connect(group.addresses()[0]).expect("an address of this host");
     setsockopt(&client, sockopt::UdpGsoSegment, &40).expect("a kernel with GSO");
@@ -174,7 +197,7 @@ fn others_drop_what_no_filter_refused() {
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    server.group.filter(Some(&program(NETWORK, std::iter::empty(), 0.0))).expect("a filter");
+    server.group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0))).expect("a filter");
     let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
     let heir = Group::adopt(server.group.sockets().iter().map(copy).collect(), Io::Batches).expect("a group");
     assert_eq!(server.pass("127.0.0.1", target, 10), 0, "the old process still serves");

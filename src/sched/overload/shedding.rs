@@ -21,6 +21,8 @@ pub struct Stay {
     pub expires_at: Nanos,
     /// How long after its arrival it expires; `None` = never.
     pub deadline: Option<Nanos>,
+    /// Whether its source is not forged. Such a request may wait longer, behind fewer others.
+    pub validated: bool,
     /// The service that its handler expects of it.
     pub cost: Option<Nanos>,
     /// The service that it has had.
@@ -38,6 +40,7 @@ impl Stay {
             start_by: Nanos::MAX,
             expires_at: Nanos::MAX,
             deadline: None,
+            validated: false,
             cost: None,
             service: Nanos::ZERO,
             in_line: 0,
@@ -192,6 +195,8 @@ impl Shedding {
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.bounds(true).within(patience);
+        // Where requests of both kinds wait, those that may be forged are refused first.
+        let quarters = if stay.validated { quarters * 3 / 2 } else { quarters };
         let most = Nanos::new(bounds.bound.get() / 4).times(quarters);
         limits.bounds(true).bound != Nanos::MAX
             && self.heavy.is_full(now, (waiting, self.workers), stay.wait(now), most, &bounds)

@@ -26,9 +26,9 @@ pub enum Standing {
     Fresh,
 }
 
-/// A program of this many rules costs a datagram nothing that can be measured.
-pub const PASS_MAX: usize = 250;
-/// Each takes three times as much of a program as one of [`PASS_MAX`].
+/// The kernel takes a program of so many rules in a millisecond, and [`LIMITED_MAX`] more fit.
+pub const PASS_MAX: usize = 2_000;
+/// Each takes five times as much of a program as one of [`PASS_MAX`].
 pub const LIMITED_MAX: usize = 120;
 /// The least share: the server still sees who sends.
 pub const SHARE_MIN: f64 = 0.02;
@@ -38,8 +38,9 @@ const KNOWN_MAX: usize = 1 << 16;
 const FORGOTTEN: f64 = 0.25;
 /// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is limited.
 const MEAN_OF: f64 = 8.0;
-/// For this many decisions a prefix counts as validated after its last validated sample: ten seconds.
-const VALIDATED_FOR: u8 = 40;
+/// For this many decisions a prefix counts as validated after its last validated sample: a minute, in which one that
+/// asks for little is sampled.
+const VALIDATED_FOR: u8 = 240;
 /// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
 const DOWN: f64 = 0.9;
 /// The most that a decision takes off what comes in now. A flood of 20 times the capacity is cut within 3 s.
@@ -102,13 +103,16 @@ struct Known {
 
 impl Known {
     /// Samples in a period that it would have if all of it came in, by the larger of both means. The last periods tell of a
-    /// flood at once. Of a source from which little comes in, most periods see nothing.
+    /// flood at once. Of a source from which little comes in, most periods see nothing. A validated source is not cut for
+    /// one request, so that the long mean counts.
     fn offered(&self) -> f64 {
-        self.recent.max(self.used / self.share.max(SHARE_MIN))
+        let mean = self.used / self.share.max(SHARE_MIN);
+        if self.validated > 0 { mean } else { self.recent.max(mean) }
     }
 }
 
-/// What is known of all prefixes while a queue stands, and after it until nothing is shut out.
+/// What is known of all prefixes while a queue stands, and after it until nothing is shut out. Validated ones are known at
+/// any time.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -150,7 +154,7 @@ impl Sources {
     /// rules: 1 = as many as there may be.
     pub fn decide(&mut self, standing: Standing, periods: u32, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && self.target.is_none() {
-            self.known.clear();
+            self.forget();
             return Rules::OPEN;
         }
         let (used, total) = self.advance(f64::from(periods), in_force);
@@ -165,9 +169,18 @@ impl Sources {
         let levels = self.levels(target, standing == Standing::Continuations);
         let rules = self.rules(levels, scale);
         if rules == Rules::OPEN {
-            *self = Sources::default();
+            self.target = None;
+            self.forget();
         }
         rules
+    }
+
+    /// Keeps of all prefixes only that some were validated of late.
+    fn forget(&mut self) {
+        self.known.retain(|_, known| {
+            *known = Known { validated: known.validated.saturating_sub(1), ..Known::default() };
+            known.validated > 0
+        });
     }
 
     /// Ends so many periods. Returns the samples that a period has by now, on average, and had in these.
@@ -186,7 +199,7 @@ impl Sources {
             (used, total) = (used + known.recent * share, total + now);
             (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
         }
-        self.known.retain(|_, known| known.offered() >= FORGOTTEN);
+        self.known.retain(|_, known| known.validated > 0 || known.offered() >= FORGOTTEN);
         (used, total)
     }
 
@@ -201,16 +214,15 @@ impl Sources {
         validated.push((offered, weight));
         let first = level(&mut validated, target);
         let left = offered.min(first * weight);
-        let levels = [level(&mut forged, left), first];
-        // A source is not cut for its heavy requests alone.
-        if only_heavy { levels.map(|level| level.max(TYPICAL * self.typical())) } else { levels }
-    }
-
-    /// What the source in the middle offers: half of them offer less.
-    fn typical(&self) -> f64 {
-        let mut offered: Vec<f64> = self.known.values().map(|known| known.offered()).collect();
-        let middle = offered.len() / 2;
-        if offered.is_empty() { 0.0 } else { *offered.select_nth_unstable_by(middle, f64::total_cmp).1 }
+        let mut levels = [level(&mut forged, left), first];
+        // A source is not cut for its heavy requests alone. One that may be forged is, where others are validated.
+        if only_heavy {
+            let preferred = demands(true);
+            let is_any = !preferred.is_empty();
+            let level = &mut levels[usize::from(is_any)];
+            *level = level.max(TYPICAL * median(if is_any { preferred } else { forged }));
+        }
+        levels
     }
 
     fn rules(&self, levels: [f64; 2], scale: f64) -> Rules {
@@ -236,6 +248,15 @@ impl Sources {
         let mut pass: Vec<_> = whole.iter().map(|(prefix, _)| **prefix).collect();
         pass.sort_unstable();
         Rules { pass, limited, rest }
+    }
+}
+
+/// What the source in the middle offers: half of them offer less.
+fn median(mut demands: Vec<(f64, f64)>) -> f64 {
+    let middle = demands.len() / 2;
+    match demands.len() {
+        0 => 0.0,
+        _ => demands.select_nth_unstable_by(middle, |(one, _), (other, _)| one.total_cmp(other)).1.0,
     }
 }
 

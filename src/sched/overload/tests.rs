@@ -195,6 +195,22 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
 }
 
+// May a request of a validated source wait half as long again as others? 2.5 ms for each in front, 200 ms at most.
+#[test]
+fn requests_that_may_be_forged_are_refused_first() {
+    let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
+    let limits = FixedLimits { waits: QueueBounds { fresh: bounds, interrupted: bounds }, ..FixedLimits::NONE };
+    let mut shedding = Shedding::new(1, 1);
+    shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
+    for (waiting, forged, validated) in [(79, true, true), (80, false, true), (119, false, true), (120, false, false)] {
+        let mut enters = |validated| {
+            let mut stay = Stay { validated, ..Stay::new(MS(100)) };
+            shedding.on_put(&mut stay, 0, MS(100), || waiting, &limits)
+        };
+        assert_eq!((enters(false), enters(true)), (forged, validated), "{waiting}");
+    }
+}
+
 // Is a request certain to be heavy after 64 in a row, and not after a light one?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {

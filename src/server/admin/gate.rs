@@ -6,6 +6,7 @@ use crate::metrics::GateState;
 use crate::net::{Group, Io, SourcePrefix, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 
 /// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last one brought.
@@ -27,6 +28,8 @@ pub(in crate::server) fn is_on(config: &Config, io: Io) -> bool {
 pub(in crate::server) struct Gate {
     pub(super) on: bool,
     pub(super) sources: Sources,
+    /// Of the programs.
+    seed: u64,
     pub(super) in_force: Rules,
     /// The part of all rules that the kernel has memory for.
     pub(super) scale: f64,
@@ -70,7 +73,7 @@ impl Gate {
                 "the gate stays open with --io gro: the kernel counts a GRO batch that it drops as one datagram"
             );
         }
-        Gate { on, scale: 1.0, ..Gate::default() }
+        Gate { on, scale: 1.0, seed: RandomState::new().hash_one(0), ..Gate::default() }
     }
 
     /// For readers outside.
@@ -110,7 +113,7 @@ impl Gate {
     pub(super) fn replace(&mut self, group: &Group, bits: SourcePrefix, rules: Rules, drops: Option<Drops>) {
         let (opens, began) = (rules == Rules::OPEN, clock::now());
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
-        let result = match (opens, program(bits, shares, rules.rest)) {
+        let result = match (opens, program(bits, self.seed, shares, rules.rest)) {
             (true, _) => group.filter(None),
             (false, program) => group.filter(Some(&program)),
         };

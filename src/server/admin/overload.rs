@@ -59,7 +59,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let is_active = sources.is_active();
         let is_idle = standing == Standing::None && !is_active;
         samples.read(read, |prefix, validated, count| {
-            if !is_idle {
+            if !is_idle || validated {
                 sources.add(prefix, validated, count);
             }
         });

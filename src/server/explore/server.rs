@@ -81,7 +81,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
     network.borrow_mut().trains = scenario.trains;
-    let filter = AddressFilter::new(&serving.addresses, &[], HostAddresses::default());
+    let filter = AddressFilter::new(&serving.addresses, &[], &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
     let limits = Limits::new(scenario.waits);
     let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);

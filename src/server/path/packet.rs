@@ -87,7 +87,8 @@ impl<T: Copy + Default> PacketBody<T> {
         let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
         envelope.stay = Stay { expires_at, deadline, cost, ..envelope.stay };
         envelope.reply_limit = reply_limit.unwrap_or(envelope.request_len).min(most);
-        (envelope.class, envelope.validated) = (class, validated);
+        envelope.class = class;
+        envelope.stay.validated |= validated;
     }
 
     /// Lets `handler` put what only the server knows into each datagram of the reply.
@@ -141,8 +142,6 @@ pub(crate) struct Envelope {
     pub request_len: usize,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
-    /// Whether the source address is known not to be forged.
-    pub validated: bool,
     /// The worker on which the request began.
     pub worker: u16,
     /// The number of times the request has changed pool, saturating.
@@ -191,7 +190,6 @@ impl Default for Envelope {
             class: 0,
             request_len: 0,
             reply_limit: 0,
-            validated: false,
             worker: 0,
             hops: 0,
         }
@@ -273,7 +271,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
 
     /// True if the reply is to be no longer than the credit of its sender.
     fn is_bounded(envelope: &Envelope) -> bool {
-        envelope.reply_limit > envelope.request_len && !envelope.validated
+        envelope.reply_limit > envelope.request_len && !envelope.stay.validated
     }
 }
 

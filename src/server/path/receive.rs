@@ -169,7 +169,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         packet.begin(Envelope {
             // A server has at most 4,096 sockets, on 16 addresses.
             source: Source { peer, local: datagram.local, socket: socket as u16, address: address as u8 },
-            stay: Stay::new(self.now.minus(datagram.kernel_wait)),
+            stay: Stay { validated: rules.trusts(peer.ip()), ..Stay::new(self.now.minus(datagram.kernel_wait)) },
             id: self.next_number(),
             request_len: datagram.length,
             reply_limit: datagram.length,

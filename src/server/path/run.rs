@@ -91,9 +91,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
-        let Envelope { ref mut stay, ref source, validated, .. } = slot.envelope;
+        let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
-        self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, validated);
+        self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, stay.validated);
         let ended = matches!(polled, Polled::Ended(_));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
         let checked = left || continuation::passed_checkpoint(start);
@@ -245,7 +245,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
         let Serving { handler, addresses, .. } = self.common.serving;
         // A source that may be forged is sent no more than it sent.
-        let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
+        let room = if envelope.stay.validated { envelope.reply_limit } else { envelope.request_len };
         let (about, place) = packet.parts(addresses);
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));

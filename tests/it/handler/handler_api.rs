@@ -230,6 +230,15 @@ fn amplification_is_a_setting() {
     assert_eq!(["ar", "ao", "pr"].map(|what| length(&socket, what)), [40, 40, LONG], "a refusal is no answer");
 }
 
+// Are sources of networks that the configuration trusts sent all that the handler allows, and no others?
+#[test]
+fn a_source_of_a_trusted_network_is_not_forged() {
+    for (trusted, longest) in [("10.0.0.0/8,127.0.0.0/8", LONG), ("10.0.0.0/8,127.0.0.0/32", 40), ("none", 40)] {
+        let server = Running::start(&[("workers", "2"), ("trusted-networks", trusted)], Long);
+        assert_eq!(length(&client(&server), "a"), longest, "{trusted}");
+    }
+}
+
 // Are datagrams and replies as long as the setting says, and no longer, by every way to receive?
 #[test]
 fn datagrams_are_as_long_as_the_setting_says() {

@@ -153,21 +153,48 @@ fn forged_prefixes_leave_validated_ones_alone() {
     assert!(server.sources.known.len() <= KNOWN_MAX);
 }
 
+// The same where heavy requests alone wait, and each validated prefix is quiet for four seconds after each request.
+#[test]
+fn quiet_validated_prefixes_are_remembered() {
+    let (mut server, mut kept) = (Server::default(), 0.0);
+    for period in 0..64 {
+        let honest = (0..1_600).filter(|number| (number + period) % 16 == 0).map(|number| (number, true, 20.0));
+        let forged = (0..10_000).map(|number| (ATTACKER + number, false, 1.0));
+        let demands: Vec<_> = honest.chain(forged).collect();
+        server.pass(&demands, Standing::Continuations);
+        if period >= 32 {
+            assert!((0..1_600).all(|prefix| server.share(prefix) == 1.0), "{period}");
+            kept += (0..10_000).map(|number| server.share(ATTACKER + number)).sum::<f64>() / 32.0;
+        }
+    }
+    assert!((1_000.0..0.7 * CAPACITY).contains(&kept), "{kept} of what may be forged, {CAPACITY} with what is not");
+}
+
 #[test]
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
     sources.add(1, false, 100);
     assert_eq!(sources.decide(Standing::None, 1, &Rules::OPEN, 1.0), Rules::OPEN);
     assert!(sources.known.is_empty() && !sources.is_active());
+    // But a source stays validated, and passes once a flood begins.
+    sources.add(1, true, 1);
+    for period in 0..VALIDATED_FOR {
+        let mut flooded = Sources { known: sources.known.clone(), ..Sources::default() };
+        (0..1_000).for_each(|number| flooded.add(ATTACKER + number, false, 100));
+        let pass = flooded.decide(Standing::Fresh, 1, &Rules::OPEN, 1.0).pass;
+        assert_eq!(pass, if period < VALIDATED_FOR - 1 { vec![1] } else { Vec::new() }, "{period}");
+        sources.decide(Standing::None, 1, &Rules::OPEN, 1.0);
+    }
+    assert!(sources.known.is_empty());
 }
 
 #[test]
 fn fewer_rules_are_those_that_matter_most() {
     let mut sources = Sources::default();
     (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, 100 + prefix as u32));
-    let rules = sources.decide(Standing::Fresh, 1, &Rules::OPEN, 0.1);
-    assert_eq!((rules.limited.len(), rules.pass.len()), (12, 25));
-    assert!(rules.limited.iter().all(|(prefix, _)| (888..900).contains(prefix)), "{rules:?}");
+    let rules = sources.decide(Standing::Fresh, 1, &Rules::OPEN, 0.012_5);
+    assert_eq!((rules.limited.len(), rules.pass.len()), (1, 25));
+    assert!(rules.limited.iter().all(|(prefix, _)| *prefix == 899), "{rules:?}");
     assert!(rules.rest < 1.0 && rules.pass.iter().all(|prefix| *prefix >= 975), "{rules:?}");
 }
 
