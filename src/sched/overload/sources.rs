@@ -52,6 +52,8 @@ const UP: f64 = 1.01;
 /// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
 /// of what is left than that where the target has fallen too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
+/// The part of the capacity that validated ones may use, however far the target has fallen: the rest clears the queue.
+const VALIDATED_SHARE: f64 = 0.8;
 /// What a source may ask for while heavy requests alone wait, of what the one in the middle does. More, and a hundred that
 /// ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
@@ -212,8 +214,9 @@ impl Sources {
         let (weight, offered) =
             ((validated.len() as f64 * FORGED_WEIGHT).max(1.0), forged.iter().map(|(offered, _)| offered).sum::<f64>());
         validated.push((offered, weight));
-        let first = level(&mut validated, target);
-        let left = offered.min(first * weight);
+        let first = level(&mut validated, target.max(VALIDATED_SHARE * self.capacity));
+        let kept = demands(true).iter().map(|(offered, _)| offered.min(first)).sum::<f64>();
+        let left = offered.min(first * weight).min((target - kept).max(0.0));
         let mut levels = [level(&mut forged, left), first];
         // A source is not cut for its heavy requests alone. One that may be forged is, where others are validated.
         if only_heavy {

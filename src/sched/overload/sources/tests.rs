@@ -170,6 +170,17 @@ fn quiet_validated_prefixes_are_remembered() {
     assert!((1_000.0..0.7 * CAPACITY).contains(&kept), "{kept} of what may be forged, {CAPACITY} with what is not");
 }
 
+// A queue stands for long after a burst: do validated prefixes keep what they ask for, however far the target falls?
+#[test]
+fn a_low_target_is_taken_from_what_may_be_forged() {
+    let known = Known { used: 20.0, recent: 20.0, share: 1.0, ..Known::default() };
+    let validated = (0..100).map(|prefix| (prefix, Known { validated: 9, ..known }));
+    let known = validated.chain((0..100).map(|number| (ATTACKER + number, known))).collect();
+    let sources = Sources { known, capacity: CAPACITY, ..Sources::default() };
+    let [forged, validated] = sources.levels(500.0, false);
+    assert!(forged == 0.0 && validated >= 20.0, "{forged} {validated}");
+}
+
 #[test]
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
