@@ -37,11 +37,11 @@ mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::{Block, Bounds, Interval, Percentile, PercentileError};
-pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
+pub(crate) use counters::{Unfinished, Wait};
 #[cfg(feature = "admin")]
 pub use flight::Cause;
-pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, Track, number};
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number};
 #[cfg(feature = "admin")]
 pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
 #[cfg(feature = "admin")]

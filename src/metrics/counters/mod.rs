@@ -8,7 +8,7 @@
 
 mod unfinished;
 
-pub(crate) use unfinished::Unfinished;
+pub(crate) use unfinished::{Unfinished, Wait};
 
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};

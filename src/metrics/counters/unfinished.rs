@@ -9,8 +9,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The low bits of a time hold the class, in place of 256 ns; zero is no request.
 const CLASS_BITS: u64 = 0xFF;
-/// The highest bit of a number says that the request is set aside.
-const SET_ASIDE: u64 = 1 << 63;
+/// The highest bits of a number say what the request waits for, apart from a worker.
+const FLOW: u64 = 1 << 63;
+const PERMIT: u64 = 1 << 62;
+
+/// What a request waits for, apart from a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// An earlier request of its flow.
+    Flow,
+    /// A permit to work uninterrupted.
+    Permit,
+}
 
 /// The requests of one server.
 #[derive(Debug)]
@@ -24,6 +34,8 @@ pub(crate) struct Unfinished {
 struct Mark {
     came_at: AtomicU64,
     id: AtomicU64,
+    /// The request that has waited for a permit, and for how long.
+    permit: [AtomicU64; 2],
 }
 
 impl Unfinished {
@@ -39,11 +51,27 @@ impl Unfinished {
         mark.came_at.store(about.came_at.get().max(CLASS_BITS + 1) & !CLASS_BITS | class, Ordering::Relaxed);
     }
 
-    /// The request in this packet waits for its flow, or no longer does.
-    pub(crate) fn set_aside(&self, packet: usize, set_aside: bool) {
+    /// The request in this packet waits for this, apart from a worker, or no longer does.
+    pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
+        let bit = wait.map_or(0, |wait| if wait == Wait::Flow { FLOW } else { PERMIT });
         let mark = &self.marks[packet].id;
-        let id = mark.load(Ordering::Relaxed) & !SET_ASIDE;
-        mark.store(if set_aside { id | SET_ASIDE } else { id }, Ordering::Relaxed);
+        mark.store(number(mark.load(Ordering::Relaxed)) | bit, Ordering::Relaxed);
+    }
+
+    /// The request in this packet has a permit, and `waited` for it.
+    pub(crate) fn permitted(&self, packet: usize, waited: Nanos) {
+        self.waits(packet, None);
+        let before = self.permit_wait(packet);
+        let [of, wait] = &self.marks[packet].permit;
+        of.store(self.marks[packet].id.load(Ordering::Relaxed), Ordering::Relaxed);
+        wait.store(before.plus(waited).get(), Ordering::Relaxed);
+    }
+
+    /// How long the request in this packet has waited for permits.
+    pub(crate) fn permit_wait(&self, packet: usize) -> Nanos {
+        let Mark { id, permit: [of, wait], .. } = &*self.marks[packet];
+        let known = of.load(Ordering::Relaxed) == number(id.load(Ordering::Relaxed));
+        Nanos::new(if known { wait.load(Ordering::Relaxed) } else { 0 })
     }
 
     /// The request in this packet, if there was one, has ended.
@@ -51,17 +79,18 @@ impl Unfinished {
         self.marks[packet].came_at.store(0, Ordering::Relaxed);
     }
 
-    /// The requests, and whether each is set aside.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (About, bool)> {
+    /// The requests, and what each waits for, apart from a worker.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (About, Option<Wait>)> {
         self.marks.iter().filter_map(|mark| {
             let came_at = mark.came_at.load(Ordering::Relaxed);
             let id = mark.id.load(Ordering::Relaxed);
             let about = |came_at| About {
-                id: id & !SET_ASIDE,
+                id: number(id),
                 class: (came_at & CLASS_BITS) as u8,
                 came_at: Nanos::new(came_at & !CLASS_BITS),
             };
-            (came_at > 0).then(|| (about(came_at), id & SET_ASIDE != 0))
+            let wait = if id & FLOW != 0 { Some(Wait::Flow) } else { (id & PERMIT != 0).then_some(Wait::Permit) };
+            (came_at > 0).then(|| (about(came_at), wait))
         })
     }
 
@@ -81,9 +110,33 @@ impl Unfinished {
     }
 }
 
+/// The number without the bits beside it.
+fn number(id: u64) -> u64 {
+    id & !(FLOW | PERMIT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Is what a request waits for known while it waits, and its wait for permits afterwards, for this request alone?
+    #[test]
+    fn waits_for_flows_and_permits_are_told_apart() {
+        let (unfinished, us) = (Unfinished::new(1), Nanos::from_micros);
+        let about = |id| About { id, class: 0, came_at: us(1_000) };
+        let waits = || unfinished.all().map(|(about, wait)| (about.id, wait)).collect::<Vec<_>>();
+        unfinished.begin(0, about(7));
+        for wait in [Some(Wait::Flow), None, Some(Wait::Permit)] {
+            unfinished.waits(0, wait);
+            assert_eq!(waits(), [(7, wait)]);
+        }
+        unfinished.permitted(0, us(30));
+        unfinished.waits(0, Some(Wait::Permit));
+        unfinished.permitted(0, us(12));
+        assert_eq!((waits(), unfinished.permit_wait(0)), (vec![(7, None)], us(42)));
+        unfinished.begin(0, about(8));
+        assert_eq!(unfinished.permit_wait(0), Nanos::ZERO, "that was another request");
+    }
 
     // Is the oldest of each class found, whatever its packet, and forgotten when it ends?
     #[test]

@@ -1,7 +1,7 @@
 //! What a delayed request waited for, told from the slices of the workers that could have served it.
 
 use super::host::Host;
-use super::{About, Delayed, Kind, Slice, receiver};
+use super::{About, Delayed, Kind, PERMIT, Slice, receiver};
 use crate::fate::labels;
 use crate::time::Nanos;
 use serde::Serialize;
@@ -26,6 +26,8 @@ labels! {
         HostPause = "host_pause",
         /// An earlier request of its flow was not finished.
         Flow = "flow",
+        /// All permits to work uninterrupted were taken.
+        Permit = "permit",
         /// The server had no packet left to receive it into.
         Packets = "packets",
         /// The workers of its pool ran others, while the worker that received it was free.
@@ -81,6 +83,9 @@ impl Culprit {
             Cause::Asleep => format!("worker {worker} slept for {us} us"),
             Cause::HostPause => format!("the process or its host stood still for {us} us"),
             Cause::Flow => format!("its flow was busy for {us} us, at last with {by}"),
+            Cause::Permit => {
+                format!("every permit to work uninterrupted was taken for {us} us: worker {worker} ran {by}")
+            }
             Cause::Packets => format!("every packet was in use for {us} us"),
             Cause::Pool => format!("worker {worker} of its pool ran {by} for {us} us, and another pool was free"),
         }
@@ -97,6 +102,12 @@ pub(super) fn blame<'a>(
 ) -> Option<Culprit> {
     let (from, until) = (late.about.came_at, late.ended_at);
     let began_on = usize::from(late.worker).min(workers - 1);
+    let held_up = |worker| Held::of(worker, slices(worker), late);
+    if late.set_aside.times(2) >= late.delay() && late.behind == PERMIT {
+        let longest = (0..workers).filter_map(held_up).max_by_key(|held| held.most);
+        let (worker, by) = longest.map_or((began_on, None), |held| (held.worker, held.by));
+        return Some(Culprit { cause: Cause::Permit, worker, by, held: late.set_aside, share: 1.0, short: 0 });
+    }
     if late.set_aside.times(2) >= late.delay() {
         let before = About { id: late.behind, ..late.about };
         let by = (late.behind > 0).then_some(before);
@@ -104,7 +115,6 @@ pub(super) fn blame<'a>(
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
-    let held_up = |worker| Held::of(worker, slices(worker), late);
     let held = candidates.into_iter().filter_map(held_up).max_by_key(|held| held.most)?;
     // Of a long wait the last part is judged.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
@@ -317,6 +327,9 @@ mod tests {
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &host), Some((Cause::Asleep, 0, None, 990)));
         let flow = Delayed { set_aside: US(600), behind: 5, ..late() };
         assert_eq!(blamed(flow, [&[BEFORE], &[]], &host), Some((Cause::Flow, 0, Some(5), 600)));
+        let permit = Delayed { behind: PERMIT, ..flow };
+        let long = slice(77, Kind::Unchecked, 900, 1_990);
+        assert_eq!(blamed(permit, [&[BEFORE], &[BEFORE, long]], &host), Some((Cause::Permit, 1, Some(77), 600)));
         let lack = [1_100, 1_300, 1_900].map(|at| slice(0, Kind::NoPacket, at, at));
         let lack = [&[BEFORE], &lack[..]].concat();
         assert_eq!(blamed(late(), [&lack, &[]], &host), Some((Cause::Packets, 0, None, 900)));

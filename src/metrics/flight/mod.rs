@@ -47,6 +47,9 @@ const SLICES_MIN: usize = 1_024;
 /// Delayed requests that a worker remembers until the control thread looks, a few times a second. The newest stay.
 const DELAYED: usize = 256;
 
+/// What a request is behind that waits for a permit to work uninterrupted: no request has this number.
+pub(crate) const PERMIT: u64 = u64::MAX;
+
 /// A request, as the recorder knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct About {
@@ -115,9 +118,8 @@ impl Slice {
     fn of(words: [u64; 4]) -> Slice {
         let [began, mixed, id, came_at] = words;
         let [kind, class, ..] = mixed.to_le_bytes();
-        let about = About { id, class, came_at: Nanos::new(came_at) };
-        let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
-        Slice { began: Nanos::new(began), took: Nanos::new(mixed >> 16), kind, about }
+        let (about, took) = (About { id, class, came_at: Nanos::new(came_at) }, Nanos::new(mixed >> 16));
+        Slice { began: Nanos::new(began), took, kind: Kind::ALL[usize::from(kind) % Kind::ALL.len()], about }
     }
 }
 
@@ -131,9 +133,9 @@ pub(crate) struct Delayed {
     pub ended_at: Nanos,
     /// The CPU time that it took.
     pub service: Nanos,
-    /// How long it was set aside because its flow was busy.
+    /// How long it was set aside: its flow was busy, or all permits were taken.
     pub set_aside: Nanos,
-    /// The request that its flow was busy with.
+    /// The request that its flow was busy with, or [`PERMIT`].
     pub behind: u64,
 }
 
@@ -356,13 +358,9 @@ mod tests {
     fn short_requests_share_a_slice() {
         let short = |id: u64, from: u64| (id, from, from + 10, false);
         let ran = [short(1, 100), short(2, 111), short(3, 145), (4, 156, 251, false), short(5, 252)];
-        let slices = [
-            (2, 100, 21, Kind::Short),
-            (1, 145, 10, Kind::Short),
-            (4, 156, 95, Kind::Unchecked),
-            (1, 252, 10, Kind::Short),
-        ];
-        assert_eq!(written(&ran), slices);
+        let [two, one, last] =
+            [(2, 100, 21), (1, 145, 10), (1, 252, 10)].map(|(id, from, us)| (id, from, us, Kind::Short));
+        assert_eq!(written(&ran), [two, one, (4, 156, 95, Kind::Unchecked), last]);
         let many: Vec<_> = (0..100).map(|id| short(id + 1, 100 + 10 * id)).collect();
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
@@ -392,8 +390,7 @@ mod tests {
         let mut pen = Pen::new(&track);
         [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
         pen.rest();
-        let spans: Vec<_> = track.slices(u64::MAX).iter().map(|slice| slice.took).collect();
-        assert_eq!(spans, [US(0), US(200), US(0)]);
+        assert!(track.slices(u64::MAX).iter().map(|slice| slice.took).eq([US(0), US(200), US(0)]));
         pen.begin(about(0), US(1_000));
         assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), Kind::Child)));
     }

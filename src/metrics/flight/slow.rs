@@ -3,8 +3,8 @@
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
 use super::trace::Trace;
-use super::{About, Delayed, Kind, Slice};
-use crate::metrics::WorkerMetrics;
+use super::{About, Delayed, Kind, PERMIT, Slice};
+use crate::metrics::{Wait, WorkerMetrics};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const TRACED_EVERY: Nanos = Nanos::from_secs(60);
 const READ: u64 = 4_096;
 
 /// A request that has not ended, and whether it is set aside.
-pub(crate) type Unended = (About, bool);
+pub(crate) type Unended = (About, Option<Wait>);
 
 /// Who blocked whom: classes of the one that waited and of the one that ran, and the cause.
 type Pair = (u8, Option<u8>, usize);
@@ -234,7 +234,7 @@ impl<'m> Tracks<'m> {
     }
 
     /// A request that has not ended: where it is, and what it waits for.
-    fn waits(&self, (about, set_aside): Unended, host: &Host) -> Value {
+    fn waits(&self, (about, wait): Unended, host: &Host) -> Value {
         let workers = 0..self.metrics.workers();
         let running =
             workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
@@ -247,11 +247,13 @@ impl<'m> Tracks<'m> {
         }
         let worker = began_on.unwrap_or(super::receiver(about.id)) as u16;
         let age = self.now.minus(about.came_at);
-        let set_aside = if set_aside { age } else { Nanos::ZERO };
-        let late = Delayed { about, worker, ended_at: self.now, service, set_aside, ..Delayed::default() };
+        let set_aside = wait.map_or(Nanos::ZERO, |_| age.minus(service));
+        let behind = if wait == Some(Wait::Permit) { PERMIT } else { 0 };
+        let late = Delayed { about, worker, ended_at: self.now, service, set_aside, behind, ..Delayed::default() };
         let place = match (running, began_on) {
             (Some(worker), _) => format!("running on worker {worker}"),
-            _ if set_aside > Nanos::ZERO => "set aside".to_owned(),
+            _ if wait == Some(Wait::Permit) => "waiting for a permit".to_owned(),
+            _ if wait == Some(Wait::Flow) => "set aside".to_owned(),
             (None, Some(_)) => "interrupted".to_owned(),
             (None, None) => "waiting".to_owned(),
         };

@@ -27,6 +27,9 @@ pub trait Engine {
     /// [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
+    /// Called when `job` has waited for a permit to work uninterrupted, and begins with one.
+    fn permitted(&mut self, _job: &Self::Job) {}
+
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
     /// nothing is left.
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
@@ -119,6 +122,8 @@ pub enum Requeued {
     Hopped(PoolId),
     /// What the job waited for has come.
     Woken,
+    /// The job waits for a permit to work uninterrupted.
+    Permit,
 }
 
 /// What running a job, or a thread outside of the workers, made ready to run.

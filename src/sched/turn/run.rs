@@ -20,6 +20,9 @@ where
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
         let Description { class, continuation, attained } = engine.describe(job);
         world.begin_work(policy, policy.looks_at_busy().then(|| now.minus(attained)), more);
+        if from == Step::Queue(UNINTERRUPTED) {
+            engine.permitted(job);
+        }
         if let Step::Queue(lighter) = from
             && lighter < turn.pool()
             && world.queue_len(lighter) > 0
@@ -143,7 +146,7 @@ where
         }
         // A worker that gives its permit back after this wakes another for the job. If it did so before, this worker may
         // have missed the permit. Then the worker that is woken takes it, or this one in its next search.
-        self.turn.next = Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Yielded);
+        self.turn.next = Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit);
     }
 
     /// Takes a permit to work uninterrupted, if the policy wants one taken.

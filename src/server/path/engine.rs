@@ -7,7 +7,7 @@ use super::samples::Sampler;
 use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Delayed, Ended, LONG_WAIT, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Delayed, Ended, LONG_WAIT, PERMIT, Recorder, Sample, Steal, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
@@ -143,7 +143,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     /// Tells the flight recorder of a request that waited long, in `packet`.
     #[cold]
     fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope) {
-        let (set_aside, behind) = packet.set_aside;
+        let permit = self.common.serving.unfinished.permit_wait(envelope.packet);
+        let (set_aside, behind) = packet.set_aside.max((permit, PERMIT));
         let Envelope { worker, received_at, ref stay, hops, .. } = *envelope;
         let worker = if hops > 0 { self.worker as u16 } else { worker };
         let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
@@ -213,7 +214,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         if let Some(mut next) = self.common.flows.leave(key) {
             next.envelope.stay.ready_at = self.now;
             next.set_aside = (self.now.minus(next.envelope.received_at), id);
-            self.common.serving.unfinished.set_aside(next.envelope.packet, false);
+            self.common.serving.unfinished.waits(next.envelope.packet, None);
             self.let_out.push(next);
         }
     }
@@ -290,6 +291,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         }
     }
 
+    fn permitted(&mut self, job: &Self::Job) {
+        if let Job::Continuation(slot) = job {
+            let Envelope { packet, ref stay, .. } = slot.envelope;
+            self.common.serving.unfinished.permitted(packet, self.now.minus(stay.ready_at));
+        }
+    }
+
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         match job {
             Job::Continuation(slot) => {
@@ -312,9 +320,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Job::Child(child) => child.queued(self.now),
             Job::Fresh(_) => return true,
         }
+        if let (Requeued::Permit, Job::Continuation(slot)) = (why, job) {
+            self.common.serving.unfinished.waits(slot.envelope.packet, Some(Wait::Permit));
+        }
         self.recorder.count(Counter::Continuations(match why {
             Requeued::Hopped(_) => Continuation::Hop,
-            Requeued::Yielded => Continuation::Yield,
+            Requeued::Yielded | Requeued::Permit => Continuation::Yield,
             Requeued::Woken => Continuation::Join,
         }));
         true

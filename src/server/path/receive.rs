@@ -6,7 +6,7 @@ use super::packet::{Envelope, Make, Packet, Serving, Source};
 use super::slot::Job;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Handler, Rejected};
-use crate::metrics::{Counter, number};
+use crate::metrics::{Counter, Wait, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
@@ -228,10 +228,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         packet.flow = Some(key);
         let (number, unfinished) = (packet.envelope.packet, &self.common.serving.unfinished);
-        unfinished.set_aside(number, true);
+        unfinished.waits(number, Some(Wait::Flow));
         match self.common.flows.enter(key, packet) {
             Entered::Served(packet) => {
-                unfinished.set_aside(number, false);
+                unfinished.waits(number, None);
                 Some(packet)
             }
             Entered::SetAside => None,

@@ -6,7 +6,7 @@ use crate::support::client::{Client, client, receive_bytes};
 use crate::support::http::{exchange, page};
 use crate::support::process::Forebay;
 use crate::support::{EndOf, Running, alone, at_once, await_until};
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, hop, sleep};
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, hop, sleep, uninterrupted};
 use forebay::time::{Nanos, clock};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::ptrace;
@@ -52,6 +52,7 @@ impl Handler for Planted {
                 }
             }
             b's' => sleep(takes).await,
+            b'u' => uninterrupted(|| thread::sleep(takes.into())).await,
             b'h' => {
                 hop(1).await;
                 thread::sleep(takes.into());
@@ -189,12 +190,15 @@ fn takes(seed: u8) -> u8 {
 const POLICIES: [&str; 4] = ["steal", "ondemand", "levels", "reserve"];
 
 impl Case {
-    /// A request that runs without checkpoints, or with some; a flow that is busy; many requests;
-    /// workers of another pool.
-    fn all() -> [Case; 5] {
+    /// A request that runs without checkpoints, or with some; a flow that is busy; many requests. Workers of another pool,
+    /// and a permit that another request has.
+    fn all() -> [Case; 6] {
         let running = ("running", Some(1));
-        let under =
-            |policies: [&'static str; 4]| policies.map(|policy| vec![("policy", policy), ("workers", "1")]).to_vec();
+        let on = |workers, policies: [&'static str; 4]| {
+            policies.map(|policy| vec![("policy", policy), ("workers", workers)]).to_vec()
+        };
+        let under = |policies| on("1", policies);
+        let (permit, shared) = (("permit", Some(1)), on("2", ["steal", "ondemand", "levels", "global"]));
         let pooled = |pools: [&'static str; 2], classify| {
             vec![("policy", "pools"), ("workers", pools[0]), ("pools", pools[1]), ("classify", classify)]
         };
@@ -240,6 +244,10 @@ impl Case {
                 [running, ("no_free_worker", Some(1))],
                 ("no_free_worker", Some(1)),
             ),
+            Case {
+                light: [0, b'u', 0, 1],
+                ..case("permit", shared, |seed| vec![[1, b'u', 0, takes(seed)]], [permit; 2], permit)
+            },
             Case {
                 light: [0, b'h', 0, 0],
                 ..case("pool", pools, |seed| vec![[1, b'h', 0, takes(seed)]], [("pool", Some(1)); 2], ("pool", Some(1)))
