@@ -70,14 +70,17 @@ const frame = (width = innerWidth < 520 ? 330 : 460) => ({ width, left: 52, righ
 // axis is logarithmic without `most`, the least that a linear one shows. `ticks` are [x, text], `label` writes a value of y.
 function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, cursor, after = [] }) {
   const { left, right, top, bottom, width: whole } = frame(width);
-  const values = lines.flatMap(line => line.points.map(point => point.y)).filter(y => y !== null && y !== undefined);
+  const all = lines.flatMap(line => line.points.map(point => point.y));
+  const values = all.filter(y => y !== null && y !== undefined);
+  // What is infinite has a mark of its own, above the scale of what is not.
+  const endless = all.includes(null), roof = top + (endless ? 24 : 0);
   const { marks, place } = most ? linearScale(values.reduce((a, b) => Math.max(a, b), most)) : logScale(values);
   const x = v => left + (v - from) / (to - from) * (whole - left - right);
-  const y = v => v === null ? top : top + (1 - place(v)) * (height - top - bottom);
+  const y = v => v === null ? top : roof + (1 - place(v)) * (height - roof - bottom);
   const svg = make("svg", { viewBox: `0 0 ${whole} ${height}`, role: "img", "aria-label": caption });
-  for (const v of marks) {
+  for (const v of [...(endless ? [null] : []), ...(endless && !values.length ? [] : marks)]) {
     svg.append(make("line", { class: "grid", x1: left, x2: whole - right, y1: y(v), y2: y(v) }),
-      make("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, label(v).replace(/\.0+(?=\s|$)/, "")));
+      make("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, v === null ? "∞" : label(v).replace(/\.0+(?=\s|$)/, "")));
   }
   for (const [at, text] of ticks) {
     svg.append(make("text", { x: x(at), y: height - bottom + 18, "text-anchor": "middle" }, text));

@@ -25,6 +25,9 @@ fn a_run_draws_its_classes_and_its_seconds() {
     assert!(findings.contains(&format!("{} shed", counted("shed"))), "{findings}");
     // Three lines of latency, of slowdown, and two of requests.
     assert_eq!(shown[0]["charts"]["lines"], 3 + 3 + 2);
+    // The axes of latency and slowdown begin with a mark for what is infinite.
+    let charts = text("charts");
+    assert_eq!(charts.matches(" of each class  ∞ ").count(), 2, "{charts}");
     let table = text("table");
     assert!(table.contains(" ∞") && table.contains("short, latency") && table.contains(", slowdown"), "{table}");
 }
