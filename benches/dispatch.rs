@@ -6,6 +6,7 @@
 //! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
 //! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
 //!
+//! `dispatch/records.rs` measures the part of it that records what happened.
 //! `dispatch/counted.rs` holds the instructions of a request to bounds.
 
 // The library's modules are compiled in, as the server compiles them. A linked library would show the engine less, and the
@@ -35,6 +36,8 @@ modules! {
 mod counted;
 #[path = "questions/instructions.rs"]
 mod instructions;
+#[path = "dispatch/records.rs"]
+mod records;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group};
@@ -204,7 +207,7 @@ fn dispatch(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, dispatch);
+criterion_group!(benches, dispatch, records::bench);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

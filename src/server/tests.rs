@@ -4,10 +4,10 @@ use super::listening::small_buffers;
 use super::*;
 use crate::handler::{Admitted, Arrival, Rejected, Reply, Request, handler_fn, sleep};
 use crate::net::{BATCH, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -31,7 +31,7 @@ fn a_dead_admin_endpoint_ends_the_server() {
     }
 }
 
-/// A request says how many milliseconds it sleeps.
+/// A request says for how many times 4 ms it sleeps.
 struct Sleeps;
 
 impl Handler for Sleeps {
@@ -42,15 +42,26 @@ impl Handler for Sleeps {
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        sleep(Nanos::from_millis(request.bytes()[0].into())).await;
+        sleep(Nanos::from_millis(4).times(request.bytes()[0].into())).await;
         let _ = reply.put(request.bytes());
     }
 }
 
+/// The JSON at `path` of the admin endpoint.
+fn get(admin: SocketAddr, path: &str) -> serde_json::Value {
+    let mut stream = TcpStream::connect(admin).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON")
+}
+
 /// Does `/slow` say that packets lacked, while a request waits for one and afterwards? Method: a server with eight packets,
-/// of which sleeping requests hold each. The client's next one waits in the socket.
+/// of which sleeping requests hold each. The client's next one waits in the socket, for much longer than a busy machine lets
+/// the worker wait for a CPU.
 #[test]
 fn exhausted_packets_are_named() {
+    let packets = |cause: &Option<String>| cause.as_deref() == Some("packets");
     let mut said = Vec::new();
     for policy in ["steal", "ondemand", "levels", "reserve"] {
         let classify = if policy == "reserve" { "header" } else { "none" };
@@ -61,34 +72,35 @@ fn exhausted_packets_are_named() {
         server.bound.sizes.packets = BATCH + 8;
         let (udp, admin, stop) = (server.udp_address(), server.admin_address().expect("one"), server.stop_handle());
         let running = thread::spawn(move || server.run(&Sleeps));
-        let slow = || {
-            let mut stream = TcpStream::connect(admin).expect("it listens");
-            stream.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it reads");
-            let mut text = String::new();
-            stream.read_to_string(&mut text).expect("an answer");
-            let body: serde_json::Value = serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
+        let slow = |list: &str| {
             // The one that waits for a packet came last.
-            ["sockets", "slowest"].map(|list| {
-                let last = body[list].as_array()?.iter().max_by_key(|entry| entry["request"].as_u64())?;
-                last["culprit"]["cause"].as_str().map(str::to_owned)
-            })
+            let body = get(admin, "/slow");
+            let last = body[list].as_array()?.iter().max_by_key(|entry| entry["request"].as_u64())?;
+            last["culprit"]["cause"].as_str().map(str::to_owned)
         };
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client.connect(udp).expect("an address");
         client.set_read_timeout(Some(GIVE_UP_AFTER)).expect("above zero");
         for seed in 0..8 {
             (0..8).for_each(|_| _ = client.send(&[60 + 7 * seed]).expect("sent"));
-            thread::sleep(Duration::from_millis(10));
+            let give_up_at = clock::now().plus(GIVE_UP_AFTER.into());
+            while get(admin, "/latency")["fates"]["in_flight"] != 8 {
+                assert!(clock::now() < give_up_at, "eight packets are not in use");
+            }
             client.send(&[0]).expect("sent");
-            thread::sleep(Duration::from_millis(20));
-            let [meanwhile, _] = slow();
+            // As one who looks again: 100 ms, of the 240 and more that it waits.
+            let mut looks = (0..10).map(|_| {
+                thread::sleep(Duration::from_millis(10));
+                slow("sockets")
+            });
+            let meanwhile = looks.find(packets);
             (0..9).for_each(|_| _ = client.recv(&mut [0; 9]).expect("an answer"));
-            said.extend([meanwhile, slow()[1].clone()]);
+            said.extend([meanwhile.flatten(), slow("slowest")]);
         }
         stop.stop();
         running.join().expect("no panic").expect("it ran");
     }
-    let right = said.iter().filter(|cause| cause.as_deref() == Some("packets")).count();
+    let right = said.iter().filter(|cause| packets(cause)).count();
     assert!(right * 20 >= said.len() * 19, "{right} are right in {said:?}");
 }
 
