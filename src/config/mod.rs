@@ -36,10 +36,13 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
+pub use addresses::TokenFile;
 pub(crate) use effective::Effective;
 #[cfg(feature = "cli")]
 pub(crate) use effective::load;
 pub use problem::{Claim, Origin, Problem, Problems};
+#[cfg(feature = "admin")]
+pub(crate) use reload::put;
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
 pub(crate) use scope::Scope;

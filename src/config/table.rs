@@ -1,6 +1,6 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
-use super::addresses;
+use super::addresses::{self, TokenFile};
 use super::layers::Layers;
 use super::setting::{self, Change, DefaultValue, Group, Setting, Shape};
 use super::value::{self, Form, choice, count, list_or_none, list_text, option_text, text};
@@ -9,7 +9,7 @@ use super::{
     WORKERS_MAX, Wait, cpus, rules,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
-use crate::sched::{Entry, MaxWait, Objective, PolicyName};
+use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,6 +49,20 @@ settings! {
             "off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
             addresses::admin,
             |address| option_text(*address, "off"),
+        ),
+    }
+    /// File with the token of clients on other hosts.
+    /// - A client with the header Authorization: Bearer TOKEN may PUT /policy and /log. HTTP does not encrypt the token.
+    /// - A client on this host needs no token.
+    ///
+    /// Read at the start. `None` = no client on another host may.
+    admin_token_file: Option<TokenFile> {
+        key: "admin-token-file", group: Network, value_name: "PATH", change: Restart,
+        default: Text("off"),
+        form: text(
+            "off, or the path of a file with a token of up to 1024 visible ASCII characters, like /etc/forebay/token",
+            addresses::token_file,
+            addresses::path_text,
         ),
     }
     /// Whether histograms in protobuf have classic buckets too.
@@ -108,7 +122,7 @@ settings! {
     policy: PolicyName {
         key: "policy", group: Policy, value_name: "NAME", change: Live,
         default: Text("auto"), form: Form { parse: value::policy, ..choice() },
-        details: PolicyName::ALL.iter().map(policy_line),
+        details: PolicyName::ALL.iter().map(value::policy_line),
     }
     /// Number of worker threads.
     /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.
@@ -279,7 +293,7 @@ settings! {
         form: text(
             "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
             addresses::socket_path,
-            |path| option_text(path.as_ref().map(|path| path.display()), "off"),
+            addresses::path_text,
         ),
     }
     /// Time without progress until /healthz says 503.
@@ -306,9 +320,7 @@ settings! {
     trace_dir: Option<PathBuf> {
         key: "trace-dir", group: LifeCycle, value_name: "PATH", change: Live,
         default: Text("off"),
-        form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, |path| {
-            option_text(path.as_ref().map(|path| path.display()), "off")
-        }),
+        form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
     }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
@@ -386,8 +398,3 @@ settings! {
 
 const UP_TO_AN_HOUR: Form<Nanos> =
     text("0s to 1h", |text| value::duration(text, Nanos::ZERO..=HOUR), ToString::to_string);
-
-fn policy_line(policy: &PolicyName) -> String {
-    let Entry { help, not_for, .. } = policy.entry();
-    format!("{policy}: {help}. Not for {not_for}.")
-}

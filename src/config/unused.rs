@@ -23,7 +23,9 @@ impl Effective {
             "time-scale" if self.config.burn == Burn::Cpu => {
                 Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
             }
-            "classic-buckets" if self.config.admin.is_none() => Some("there is no admin endpoint".to_owned()),
+            "classic-buckets" | "admin-token-file" if self.config.admin.is_none() => {
+                Some("there is no admin endpoint".to_owned())
+            }
             _ if OF_POLICIES.contains(&key) && !uses(self.config.policy) => {
                 let those = PolicyName::list(|entry| entry.settings.contains(&key));
                 Some(format!("policy {} does not use it, but {those}", self.config.policy))
@@ -74,6 +76,14 @@ mod tests {
         assert_eq!(unused(&[("policy", "steal")]), [""; 0], "nothing is given");
         assert_eq!(unused(&[("policy", "steal"), ("slice", "50us")]), [""; 0], "the default");
         assert_eq!(unused(&[("policy", "steal"), ("slice", "1ms"), ("handler", "fork")]), [""; 0]);
+    }
+
+    // Are settings of the admin endpoint named where there is none?
+    #[test]
+    fn an_endpoint_that_is_off_has_no_settings() {
+        let given = [("classic-buckets", "true"), ("admin-token-file", "/proc/sys/kernel/ostype")];
+        assert_eq!(unused(&given), [""; 0]);
+        assert_eq!(unused(&[&given[..], &[("admin", "off")]].concat()), ["admin-token-file", "classic-buckets"]);
     }
 
     // Is a scale named that nothing but a few times follows?

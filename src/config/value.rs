@@ -6,7 +6,7 @@ use super::setting::{Allowed, Shape};
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::fate::labels;
 use crate::net::Io;
-use crate::sched::{Notices, Objective, PolicyName, Wait};
+use crate::sched::{Entry, Notices, Objective, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -159,6 +159,12 @@ pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
         Some(policy) => format!("no policy is called {text:?}; the name here is {policy}"),
         None => refusal,
     })
+}
+
+/// What `--help` says of a policy.
+pub(super) fn policy_line(policy: &PolicyName) -> String {
+    let Entry { help, not_for, .. } = policy.entry();
+    format!("{policy}: {help}. Not for {not_for}.")
 }
 
 /// `true` or `false`.

@@ -17,7 +17,11 @@ use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
+#[cfg(feature = "admin")]
+use crate::server::admin::put::Put;
 use crate::server::life::reload::Reloads;
+#[cfg(feature = "admin")]
+use crate::server::life::stop::Demand;
 use crate::server::path::common::Common;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::path::slot::Job;
@@ -117,7 +121,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let mut following = lock(&self.following);
         *following = Adaptation::new(&asked);
         self.live.store(Arc::new(asked));
-        tracing::info!(policy = policy.name(), "another policy was asked for");
         // Under the lock, so that the policy announced last is the policy in force.
         self.shared.switch(&following.core.policy());
     }
@@ -129,6 +132,15 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         if !self.reloads.read(&live, |new| self.take(&live, new)) {
             tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
         }
+        self.bound.supervisor.ready(&self.live.load());
+    }
+
+    /// Gives a setting the value that a client has put.
+    #[cfg(feature = "admin")]
+    pub(in crate::server) fn set(&self, Put { key, value, peer, answer }: Put) {
+        let live = self.live.load_full();
+        // The client may have gone.
+        let _ = answer.send(self.reloads.put(&live, (key, &value, peer), |new| self.take(&live, new)));
         self.bound.supervisor.ready(&self.live.load());
     }
 
@@ -223,6 +235,16 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     #[cfg(feature = "admin")]
     fn config(&self) -> String {
         self.reloads.to_json(&self.live.load())
+    }
+
+    #[cfg(feature = "admin")]
+    fn is_token(&self, given: &str) -> bool {
+        self.bound.config.admin_token_file.as_ref().is_some_and(|file| file.is(given))
+    }
+
+    #[cfg(feature = "admin")]
+    fn put(&self, put: Put) {
+        self.bound.stop.demand(Demand::Put(put));
     }
 
     fn kernel_dropped(&self) -> Option<u64> {

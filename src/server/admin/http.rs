@@ -1,6 +1,7 @@
 //! The HTTP side: routes, and the bounds of a connection.
 
 use super::page;
+use super::put::{Put, VALUE_BYTES_MAX, may_put, setting, value};
 use super::{Desk, Limits, Question};
 use crate::metrics::{Format, weight};
 use crate::time::Nanos;
@@ -8,17 +9,18 @@ use flate2::{Compression, write::GzEncoder};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
+    ORIGIN, VARY,
 };
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
@@ -49,8 +51,8 @@ pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, 
         .keep_alive(false);
     let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "the admin endpoint cannot accept a connection");
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER.into()).await;
@@ -61,7 +63,7 @@ pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, 
         let asker = asker.clone();
         let longer = Longer::default();
         let of_service = longer.clone();
-        let service = service_fn(move |request| respond(request, asker.clone(), of_service.clone()));
+        let service = service_fn(move |request| respond(request, peer, asker.clone(), of_service.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
         // The end of a connection concerns only its client.
         let task = tokio::spawn(async move {
@@ -86,11 +88,24 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 10] =
-    ["/", "/metrics", "/latency", "/latency.hlog", "/slow", "/trace", "/capture", "/config", "/healthz", "/readyz"];
+const PAGES: [&str; 12] = [
+    "/",
+    "/metrics",
+    "/latency",
+    "/latency.hlog",
+    "/slow",
+    "/trace",
+    "/capture",
+    "/config",
+    "/healthz",
+    "/readyz",
+    "/policy",
+    "/log",
+];
 
 async fn respond(
     request: Request<Incoming>,
+    peer: SocketAddr,
     asker: mpsc::Sender<Question>,
     longer: Longer,
 ) -> Result<Answer, Infallible> {
@@ -98,15 +113,20 @@ async fn respond(
     if !PAGES.contains(&path) {
         return Ok(text(StatusCode::NOT_FOUND, format!("try one of {}\n", PAGES.join(" "))));
     }
+    let setting = setting(path);
+    let allowed = if setting.is_some() { "PUT" } else { "GET,HEAD" };
     // hyper leaves the body out of a reply to HEAD.
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !allowed.split(',').any(|method| method == request.method()) {
         let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
-        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         return Ok(refused);
     }
-    if ["/trace", "/capture", "/config"].contains(&path) && is_foreign(&request) {
+    if (setting.is_some() || ["/trace", "/capture", "/config"].contains(&path)) && is_foreign(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
         return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
+    }
+    if let Some(key) = setting {
+        return Ok(put(&asker, key, request, peer).await.unwrap_or_else(stopping));
     }
     let answer = match path {
         "/" => Some(page::page()),
@@ -133,7 +153,11 @@ async fn respond(
             }
         }),
     };
-    Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+    Ok(answer.unwrap_or_else(stopping))
+}
+
+fn stopping() -> Answer {
+    text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())
 }
 
 /// Whether the page of another origin may have led a browser here. It may have sent the request. Or its owner lets a name mean
@@ -159,6 +183,29 @@ async fn capture(asker: &mpsc::Sender<Question>, seconds: Nanos, longer: &Longer
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
     };
     Some(text(StatusCode::OK, seen.await.ok()?.to_text().await))
+}
+
+/// The answer to `peer`, which puts a value of `key`; `None` after the server has begun to stop.
+async fn put(
+    asker: &mpsc::Sender<Question>,
+    key: &'static str,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+) -> Option<Answer> {
+    let authorization = header(&request, AUTHORIZATION);
+    if !ask(asker, move |desk| may_put(peer, &authorization, |token| desk.probe.is_token(token))).await? {
+        let why = "allowed: from this host, or with Authorization: Bearer TOKEN, the token of --admin-token-file\n";
+        return Some(text(StatusCode::FORBIDDEN, why.to_owned()));
+    }
+    let Some(value) = value(request.into_body()).await else {
+        return Some(text(StatusCode::PAYLOAD_TOO_LARGE, format!("allowed: {VALUE_BYTES_MAX} bytes\n")));
+    };
+    let (answer, answered) = oneshot::channel();
+    ask(asker, move |desk| desk.probe.put(Put { key, value, peer, answer })).await?;
+    Some(match answered.await.ok()? {
+        Ok(until) => text(StatusCode::OK, until),
+        Err(problems) => text(StatusCode::BAD_REQUEST, problems),
+    })
 }
 
 fn out_of_range(path: &str) -> Answer {

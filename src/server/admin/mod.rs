@@ -1,5 +1,6 @@
-//! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
-//! (`GET / /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! The control thread: collects every second, lets policies adapt, and answers what is asked about the server. Questions come
+//! over HTTP (`GET / /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz`, `PUT /policy /log`,
+//! feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
@@ -16,6 +17,8 @@ mod http;
 mod overload;
 #[cfg(feature = "admin")]
 mod page;
+#[cfg(feature = "admin")]
+pub(super) mod put;
 pub(super) mod run_queue;
 mod said;
 mod stuck;
@@ -69,6 +72,12 @@ pub(super) trait Probe {
     /// The settings in effect, and what became of the last attempt to read them again, as JSON.
     #[cfg(feature = "admin")]
     fn config(&self) -> String;
+    /// Whether `given` is the token of clients on other hosts.
+    #[cfg(feature = "admin")]
+    fn is_token(&self, given: &str) -> bool;
+    /// Changes a setting and answers its client, after the demands that came before.
+    #[cfg(feature = "admin")]
+    fn put(&self, put: put::Put);
     /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
     fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.

@@ -1,19 +1,26 @@
-//! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
-//! it.
+//! Reading the configuration again while the server runs: all of it or nothing. What a client puts until then, and `/config`,
+//! which shows what became of both.
 
-use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
+#[cfg(feature = "admin")]
+use crate::config::put;
+use crate::config::{Claim, Config, Effective, LogLevel, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
 use crate::runtime::continuation::lock;
 use crate::server::Server;
 use crate::time::{Nanos, clock};
+#[cfg(feature = "admin")]
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 type Apply = Box<dyn Fn(&Config) + Send + Sync>;
+type SetLogLevel = Box<dyn Fn(LogLevel) -> bool + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
 pub(in crate::server) struct Reloads {
     /// How to read it; `None` where a program has made it.
     load: Option<Load>,
+    /// Gives the log another level; false where something else directs the log.
+    set_log_level: SetLogLevel,
     /// What else follows it.
     then: Vec<Apply>,
     state: Mutex<State>,
@@ -36,14 +43,15 @@ struct Changes {
 
 impl Server {
     /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
-    /// What may change while it runs does, all of it or nothing.
+    /// What may change while it runs does, all of it or nothing. `set_log_level` says whether it could.
     #[cfg(feature = "cli")]
     pub(crate) fn reload_with(
         mut self,
         effective: Effective,
         load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
+        set_log_level: SetLogLevel,
     ) -> Server {
-        self.reloads = Some(Reloads::new(effective, Some(Box::new(load))));
+        self.reloads = Some(Reloads::new(effective, Some(Box::new(load)), set_log_level));
         self
     }
 
@@ -60,31 +68,63 @@ impl Server {
 }
 
 impl Reloads {
-    fn new(effective: Effective, load: Option<Load>) -> Reloads {
-        Reloads { load, then: Vec::new(), state: Mutex::new(State { effective, reloads: 0, last: None }) }
+    fn new(effective: Effective, load: Option<Load>, set_log_level: SetLogLevel) -> Reloads {
+        let state = Mutex::new(State { effective, reloads: 0, last: None });
+        Reloads { load, set_log_level, then: Vec::new(), state }
     }
 
     /// For a server whose `config` a program has made.
     pub(in crate::server) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
-        Reloads::new(Effective { config: config.clone(), rows }, None)
+        Reloads::new(Effective { config: config.clone(), rows }, None, Box::new(|_| false))
+    }
+
+    /// What a server has that runs with `live`. A program may have asked for another policy since the last change here.
+    fn running(&self, live: &Config) -> Effective {
+        let mut running = lock(&self.state).effective.clone();
+        running.rows = rows(live, &running);
+        running
     }
 
     /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
     /// where anything is wrong. False if a program has made the configuration.
     pub(in crate::server) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
         let Some(load) = &self.load else { return false };
-        let mut running = lock(&self.state).effective.clone();
-        // Another policy may have been asked for by a program since.
-        running.rows = rows(live, &running);
+        let running = self.running(live);
         let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
             take(&effective.config);
+            // Where something else directs the log, the setting has no effect.
+            let _ = (self.set_log_level)(effective.config.log_level);
             self.then.iter().for_each(|then| then(&effective.config));
             (effective, Changes { changed, restart })
         });
         lock(&self.state).conclude(clock::realtime(), result);
         true
+    }
+
+    /// Gives a setting the value that a client has put, in a server that runs with `live`; `take` takes it. Returns how long
+    /// the value stays.
+    ///
+    /// # Errors
+    /// All that is wrong with it, a line for each. Nothing has changed then.
+    #[cfg(feature = "admin")]
+    pub(in crate::server) fn put(
+        &self,
+        live: &Config,
+        (key, value, peer): (&str, &str, SocketAddr),
+        take: impl FnOnce(&Config),
+    ) -> Result<String, String> {
+        let refused = |problems: Problems| problems.iter().map(|problem| format!("{problem}\n")).collect::<String>();
+        let Reloaded { effective, .. } = put(&self.running(live), key, value).map_err(refused)?;
+        if key == "log-level" && !(self.set_log_level)(effective.config.log_level) {
+            return Err(format!("{key} has no effect: RUST_LOG, or the program around this server, directs the log\n"));
+        }
+        take(&effective.config);
+        lock(&self.state).effective = effective;
+        let until = if self.load.is_some() { "SIGHUP or the next PUT" } else { "the next PUT" };
+        tracing::info!(%peer, "{key} = {value}, by PUT until the configuration is read again");
+        Ok(format!("in force until {until}\n"))
     }
 
     /// The settings of `live`, where each comes from, and the last attempt to read them again.

@@ -65,8 +65,13 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         serving();
         loop {
             match (demands.next(), spare) {
-                (Demand::Follow(config), _) => self.follow(&config),
+                (Demand::Follow(config), _) => {
+                    tracing::info!(policy = config.policy.name(), "another policy was asked for");
+                    self.follow(&config);
+                }
                 (Demand::Reload, _) => self.reload(),
+                #[cfg(feature = "admin")]
+                (Demand::Put(put), _) => self.set(put),
                 (Demand::Trace, _) => self.trace_asked.store(true),
                 (Demand::HandOver(asked), Some((door, listener))) => {
                     let (pause, resume) = (|| self.pause(), || self.resume());

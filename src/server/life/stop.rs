@@ -3,6 +3,8 @@
 use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::sched::PolicyName;
+#[cfg(feature = "admin")]
+use crate::server::admin::put::Put;
 use crate::time::Nanos;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -22,6 +24,9 @@ pub(in crate::server) enum Demand {
     Follow(Box<Config>),
     /// Read the configuration again, and follow what may change.
     Reload,
+    /// Give a setting the value that a client has put.
+    #[cfg(feature = "admin")]
+    Put(Put),
     /// Write a trace.
     Trace,
     /// Hand over to this successor.

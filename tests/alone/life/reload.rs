@@ -7,70 +7,24 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::Client;
+use crate::support::configured::Configured;
 use crate::support::http::{http, latency, page};
 use crate::support::process::Forebay;
 use crate::support::stream::{Became, stream};
-use crate::support::{EndOf, alone, await_until, listen};
+use crate::support::{EndOf, alone, await_until};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::{env, fs, thread};
+use std::{env, thread};
 
 const PER_SECOND: u64 = 20_000;
 
 fn requests() -> u64 {
     let size = env::var("FOREBAY_RELOAD").map(|size| size.parse().expect("FOREBAY_RELOAD is a number of requests"));
     size.unwrap_or(PER_SECOND / 2)
-}
-
-/// A server, its file, and its log.
-struct Configured {
-    server: Forebay,
-    directory: tempfile::TempDir,
-}
-
-impl Configured {
-    fn start(text: &str) -> Configured {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("forebay.toml");
-        fs::write(&file, text).expect("a file");
-        let log = fs::File::create(directory.path().join("log")).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
-        let server = Forebay::spawn_to(command.args(["--config".as_ref(), file.as_os_str()]), Stdio::from(log));
-        Configured { server, directory }
-    }
-
-    fn file(&self) -> PathBuf {
-        self.directory.path().join("forebay.toml")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).expect("text")
-    }
-
-    /// The body of `/config`.
-    fn config(&self) -> Value {
-        serde_json::from_str(&page(self.server.admin, "/config")).expect("JSON")
-    }
-
-    fn value(&self, key: &str) -> String {
-        self.config()["settings"][key]["value"].as_str().expect("a text").to_owned()
-    }
-
-    /// Writes `text` to the file, lets the server read it, and returns what `/config` then says of that.
-    fn reload(&self, text: &str) -> Value {
-        fs::write(self.file(), text).expect("a file");
-        let before = self.config()["reloads"].as_u64();
-        self.server.signal(Signal::SIGHUP);
-        await_until(|| self.config()["reloads"].as_u64() > before, "it does not read its file");
-        self.config()["last_reload"].clone()
-    }
 }
 
 fn refused(server: SocketAddr, cost: Nanos) -> bool {

@@ -1,0 +1,176 @@
+//! Does a client change the policy and the log level of a running server by PUT, until the server reads its configuration
+//! again? Is no request lost, and who may not change anything? Method: the built binary, a file, and clients that wait for
+//! each reply.
+
+use crate::support::client::Client;
+use crate::support::configured::Configured;
+use crate::support::http::{exchange, latency, page, put};
+use crate::support::network::{HERE, in_own_network, lonely_device};
+use crate::support::process::Forebay;
+use crate::support::scripted::run_scripted;
+use crate::support::{EndOf, await_until, listen, policies, quiescent};
+use forebay::time::Nanos;
+use forebay::wire::{Header, Status};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{fs, thread};
+
+const FILE: &str = "policy = \"steal\"\nclassify = \"header\"\nmax-wait = \"off\"\n";
+const UNTIL: &str = "in force until SIGHUP or the next PUT\n";
+
+/// Puts `value` at `path`, which is taken.
+#[track_caller]
+fn taken(admin: SocketAddr, path: &str, value: &str) {
+    let reply = put(admin, path, "", value);
+    assert_eq!((reply.status, &*reply.body), (200, UNTIL), "{path} {value}");
+}
+
+// Is every request answered that is under way at a PUT, or at a SIGHUP after it? Does /config say which policy is in force,
+// and why?
+#[test]
+fn a_put_under_load_strands_nothing() {
+    const CLIENTS: u64 = 6;
+    let running = Configured::start(FILE);
+    let (udp, admin) = (running.server.udp, running.server.admin);
+    let in_force = |value: &str, origin: &str| {
+        assert_eq!(latency(admin)["policy"], value);
+        let (policy, came_from) = running.setting("policy");
+        assert!(policy == value && came_from.contains(origin), "{policy} by {came_from}, not {value} by {origin}");
+    };
+    let (sent, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let (sent, over) = (&sent, &over);
+            scope.spawn(move || {
+                let client = Client::new(udp);
+                while !over.load(Ordering::SeqCst) {
+                    let id = sent.fetch_add(1, Ordering::SeqCst);
+                    let cost = Nanos::from_micros(if number == 0 { 2_000 } else { 100 });
+                    let answer = client.ask(&Header::request(id, u8::from(number == 0), cost), b"");
+                    assert_eq!(answer.header.status, Status::Ok);
+                }
+            });
+        }
+        let over = EndOf(&over);
+        let go_on = || {
+            let before = sent.load(Ordering::SeqCst);
+            await_until(|| sent.load(Ordering::SeqCst) > before + 5 * CLIENTS, "no replies");
+        };
+        for policy in policies() {
+            go_on();
+            taken(admin, "/policy", policy);
+            in_force(policy, "PUT");
+        }
+        go_on();
+        let changed = running.reload(FILE)["changed"].clone();
+        assert_eq!(changed, serde_json::json!(["policy"]));
+        in_force("steal", "forebay.toml line 1");
+        go_on();
+        drop(over);
+    });
+    let sent = sent.load(Ordering::SeqCst);
+    assert_eq!(quiescent(admin, sent).answered, sent);
+    let said = running.server.stop();
+    assert!(said.starts_with(&format!("received {sent}, answered {sent}\n")), "{said}");
+}
+
+// Does the log have the level that a client puts, and at SIGHUP that of the configuration?
+#[test]
+fn a_client_puts_the_level_of_the_log() {
+    let running = Configured::start("handler = \"echo\"\n");
+    let admin = running.server.admin;
+    let line =
+        |policy: &str| format!("policy = {policy}, by PUT until the configuration is read again peer=127.0.0.1:");
+    taken(admin, "/log", "warn");
+    assert_eq!(running.setting("log-level"), ("warn".to_owned(), "PUT".to_owned()));
+    taken(admin, "/policy", "global");
+    taken(admin, "/log", "debug");
+    taken(admin, "/policy", "levels");
+    // The log has a thread of its own.
+    await_until(|| running.log().contains(&line("levels")), "the log is silent");
+    assert!(!running.log().contains(&line("global")), "{}", running.log());
+    taken(admin, "/log", "off");
+    running.reload("handler = \"echo\"\n");
+    assert_eq!(running.setting("log-level"), ("info".to_owned(), "default".to_owned()));
+    await_until(|| running.log().contains("the configuration has been read again"), "the log is still off");
+    running.server.stop();
+}
+
+// Is what is wrong refused, with what is allowed, and does it change nothing?
+#[test]
+fn what_is_wrong_changes_nothing() {
+    let running = Configured::start("policy = \"steal\"\n");
+    let admin = running.server.admin;
+    let before = running.config();
+    for (path, value, parts) in [
+        ("/policy", "polls", ["policy = \"polls\" (PUT): no such name", "did you mean pools?", "allowed: isolated, "]),
+        ("/policy", "reserve", ["policy = \"reserve\" (PUT)", " with classify = \"none\" (running)", ""]),
+        ("/log", "", ["log-level = \"\" (PUT): no such name", "allowed: off, error, warn", ""]),
+    ] {
+        let reply = put(admin, path, "", value);
+        assert!(reply.status == 400 && parts.iter().all(|part| reply.body.contains(part)), "{reply:?}");
+    }
+    for headers in ["origin: http://evil.example\r\n", "sec-fetch-site: cross-site\r\n"] {
+        assert_eq!(put(admin, "/policy", headers, "global").status, 403, "{headers}");
+    }
+    for line in ["GET /policy", "GET /log", "POST /policy"] {
+        let (head, _) = exchange(admin, line, "").expect("the endpoint answers");
+        assert!(head.starts_with("http/1.1 405 ") && head.contains("\r\nallow: put\r\n"), "{line}: {head}");
+    }
+    assert_eq!(running.config(), before);
+    running.server.stop();
+}
+
+// Is the level of a log refused that others direct, and the policy of a program's server not?
+#[test]
+fn a_log_that_others_direct_keeps_its_level() {
+    let (program, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
+    let reply = put(program.admin, "/policy", "", "global");
+    assert_eq!((reply.status, &*reply.body), (200, "in force until the next PUT\n"));
+    let config: Value = serde_json::from_str(&page(program.admin, "/config")).expect("JSON");
+    let origins = ["policy", "log-level"].map(|key| &config["settings"][key]["origin"]);
+    assert_eq!(origins, ["PUT", "code"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().env("RUST_LOG", "info").args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]);
+    let server = Forebay::spawn(&mut command);
+    for admin in [program.admin, server.admin] {
+        let reply = put(admin, "/log", "", "debug");
+        assert!(reply.status == 400 && reply.body.starts_with("log-level has no effect: RUST_LOG, "), "{reply:?}");
+    }
+}
+
+// May a client on another host change anything with the token alone? Method: in a network of its own this host has an
+// address that is not a loopback one.
+#[test]
+fn another_host_needs_the_token() {
+    if !in_own_network("life::put::another_host_needs_the_token") {
+        return;
+    }
+    lonely_device();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), "s3cret\n").expect("written");
+    let path = file.path().to_str().expect("text");
+    let start = |token_file| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let flags = ["serve", "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--admin-token-file", token_file];
+        let server = Forebay::spawn_to(command.env_clear().args(flags), Stdio::null());
+        let elsewhere = SocketAddr::from((HERE, server.admin.port()));
+        (server, elsewhere)
+    };
+    let (server, elsewhere) = start(path);
+    let refused = ["", "authorization: Bearer wrong\r\n", "authorization: Bearer off\r\n"];
+    for headers in refused {
+        let reply = put(elsewhere, "/policy", headers, "global");
+        assert!(reply.status == 403 && reply.body.starts_with("allowed: from this host, or "), "{reply:?}");
+    }
+    assert_eq!(latency(elsewhere)["policy"], "auto");
+    assert_eq!(put(elsewhere, "/policy", "authorization: Bearer s3cret\r\n", "global").status, 200);
+    assert_eq!(latency(elsewhere)["policy"], "global");
+    taken(SocketAddr::from(([127, 0, 0, 1], server.admin.port())), "/policy", "steal");
+    let (_server, elsewhere) = start("off");
+    for headers in refused.into_iter().chain(["authorization: Bearer s3cret\r\n"]) {
+        assert_eq!(put(elsewhere, "/policy", headers, "global").status, 403, "{headers}");
+    }
+}
