@@ -4,6 +4,7 @@
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Asks for the errors of a socket, connected to a server. It receives nothing else from now on.
@@ -11,8 +12,12 @@ pub(crate) fn ask_for_returned(socket: &impl AsFd) {
     // A socket of IPv6 takes the option of IPv4 too.
     let of_v6 = setsockopt(&socket.as_fd(), sockopt::Ipv6RecvErr, &true);
     of_v6.or_else(|_| setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true)).expect("a UDP socket");
-    // Answers are kept out ("return 0"): they would fill the buffer that errors need.
-    SockRef::from(socket).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
+    // Answers are kept out ("return 0"), and what has come is read: it would fill the buffer that errors need. Before it
+    // was bound, a raw socket received every datagram of the host.
+    let socket = SockRef::from(socket);
+    socket.attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
+    let mut bytes = [const { MaybeUninit::uninit() }; 1];
+    while socket.recv_with_flags(&mut bytes, MsgFlags::MSG_DONTWAIT.bits()).is_ok() {}
 }
 
 /// How many datagrams have come back since the last call.
