@@ -43,8 +43,10 @@ const MEAN_OF: f64 = 8.0;
 const VALIDATED_FOR: u8 = 240;
 /// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
 const DOWN: f64 = 0.9;
-/// The most that a decision takes off what comes in now. A flood of 20 times the capacity is cut within 3 s.
+/// The least that comes in while a queue stands, of what the cores do.
 const DOWN_MOST: f64 = 0.75;
+/// More was asked for than the cores did, by this factor at most: a pause of the host makes many requests old at once.
+const ASKED_MOST: f64 = 4.0;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
 const RETURN: f64 = 0.95;
 /// What each decision adds from there on: 5 % take a second and a half.
@@ -54,6 +56,8 @@ const UP: f64 = 1.01;
 const FORGED_WEIGHT: f64 = 0.25;
 /// The part of the capacity that validated ones may use, however far the target has fallen: the rest clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
+/// Below this part of the target, what comes in is far less than what was let in. Chance seldom makes it so little.
+const FADES: f64 = 0.5;
 /// What a source may ask for while heavy requests alone wait, of what the one in the middle does. More, and a hundred that
 /// ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
@@ -152,19 +156,26 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. `scale` bounds the number of
-    /// rules: 1 = as many as there may be.
-    pub fn decide(&mut self, standing: Standing, periods: u32, in_force: &Rules, scale: f64) -> Rules {
+    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. Of what came
+    /// in, one request in `asked` was served: queues shed the same part of every source. `scale` bounds the number of rules:
+    /// 1 = as many as there may be.
+    pub fn decide(&mut self, standing: Standing, periods: u32, asked: f64, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && self.target.is_none() {
             self.forget();
             return Rules::OPEN;
         }
-        let (used, total) = self.advance(f64::from(periods), in_force);
+        let used = self.advance(f64::from(periods), asked.clamp(1.0, ASKED_MOST), in_force);
         let target = self.target.unwrap_or(used);
+        // Far less came than was let in: the flood is over, and what is known of it fades.
+        if standing == Standing::None && used < FADES * target {
+            self.known
+                .values_mut()
+                .for_each(|known| (known.used, known.recent) = (known.used / 2.0, known.recent / 2.0));
+        }
         let target = if standing == Standing::None {
             (target * UP).max(RETURN * self.capacity)
         } else {
-            self.capacity = total;
+            self.capacity = used;
             (DOWN * target.min(used)).max(DOWN_MOST * used)
         };
         self.target = Some(target);
@@ -185,12 +196,13 @@ impl Sources {
         });
     }
 
-    /// Ends so many periods. Returns the samples that a period has by now, on average, and had in these.
-    fn advance(&mut self, periods: f64, in_force: &Rules) -> (f64, f64) {
-        let (begins, mut used, mut total) = (self.target.is_none(), 0.0, 0.0);
+    /// Ends so many periods, in which sources `asked` for so many times what they had. Returns the samples of a period.
+    fn advance(&mut self, periods: f64, asked: f64, in_force: &Rules) -> f64 {
+        let (begins, mut used) = (self.target.is_none(), 0.0);
         for (prefix, known) in &mut self.known {
             let share = in_force.share(*prefix);
-            let now = known.now / periods;
+            used += known.now / periods;
+            let now = asked * known.now / periods;
             if begins {
                 (known.used, known.share, known.recent) = (now, share, now / share);
             } else {
@@ -198,11 +210,10 @@ impl Sources {
                 known.used += (now - known.used) / MEAN_OF;
                 known.share += (share - known.share) / MEAN_OF;
             }
-            (used, total) = (used + known.recent * share, total + now);
             (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
         }
         self.known.retain(|_, known| known.validated > 0 || known.offered() >= FORGOTTEN);
-        (used, total)
+        used
     }
 
     /// The most that may come in from a validated prefix, and from any other one, so that all together is `target`. All

@@ -40,9 +40,10 @@ pub(in crate::server) struct Gate {
     pub(super) by_full: bool,
     /// Whether a queue stood in the last period.
     pub(super) stood: bool,
-    /// Periods since the last decision, and the queues that stood in them.
+    /// Periods since the last decision, the queues that stood in them, and what was asked for.
     pub(super) periods: u32,
     pub(super) standing: Standing,
+    pub(super) asked: Asked,
     pub(super) last: Reading,
     /// The readings when the gate came on, and what it had turned away before.
     pub(super) began: Option<(Drops, u64)>,
@@ -56,6 +57,14 @@ pub(in crate::server) struct Gate {
 
 /// Datagrams dropped at our sockets, and dropped for another reason than a filter at any.
 pub(super) type Drops = (u64, u64);
+
+/// Requests that began, and those that would have, had there been time. Of those that were shed only what the gate as it
+/// is now has let in: what waited before it changed says nothing of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) served: u64,
+    pub(super) turned_away: u64,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {

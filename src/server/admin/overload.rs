@@ -1,7 +1,7 @@
 //! When the kernel turns requests away, decided on the admin thread from what the workers noted.
 
 use super::control::{Control, Phase};
-use super::gate::{DECIDE_EVERY, Gate, Reading};
+use super::gate::{Asked, DECIDE_EVERY, Gate, Reading};
 use crate::handler::Handler;
 use crate::net::dropped_by_others;
 use crate::runtime::continuation::lock;
@@ -36,15 +36,18 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             reading.drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
         }
         gate.count(reading.drops);
-        let is_full = match (reading.drops, last.drops) {
+        let received = reading.received.saturating_sub(last.received);
+        let lost = match (reading.drops, last.drops) {
             (Some(now), Some(last_drops)) if is_busy && (gate.by_full || !gate.sources.is_active()) => {
-                let lost = now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1));
-                lost > reading.received.saturating_sub(last.received) / FULL_SHARE
+                now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1))
             }
-            _ => false,
+            _ => 0,
         };
+        let is_full = lost > received / FULL_SHARE;
         gate.last = reading;
-        let shed = samples.standing();
+        let (shed, [all, since]) = samples.standing();
+        gate.asked.turned_away += since + lost;
+        gate.asked.served += received.saturating_sub(all);
         if !gate.sources.is_active() {
             gate.by_full = is_full && shed == Standing::None;
         }
@@ -70,10 +73,13 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             return;
         }
         let (standing, periods) = (std::mem::take(&mut gate.standing), std::mem::take(&mut gate.periods));
+        let Asked { served, turned_away } = std::mem::take(&mut gate.asked);
+        let asked = 1.0 + turned_away as f64 / served.max(1) as f64;
         let (in_force, scale) = (gate.in_force.clone(), gate.scale);
-        let rules = gate.sources.decide(standing, periods, &in_force, scale);
+        let rules = gate.sources.decide(standing, periods, asked, &in_force, scale);
         if rules.differ(&in_force) && (reading.at >= gate.replace_at || rules == Rules::OPEN) {
             gate.replace(&self.bound.listening.group, self.bound.config.source_prefix, rules, reading.drops);
+            samples.gate_changed(clock::now());
         }
     }
 }

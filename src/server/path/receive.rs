@@ -186,7 +186,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
-                    self.sampler.stood();
+                    self.sampler.shed(self.now.minus(datagram.kernel_wait));
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

@@ -274,8 +274,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Cause::Waited => {
                 // A request that would be refused after its first slice says nothing of its socket.
                 let Envelope { ref stay, .. } = packet.envelope;
-                if !stay.has_begun() && stay.wait(self.now) >= self.common.limits.bounds(false).bound {
-                    self.sampler.stood();
+                let wait = stay.wait(self.now);
+                if !stay.has_begun() && wait >= self.common.limits.bounds(false).bound {
+                    self.sampler.shed(self.now.minus(wait));
                 }
                 self.end(packet, Fate::ShedWaited);
             }

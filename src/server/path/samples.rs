@@ -26,6 +26,8 @@ pub(crate) struct Samples {
     bits: SourcePrefix,
     /// What the kernel and the worker take for each datagram beside its service.
     beside: Nanos,
+    /// When the gate changed last. What came before says nothing of what it lets in now.
+    changed_at: AtomicU64,
 }
 
 /// The samples of one worker, the oldest overwritten.
@@ -35,8 +37,8 @@ struct Ring {
     written: AtomicUsize,
     /// A prefix, then the number of its samples and whether it is validated.
     places: Box<[(AtomicU64, AtomicU32)]>,
-    /// Whether something was shed from a socket that stands, since the last reading.
-    stood: AtomicBool,
+    /// Requests shed from sockets that stand, since the last reading: all, and those that came since the gate changed.
+    shed: [AtomicU64; 2],
     /// Whether the queues of continuations stand.
     stands: AtomicBool,
 }
@@ -48,10 +50,11 @@ impl Samples {
         let ring = || Ring {
             written: AtomicUsize::new(0),
             places: (0..places).map(|_| Default::default()).collect(),
-            stood: AtomicBool::new(false),
+            shed: Default::default(),
             stands: AtomicBool::new(false),
         };
-        Samples { rings: (0..=workers).map(|_| ring().into()).collect(), bits, beside }
+        let rings = (0..=workers).map(|_| ring().into()).collect();
+        Samples { rings, bits, beside, changed_at: AtomicU64::new(0) }
     }
 
     /// The only sampler of `worker`.
@@ -59,7 +62,7 @@ impl Samples {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
         let left = if ring.places.is_empty() { u64::MAX } else { QUANTUM };
-        Sampler { ring, bits: self.bits, beside: self.beside, left }
+        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left }
     }
 
     /// Hands each prefix to `take` with whether it is validated and its number of samples, from the places in `read` on.
@@ -77,15 +80,23 @@ impl Samples {
         }
     }
 
-    /// The queues from which something was shed since the last call.
-    pub(crate) fn standing(&self) -> Standing {
+    /// The queues from which something was shed since the last call. Then the number of requests shed before they began: all,
+    /// and those that came since the gate changed.
+    pub(crate) fn standing(&self) -> (Standing, [u64; 2]) {
         let stands = self.rings.iter().any(|ring| ring.stands.load(Ordering::Relaxed));
-        let stood = self.rings.iter().filter(|ring| ring.stood.swap(false, Ordering::Relaxed)).count() > 0;
-        match (stood, stands) {
-            (true, _) => Standing::Fresh,
-            (false, true) => Standing::Continuations,
-            _ => Standing::None,
-        }
+        let taken = |which: usize| self.rings.iter().map(|ring| ring.shed[which].swap(0, Ordering::Relaxed)).sum();
+        let shed = [taken(0), taken(1)];
+        let standing = match (shed[0], stands) {
+            (1.., _) => Standing::Fresh,
+            (0, true) => Standing::Continuations,
+            (0, false) => Standing::None,
+        };
+        (standing, shed)
+    }
+
+    /// The gate has changed, at `now`.
+    pub(crate) fn gate_changed(&self, now: Nanos) {
+        self.changed_at.store(now.get(), Ordering::Relaxed);
     }
 }
 
@@ -95,6 +106,7 @@ pub(crate) struct Sampler<'r> {
     ring: &'r Ring,
     bits: SourcePrefix,
     beside: Nanos,
+    changed_at: &'r AtomicU64,
     /// Time until the next sample.
     left: u64,
 }
@@ -123,9 +135,11 @@ impl Sampler<'_> {
         self.ring.written.store(written.wrapping_add(1), Ordering::Release);
     }
 
-    /// Notes that something was shed from a socket that stands.
-    pub(crate) fn stood(&self) {
-        self.ring.stood.store(true, Ordering::Relaxed);
+    /// Notes that a request was shed from a socket that stands, and when it came.
+    pub(crate) fn shed(&self, came_at: Nanos) {
+        let (is_since, [all, since]) = (came_at.get() >= self.changed_at.load(Ordering::Relaxed), &self.ring.shed);
+        all.fetch_add(1, Ordering::Relaxed);
+        since.fetch_add(u64::from(is_since), Ordering::Relaxed);
     }
 
     /// Notes whether the queues of continuations stand.
@@ -167,12 +181,14 @@ mod tests {
         let [of_light, of_heavy, validated] = sums();
         assert!((990..=1_010).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
         assert_eq!((validated, sums()), (of_heavy, [0; 3]));
-        assert_eq!(samples.standing(), Standing::None);
+        assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         sampler.continuations_stand(true);
-        sampler.stood();
-        assert_eq!([samples.standing(), samples.standing()], [Standing::Fresh, Standing::Continuations]);
+        samples.gate_changed(Nanos::from_secs(5));
+        (3..8).for_each(|second| sampler.shed(Nanos::from_secs(second)));
+        assert_eq!(samples.standing(), (Standing::Fresh, [5, 3]));
+        assert_eq!(samples.standing(), (Standing::Continuations, [0, 0]));
         sampler.continuations_stand(false);
-        assert_eq!(samples.standing(), Standing::None);
+        assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         let off = Samples::new(1, Nanos::ZERO, BITS, false);
         off.sampler(0).spend(Nanos::from_secs(1_000), true, &light, false);
     }

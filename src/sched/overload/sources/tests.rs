@@ -33,7 +33,7 @@ impl Server {
         let stands = let_in > CAPACITY;
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
-        let next = self.sources.decide(standing, 1, &rules, 1.0);
+        let next = self.sources.decide(standing, 1, 1.0 / served, &rules, 1.0);
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         let_in.min(CAPACITY)
     }
@@ -93,10 +93,23 @@ fn one_source_alone_keeps_the_cores_busy() {
         let mut server = Server::default();
         let used = server.settle(&[(7, false, load * CAPACITY)], Standing::Fresh);
         assert!(used > 0.9, "{used} at {load}");
+        // Half of the capacity, and it opens within a second.
+        server.passes(4, &[(7, false, 0.5 * CAPACITY)], Standing::Fresh);
+        assert_eq!(server.share(7), 1.0, "{load}");
         // Heavy requests alone are no reason to cut it.
         let mut server = Server::default();
         server.passes(50, &[(7, false, load * CAPACITY)], Standing::Continuations);
         assert_eq!(server.share(7), 1.0, "{load}");
+    }
+}
+
+// Do the cores serve what they can two seconds after a flood began?
+#[test]
+fn a_flood_is_soon_cut_to_the_capacity() {
+    for load in [2.0, 4.0, 8.0] {
+        let mut server = Server::default();
+        server.passes(8, &[(7, false, load * CAPACITY)], Standing::Fresh);
+        assert!((0.7..1.05).contains(&(server.share(7) * load)), "{} at {load}", server.share(7));
     }
 }
 
@@ -128,7 +141,7 @@ fn sources_of_rare_requests_stay_cut() {
             sources.add(ATTACKER + number, false, if part(period) < came { 200 } else { 0 });
             kept += if period < 20 { 0.0 } else { rules.share(ATTACKER + number) / 8_000.0 };
         }
-        rules = sources.decide(Standing::Fresh, 1, &rules, 1.0);
+        rules = sources.decide(Standing::Fresh, 1, 1.0, &rules, 1.0);
     }
     assert!(kept < 0.5, "{kept}");
 }
@@ -185,16 +198,16 @@ fn a_low_target_is_taken_from_what_may_be_forged() {
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
     sources.add(1, false, 100);
-    assert_eq!(sources.decide(Standing::None, 1, &Rules::OPEN, 1.0), Rules::OPEN);
+    assert_eq!(sources.decide(Standing::None, 1, 1.0, &Rules::OPEN, 1.0), Rules::OPEN);
     assert!(sources.known.is_empty() && !sources.is_active());
     // But a source stays validated, and passes once a flood begins.
     sources.add(1, true, 1);
     for period in 0..VALIDATED_FOR {
         let mut flooded = Sources { known: sources.known.clone(), ..Sources::default() };
         (0..1_000).for_each(|number| flooded.add(ATTACKER + number, false, 100));
-        let pass = flooded.decide(Standing::Fresh, 1, &Rules::OPEN, 1.0).pass;
+        let pass = flooded.decide(Standing::Fresh, 1, 1.0, &Rules::OPEN, 1.0).pass;
         assert_eq!(pass, if period < VALIDATED_FOR - 1 { vec![1] } else { Vec::new() }, "{period}");
-        sources.decide(Standing::None, 1, &Rules::OPEN, 1.0);
+        sources.decide(Standing::None, 1, 1.0, &Rules::OPEN, 1.0);
     }
     assert!(sources.known.is_empty());
 }
@@ -203,7 +216,7 @@ fn nothing_is_kept_while_no_queue_stands() {
 fn fewer_rules_are_those_that_matter_most() {
     let mut sources = Sources::default();
     (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, 100 + prefix as u32));
-    let rules = sources.decide(Standing::Fresh, 1, &Rules::OPEN, 0.012_5);
+    let rules = sources.decide(Standing::Fresh, 1, 1.0, &Rules::OPEN, 0.012_5);
     assert_eq!((rules.limited.len(), rules.pass.len()), (1, 25));
     assert!(rules.limited.iter().all(|(prefix, _)| *prefix == 899), "{rules:?}");
     assert!(rules.rest < 1.0 && rules.pass.iter().all(|prefix| *prefix >= 975), "{rules:?}");
