@@ -50,7 +50,7 @@ use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use sched::overload::{QueueBounds, WaitBounds};
+use sched::overload::{QueueBounds, Shedding, WaitBounds};
 use sched::{PolicyName, Tuning};
 use server::path::common::{Common, Limits, Transport};
 use server::path::engine::Engine;
@@ -130,6 +130,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         classified: false,
         shed_answer: Some(Nanos::from_micros(3)),
         transport: &transport,
+        shedding: Shedding::new(1, 1),
         limits: &limits,
         samples: &samples,
     };

@@ -25,10 +25,12 @@ pub(crate) use show_as_text;
 pub mod clock;
 mod duration;
 mod onset;
+mod shared;
 mod steady;
 
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
+pub(crate) use shared::SharedTimes;
 pub(crate) use steady::Steady;
 
 use std::fmt;

@@ -58,7 +58,7 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
-            shedding: (0..workers).map(|_| Shedding::new(workers, workers)).collect(),
+            shedding: vec![Shedding::new(workers, workers); workers].into(),
             interrupted: 0,
             cost: Nanos::ZERO,
             tally,

@@ -1,7 +1,7 @@
 //! When a request has waited for too long: `README.md` beside this file argues the rule and its numbers.
 //!
-//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is the state of one
-//! worker: whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
+//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is what a worker sees:
+//! whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
 
 mod shedding;
 pub mod sources;
@@ -9,7 +9,7 @@ pub mod sources;
 pub use shedding::{Cause, FixedLimits, Limits, Shedding, Stay, expected_by_class};
 
 use super::estimate::ServiceTimes;
-use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
+use crate::time::{DURATION_FORM, DurationError, Nanos, SharedTimes, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
@@ -251,50 +251,50 @@ impl HeavyQueue {
     }
 }
 
-/// The queues from which one worker takes jobs, as it sees them.
-#[derive(Debug)]
+/// The queues from which one worker takes jobs. Its clones are those of other workers that take from the same ones: each
+/// sees what the others took. A worker with many sockets comes to each once in a long while.
+#[derive(Clone, Debug)]
 pub struct StandingQueues {
-    queues: Box<[Standing]>,
+    /// Of each queue, since when nothing young has left it ([`Nanos::MAX`] after something young), and when something old
+    /// last left it. Where two workers write at once, one job more or less counts as young.
+    queues: SharedTimes<2>,
     /// When the worker last had nothing to do.
     rested_at: Nanos,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    /// Since when nothing young has left the queue; [`Nanos::MAX`] after something young.
-    since: Nanos,
-    /// When something old last left the queue.
-    last: Nanos,
-}
+/// The times of a queue.
+const SINCE: usize = 0;
+const LAST: usize = 1;
 
 impl StandingQueues {
     /// This many queues, none of which stands.
     pub fn new(queues: usize) -> StandingQueues {
-        let standing = Standing { since: Nanos::MAX, last: Nanos::ZERO };
-        StandingQueues { queues: vec![standing; queues].into(), rested_at: Nanos::ZERO }
+        StandingQueues { queues: SharedTimes::new(queues, [Nanos::MAX, Nanos::ZERO]), rested_at: Nanos::ZERO }
     }
 
     /// Notes that a job from `queue` begins which had waited for less than the target.
     #[inline]
     pub fn on_young(&mut self, queue: usize) {
-        self.queues[queue].since = Nanos::MAX;
+        if self.queues.get(queue)[SINCE] != Nanos::MAX {
+            self.queues.set(queue, SINCE, Nanos::MAX);
+        }
     }
 
     /// Notes that a job from `queue` is at hand which has waited for `wait`, at least the target. True if it is to be
     /// shed.
     #[cold]
     pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
-        let standing = &mut self.queues[queue];
-        // What the worker saw before it last rested, or too long ago, says nothing of a queue that has stood since. An
-        // exception: this job was in the queue then, and nothing behind it has left. A worker with many sockets comes to
-        // each once in a long while.
-        let unseen = now.minus(standing.last);
+        let [mut since, last] = self.queues.get(queue);
+        // What workers saw before this one last rested, or too long ago, says nothing of a queue that has stood since. An
+        // exception: this job was in the queue then, and nothing behind it has left.
+        let unseen = now.minus(last);
         let is_lost = unseen > bounds.interval && unseen > wait;
-        if standing.since == Nanos::MAX || standing.since < self.rested_at || is_lost {
-            standing.since = now;
+        if since == Nanos::MAX || since < self.rested_at || is_lost {
+            since = now;
+            self.queues.set(queue, SINCE, since);
         }
-        standing.last = now;
-        now.minus(standing.since) >= bounds.interval && wait >= bounds.bound
+        self.queues.set(queue, LAST, now);
+        now.minus(since) >= bounds.interval && wait >= bounds.bound
     }
 
     /// Notes that the worker has nothing to do: none of its queues stands.

@@ -132,8 +132,9 @@ pub enum Cause {
 /// is refused at, or that would be lost as often as not.
 const BEGINS_BELOW: u64 = 3;
 
-/// What one worker knows of the queues that it takes from: the sockets, and the queues of continuations together.
-#[derive(Debug)]
+/// What one worker knows of the queues that it takes from: the sockets, and the queues of continuations together. A clone
+/// is for another worker of the same sockets.
+#[derive(Clone, Debug)]
 pub struct Shedding {
     sockets: StandingQueues,
     heavy: HeavyQueue,
@@ -141,7 +142,7 @@ pub struct Shedding {
 }
 
 impl Shedding {
-    /// One of this many workers, which takes from this many sockets.
+    /// That of one of this many workers, which take from this many sockets.
     pub fn new(sockets: usize, workers: usize) -> Shedding {
         Shedding { sockets: StandingQueues::new(sockets), heavy: HeavyQueue::default(), workers }
     }

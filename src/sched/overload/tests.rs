@@ -173,6 +173,24 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
     assert!(!queues.on_old(0, MS(1_640), MS(200), &bounds));
 }
 
+// Do workers see together that a socket stands, to which each comes less often than once in an interval? Does a young request
+// that one takes tell all of them, and the rest of one nothing to the others?
+#[test]
+fn workers_of_one_socket_know_what_others_took() {
+    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    let one = StandingQueues::new(1);
+    let mut workers = vec![one; 4];
+    let sheds = |now: u64, workers: &mut Vec<StandingQueues>| {
+        workers[(now / 40) as usize % 4].on_old(0, MS(now), MS(50), &bounds)
+    };
+    let standing: Vec<bool> = (1..6).map(|turn| sheds(40 * turn, &mut workers)).collect();
+    assert_eq!(standing, [false, false, false, true, true], "each comes once in 160 ms");
+    workers[1].on_rest(MS(201));
+    assert!(sheds(240, &mut workers), "another one had nothing to do");
+    workers[0].on_young(0);
+    assert!(!sheds(280, &mut workers) && !sheds(360, &mut workers) && sheds(400, &mut workers));
+}
+
 // Is the queue full where the expected wait, own wait included, was above half of the bound for the interval? It must be
 // above the bound now, by recent measurements.
 #[test]

@@ -13,6 +13,7 @@ use crate::net::{AddressFilter, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
+use crate::sched::overload::Shedding;
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::{Common, Limits, Transport};
 use crate::server::path::engine::Engine;
@@ -99,6 +100,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         classified: scenario.classified,
         transport: &transport,
         shed_answer: Some(Nanos::from_micros(3)),
+        shedding: Shedding::new(sockets.len(), workers),
         limits: &limits,
         samples: &samples,
     };

@@ -12,6 +12,7 @@ use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
 use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::Probe;
 use crate::server::admin::adapt::Adaptation;
@@ -127,6 +128,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         classified: config.classify == Classify::Header,
         transport: &bound.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then_some(bound.waiting.beside),
+        shedding: Shedding::new(bound.listening.group.sockets().len(), config.workers),
         limits: &bound.waiting.limits,
         samples: &bound.samples,
     }

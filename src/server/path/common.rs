@@ -13,7 +13,7 @@ use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
 use crate::sched::WorkerId;
-use crate::sched::overload::{self, QueueBounds, WaitBounds};
+use crate::sched::overload::{self, QueueBounds, Shedding, WaitBounds};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,6 +43,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) transport: &'e Transport,
     /// What a worker takes to answer a shed request; `None` = it answers none.
     pub(crate) shed_answer: Option<Nanos>,
+    /// What workers know of the queues that they take from; each has a clone.
+    pub(crate) shedding: Shedding,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
     /// Who uses the workers' time.
