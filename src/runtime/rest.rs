@@ -2,7 +2,7 @@
 //! is forgotten meanwhile.
 
 use super::groups::Found;
-use super::sleep::readiness::WATCH;
+use super::sleep::readiness::{INGRESS, WATCH};
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
 use super::worker::Loop;
 use crate::sched::Policy;
@@ -92,7 +92,8 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 
     fn last_look(&mut self) -> Option<()> {
-        self.worker.step(self.engine);
+        let Loop { turn, policy, world, .. } = &mut *self.worker;
+        turn.look_again(policy, world.idle_at, world, self.engine);
         let nothing = matches!(self.worker.turn.next(), Action::Sleep { contended: false });
         (!nothing || self.worker.world.shared.is_stopping()).then_some(())
     }
@@ -114,7 +115,12 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         }
         self.worker.world.idle_at = clock::now();
         self.worker.end_idle(self.engine);
-        self.worker.events.iter().any(|event| event.token() == WATCH)
+        let heard = |token| self.worker.events.iter().any(|event| event.token() == token);
+        let (own, watched) = (heard(INGRESS), heard(WATCH));
+        if own {
+            self.worker.turn.expect_own();
+        }
+        watched
     }
 }
 

@@ -61,6 +61,11 @@ fn a_kernel_that_is_silent_on_what_was_ready_is_caught() {
 }
 
 #[test]
+fn a_kernel_that_is_silent_on_what_its_owner_adds_is_caught() {
+    assert_caught(FORGOTTEN, || arrivals_at_one(Flaw::Kernel(Fault::ReportsNoOwn)));
+}
+
+#[test]
 fn a_thief_that_forgets_the_rest_is_caught() {
     assert_caught(FORGOTTEN, || three_arrivals(|world| world.arrive(1, 3), Flaw::ForgetsRest));
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The event of a worker's waker: another thread has work for it, or a question.
 const WAKE: Token = Token(0);
 /// The event of a worker's own ingress.
-const INGRESS: Token = Token(1);
+pub(crate) const INGRESS: Token = Token(1);
 /// The event of the watch set, which only the watcher sees.
 pub(crate) const WATCH: Token = Token(2);
 

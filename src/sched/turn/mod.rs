@@ -13,7 +13,7 @@ mod world;
 pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 pub use world::{Acts, Taken, World};
 
-use super::{Local, Place, Policy, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
+use super::{Local, Noticed, Place, Policy, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What a worker does next.
@@ -141,6 +141,21 @@ impl<J> Turn<J> {
         self.search.skip();
     }
 
+    /// Searches everything but sockets, after a search that found nothing. A socket's owner and the watcher hear of what has
+    /// come to it since.
+    pub fn look_again<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
+    where
+        W: Acts<Job = J>,
+        E: Engine<Job = J>,
+    {
+        Actor { turn: self, policy, now, world, engine }.search(false);
+    }
+
+    /// Lets the next search begin with the worker's own socket, in which something waits.
+    pub fn expect_own(&mut self) {
+        self.search.expect(Noticed::of([self.worker()]));
+    }
+
     /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end of the last one, as far
     /// as the driver knows without reading the clock.
     #[inline(always)]
@@ -152,7 +167,7 @@ impl<J> Turn<J> {
         let next = std::mem::take(&mut self.next);
         let mut actor = Actor { turn: self, policy, now, world, engine };
         match next {
-            Action::Find | Action::Sleep { .. } => actor.search(),
+            Action::Find | Action::Sleep { .. } => actor.search(true),
             Action::Begin(job, from) => {
                 actor.begin(&job, from);
                 actor.run(job);

@@ -8,15 +8,16 @@ where
     W: Acts<Job = J>,
     E: Engine<Job = J>,
 {
-    /// One walk through the policy's order, to the first find.
+    /// One walk through the policy's order, to the first find; without the sockets if `sockets` is false.
     #[inline]
-    pub(super) fn search(&mut self) {
+    pub(super) fn search(&mut self, sockets: bool) {
         self.engine.boundary(Boundary::Turn);
         self.spread();
         let mut contended = false;
         let mut walk = self.policy.search(&mut self.turn.search);
         while let Some(step) = walk.next(&mut self.turn.search, self.now, &*self.world) {
             let (outcome, jobs) = match step {
+                Step::Look | Step::Receive(_) | Step::ReceiveNext if !sockets => continue,
                 Step::Look => (Outcome::Empty, self.look()),
                 Step::Receive(owner) => self.receive(owner),
                 Step::ReceiveNext => {

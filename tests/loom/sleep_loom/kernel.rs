@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     KeepsWatching,
     /// What is ready when it is added is no event.
     ReportsNoAdded,
+    /// What is ready when its owner adds it is no event.
+    ReportsNoOwn,
     /// What is ready when a worker asks for notice is none.
     NoticesNoPresent,
     /// An arrival that raises a notice ends no wait.
@@ -319,7 +321,7 @@ impl Readiness for Kernel {
     fn own(&self, worker: WorkerId, own: bool) {
         let mut state = self.state.lock().unwrap();
         assert_ne!(std::mem::replace(&mut state.workers[worker].own, own), own, "epoll refuses");
-        if own && state.workers[worker].datagrams > 0 {
+        if own && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoOwn {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }
     }

@@ -238,7 +238,7 @@ impl Worker {
         while !self.forgotten {
             self.follow();
             let mut stopping = world.is_stopping();
-            let mut found = self.search();
+            let mut found = self.search(true);
             if world.flaw == Flaw::AsksLate {
                 stopping = world.is_stopping();
             }
@@ -268,8 +268,8 @@ impl Worker {
         }
     }
 
-    /// The policy's own search, down to the last queue.
-    fn search(&mut self) -> Option<Job> {
+    /// The policy's own search, down to the last queue; `sockets` says whether it looks into them.
+    fn search(&mut self, sockets: bool) -> Option<Job> {
         let world = Arc::clone(&self.world);
         let policy = &world.policies[self.epoch];
         let mut walk = policy.search(&mut self.local);
@@ -278,6 +278,7 @@ impl Worker {
                 Step::Own => World::take(&world.deques[self.local.worker()]),
                 Step::Steal(victim) => self.rob(victim),
                 Step::Queue(pool) => world.pop(pool),
+                Step::Receive(_) | Step::ReceiveNext if !sockets => false,
                 Step::Receive(owner) => self.receive(owner),
                 // It says nothing where another worker asks at the same time: no wake-up may depend on what it says.
                 Step::Look => false,
@@ -387,7 +388,7 @@ impl Rests for Worker {
     }
 
     fn last_look(&mut self) -> Option<Job> {
-        self.search()
+        self.search(false)
     }
 
     fn park(&mut self, backs_off: bool) -> bool {
