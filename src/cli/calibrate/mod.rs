@@ -4,6 +4,7 @@
 mod contention;
 mod jobs;
 mod network;
+mod request;
 mod threads;
 
 use super::results::{Failure, Output};
@@ -79,7 +80,9 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failur
 fn measured(effort: Effort) -> io::Result<Vec<Row>> {
     let (jobs, network) = (jobs::measure(effort)?, network::measure(effort)?);
     let (threads, contention) = (threads::measure(effort)?, contention::measure(effort));
-    let mut rows: Vec<Row> = threads.into_iter().chain(network).chain(jobs).chain(contention).collect();
+    let receive = network[0].samples.as_ref().map_or(Nanos::ZERO, Samples::median);
+    let send = request::send(effort, receive)?;
+    let mut rows: Vec<Row> = threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect();
     rows.sort_by_key(|row| !row.is_step);
     Ok(rows)
 }

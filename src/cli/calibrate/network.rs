@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 /// Bytes of each datagram: a header of the bench protocol is as long.
-const BYTES: usize = 48;
+pub(super) const BYTES: usize = 48;
 
 /// A server's socket, and a batch of peers.
 struct Loopback {
@@ -28,7 +28,7 @@ pub(super) fn measure(effort: Effort) -> io::Result<[Row; 5]> {
     let count = effort.samples(400);
     Ok([
         Row::step("receive", loopback.receive(count, BATCH)?, "one of a full batch, CPU time"),
-        Row::step("send", loopback.send(count, BATCH)?, "one of a full batch to as many peers, CPU time"),
+        Row::beside("send, batch", loopback.send(count, BATCH)?, "one of a full batch to as many peers, CPU time"),
         Row::step("poll", loopback.poll(count)?, "a receive that finds nothing, CPU time"),
         Row::beside("receive alone", loopback.receive(count, 1)?, "one by one, CPU time"),
         Row::beside("send alone", loopback.send(count, 1)?, "one by one, CPU time"),

@@ -44,7 +44,7 @@ const VALIDATED_FOR: u8 = 240;
 /// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
 const DOWN: f64 = 0.9;
 /// The least that comes in while a queue stands, of what the cores do.
-const DOWN_MOST: f64 = 0.75;
+const LEAST: f64 = 0.75;
 /// More was asked for than the cores did, by this factor at most: a pause of the host makes many requests old at once.
 const ASKED_MOST: f64 = 4.0;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
@@ -176,7 +176,7 @@ impl Sources {
             (target * UP).max(RETURN * self.capacity)
         } else {
             self.capacity = used;
-            (DOWN * target.min(used)).max(DOWN_MOST * used)
+            (DOWN * target.min(used)).max(LEAST * used)
         };
         self.target = Some(target);
         let levels = self.levels(target, standing == Standing::Continuations);

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Does virtual time know what one real core does? Serves a mix on one CPU, reads the utilisation and the latency that the
+# server reports, and simulates the mix at that utilisation. The time of a request that is not its work is charged as receive
+# and send. Needs jq, two CPUs (the generator has the first), and `cargo build --release --workspace`. A row has medians of
+# ROUNDS, with the least and the most:
+#     ROUNDS=5 MIXES="tpcc/19.068/26950" benches/real.sh
+# A mix is a workload, the mean of its costs in us, and requests a second.
+set -eu
+
+bin=${BIN:-target/release}
+rounds=${ROUNDS:-5}
+policy=${POLICY:-global}
+mixes=${MIXES:-tpcc/19.068/26000 exponential:20us/20/25000 bimodal:0.95:10us:200us/19.5/25000}
+tmp=$(mktemp -d)
+server=
+trap 'kill $server 2>/dev/null; rm -rf "$tmp"' EXIT
+
+# Serves the mix $1 at $2 requests a second. Prints utilisation, p50 and p90 of ten seconds.
+serve() {
+    taskset -c 1 "$bin/forebay" serve --workers 1 --policy "$policy" --max-wait off --listen 127.0.0.1:0 \
+        --admin 127.0.0.1:0 >"$tmp/out" 2>&1 &
+    server=$!
+    until admin=$(grep -o 'http://[0-9.:]*' "$tmp/out"); do sleep 0.1; done
+    taskset -c 0 "$bin/loadgen" run --quiet --admin "$admin" --workload "$1" --rate "$2" --warmup 2s --duration 12s \
+        >"$tmp/run" 2>&1 &
+    run=$!
+    sleep 13
+    curl -s "$admin/latency" | jq -r '[.utilisation["10s"], (.windows["10s"].total.all | .p50, .p90)] | join(" ")'
+    # The exit code is 3 where the run is INVALID as seen by the generator: the figures are the server's.
+    wait $run || [ $? = 3 ]
+    kill $server
+    wait $server 2>/dev/null || true
+}
+
+column() { cut -d' ' -f"$1" "$tmp/real" | sort -g; }
+spread() { column "$1" | awk '{v[NR]=$1} END {printf "%.3g (%.3g to %.3g)", v[int((NR+1)/2)], v[1], v[NR]}'; }
+
+echo '| mix | requests/s | utilisation | p50, us | virtual | p90, us | virtual |'
+echo '|---|---|---|---|---|---|---|'
+for mix in $mixes; do
+    IFS=/ read -r workload mean rate <<-END
+	$mix
+	END
+    for _ in $(seq "$rounds"); do serve "$workload" "$rate"; done >"$tmp/real"
+    load=$(column 1 | awk '{v[NR]=$1} END {print v[int((NR+1)/2)]}')
+    send=$(echo "$load $rate $mean" | awk '{printf "%.2f", $1 * 1e6 / $2 - $3 - 0.5}')
+    "$bin/forebay" simulate --quiet --workload "$workload" --workers 1 --policy "$policy" --max-wait off --load "$load" \
+        --overheads "stock,receive=0.5us,send=${send}us" --requests 1000000 --json "$tmp/simulated" >"$tmp/text"
+    virtual=$(jq -r '.results[0].latency_us.all | [.p50, .p90 | . * 10 | round / 10] | join(" ")' "$tmp/simulated")
+    echo "| $workload | $rate | $(spread 1) | $(spread 2) | ${virtual% *} | $(spread 3) | ${virtual#* } |"
+done

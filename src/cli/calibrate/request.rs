@@ -1,0 +1,82 @@
+//! What a request costs beside its work: a server of one worker, and a client that is awake for each reply.
+
+use super::network::BYTES;
+use super::{Effort, Row, Samples};
+use crate::config::cpus;
+use crate::handler::{Reply, Request, handler_fn};
+use crate::server::Server;
+use crate::time::{Nanos, clock};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::{hint, io, thread};
+
+/// The work of a request. After so long a request, its reply leaves alone.
+const WORK: Nanos = Nanos::from_micros(20);
+/// Requests that are outstanding: the worker never waits for the client.
+const WINDOW: usize = 8;
+/// Requests in one sample.
+const REQUESTS: usize = 200;
+/// A reply that takes longer is lost.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+
+/// Sending one reply: what remains of the time of a request after its work and its `receive`. It includes whatever the
+/// server does beside, with caches that the work has emptied. Not known where client and server share one CPU.
+///
+/// # Errors
+/// When the system has no sockets or threads for it.
+pub(super) fn send(effort: Effort, receive: Nanos) -> io::Result<Row> {
+    let samples = (cpus() > 1).then(|| served(effort.samples(200))).transpose()?;
+    let beside =
+        |samples: Samples| Samples::of(samples.0.into_iter().map(|time| time - (WORK.plus(receive)).get() as f64));
+    Ok(Row::step("send", samples.map(beside), "what else a request takes beside its work, to a client awake"))
+}
+
+/// The time of a request, in `count` samples.
+fn served(count: usize) -> io::Result<Samples> {
+    let server = Server::builder()
+        .listen((Ipv4Addr::LOCALHOST, 0).into())
+        .admin(None)
+        .workers(1)
+        .set("policy", "global")
+        .set("wait", "spin")
+        .bind()
+        .map_err(io::Error::other)?;
+    let (address, stop) = (server.udp_address(), server.stop_handle());
+    let works = handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
+        let end = clock::now().plus(WORK);
+        while clock::now() < end {
+            hint::spin_loop();
+        }
+        reply.put(request.bytes()).expect("it is as long as the request");
+    });
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(&works));
+        let samples = asked(address, count);
+        stop.stop();
+        serving.join().expect("the server does not panic").map_err(io::Error::other)?;
+        samples
+    })
+}
+
+/// Asks the server at `address`, and again for each answer; returns the time of an answer. Spins meanwhile: the server
+/// would pay for waking this thread.
+fn asked(address: SocketAddr, count: usize) -> io::Result<Samples> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(address)?;
+    socket.set_nonblocking(true)?;
+    let ask = || socket.send(&[0; BYTES]).map(drop);
+    let next = || {
+        let end = clock::now().plus(PATIENCE);
+        while socket.recv(&mut [0; BYTES]).is_err() {
+            if clock::now() > end {
+                return Err(io::Error::other("loopback has lost a datagram"));
+            }
+        }
+        ask()
+    };
+    (0..WINDOW).try_for_each(|_| ask())?;
+    Samples::try_take(count, REQUESTS, || {
+        let start = clock::now();
+        (0..REQUESTS).try_for_each(|_| next())?;
+        Ok(clock::now().minus(start))
+    })
+}
