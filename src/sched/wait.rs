@@ -28,15 +28,14 @@ impl Wait {
     }
 }
 
-/// CPU time that a sleep costs: its system calls, the switch to another thread and back, and the cold start. What requests
-/// that gather meanwhile save is taken off.
-const SLEEP_COST: Nanos = Nanos::from_micros(5);
+/// CPU time of a sleep: its two system calls, the switch to another thread and back, and the cold start.
+const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
 /// How late a sleeper comes. It is no CPU time, so only the part for work makes up for it.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
 /// How long a worker spins before it sleeps. Idle times vary, and a shorter limit cuts those short that are worth it.
-const SPIN_MAX: Nanos = Nanos::from_micros(20);
+const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
 /// Spinning that saves nothing may take this part of the time that the worker works, as its inverse.
 const OF_WORK: i64 = 4;
@@ -110,22 +109,22 @@ mod tests {
     fn a_worker_spins_while_that_saves_more_than_it_costs() {
         for scale in [1, 100] {
             let after = |idle_us: &[u64]| after(idle_us, 0, scale);
-            assert_eq!(after(&[]), 20, "as long as nothing is known");
-            assert_eq!([after(&[4; 100]), after(&[6; 100]), after(&[1_000; 5])], [20, 0, 0]);
-            assert_eq!(after(&[[1_000; 20], [2; 20]].concat()), 20);
-            // One in 25 is long: 24 x 4 us saved, 20 us lost. Then two in three.
+            assert_eq!(after(&[]), 40, "as long as nothing is known");
+            assert_eq!([after(&[9; 100]), after(&[11; 100]), after(&[1_000; 5])], [40, 0, 0]);
+            assert_eq!(after(&[[1_000; 20], [5; 20]].concat()), 40);
+            // One in 25 is long: 24 x 8 us saved, 40 us lost. Then two in three.
             assert_eq!(
-                [after(&[[1; 24].as_slice(), &[1_000]].concat().repeat(9)), after(&[1, 999, 999].repeat(9))],
-                [20, 0]
+                [after(&[[2; 24].as_slice(), &[1_000]].concat().repeat(9)), after(&[2, 999, 999].repeat(9))],
+                [40, 0]
             );
         }
     }
 
-    // Does a worker that works much spin through longer idle times: 5 us, and a quarter of the work?
+    // Does a worker that works much spin through longer idle times: 10 us, and a quarter of the work?
     #[test]
     fn a_busy_worker_spins_longer() {
-        assert_eq!([after(&[15; 100], 30, 1), after(&[15; 100], 50, 1)], [0, 20]);
-        assert_eq!([after(&[1_000; 100], 60, 1), after(&[1_000; 100], 100, 1)], [0, 20]);
+        assert_eq!([after(&[30; 100], 60, 1), after(&[30; 100], 100, 1)], [0, 40]);
+        assert_eq!([after(&[1_000; 100], 120, 1), after(&[1_000; 100], 200, 1)], [0, 40]);
     }
 
     #[test]
