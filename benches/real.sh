@@ -20,7 +20,10 @@ serve() {
     taskset -c 1 "$bin/forebay" serve --workers 1 --policy "$policy" --max-wait off --listen 127.0.0.1:0 \
         --admin 127.0.0.1:0 >"$tmp/out" 2>&1 &
     server=$!
-    until admin=$(grep -o 'http://[0-9.:]*' "$tmp/out"); do sleep 0.1; done
+    for _ in $(seq 50); do
+        sleep 0.1
+        admin=$(grep -o 'http://[0-9.:]*' "$tmp/out") && break
+    done
     taskset -c 0 "$bin/loadgen" run --quiet --admin "$admin" --workload "$1" --rate "$2" --warmup 2s --duration 12s \
         >"$tmp/run" 2>&1 &
     run=$!
@@ -38,9 +41,9 @@ spread() { column "$1" | awk '{v[NR]=$1} END {printf "%.3g (%.3g to %.3g)", v[in
 echo '| mix | requests/s | utilisation | p50, us | virtual | p90, us | virtual |'
 echo '|---|---|---|---|---|---|---|'
 for mix in $mixes; do
-    IFS=/ read -r workload mean rate <<-END
-	$mix
-	END
+    # shellcheck disable=SC2046 # three words
+    set -- $(echo "$mix" | tr / ' ')
+    workload=$1 mean=$2 rate=$3
     for _ in $(seq "$rounds"); do serve "$workload" "$rate"; done >"$tmp/real"
     load=$(column 1 | awk '{v[NR]=$1} END {print v[int((NR+1)/2)]}')
     send=$(echo "$load $rate $mean" | awk '{printf "%.2f", $1 * 1e6 / $2 - $3 - 0.5}')

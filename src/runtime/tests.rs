@@ -30,13 +30,25 @@ const LETS_OUT: u8 = 3;
 struct Playground {
     inputs: Vec<mio::unix::pipe::Sender>,
     done: Receiver<(WorkerId, u8)>,
+    /// Workers that were about to sleep, or had slept, and the ingress that each then looked into first.
+    looked: Receiver<(WorkerId, Seen, WorkerId)>,
     release: Sender<()>,
+}
+
+/// What a worker was doing when it last came to a boundary of its rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Awake,
+    Idle,
+    Rested,
 }
 
 struct Toy<'t> {
     worker: WorkerId,
     outputs: &'t [Mutex<mio::unix::pipe::Receiver>],
     done: Sender<(WorkerId, u8)>,
+    looked: Sender<(WorkerId, Seen, WorkerId)>,
+    seen: Seen,
     held: &'t Mutex<Receiver<()>>,
     shed: &'t AtomicUsize,
     let_out: Vec<u8>,
@@ -46,6 +58,11 @@ impl Engine for Toy<'_> {
     type Job = (u8, bool);
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<(u8, bool)>>) -> Received {
+        let seen = std::mem::replace(&mut self.seen, Seen::Awake);
+        if seen != Seen::Awake {
+            // Workers look on when the test has ended.
+            let _ = self.looked.send((self.worker, seen, owner));
+        }
         let mut bytes = [0; 16];
         let mut pipe = self.outputs[owner].lock().unwrap_or_else(PoisonError::into_inner);
         let datagrams = pipe.read(&mut bytes).unwrap_or(0);
@@ -85,7 +102,13 @@ impl Engine for Toy<'_> {
         Some(Ready::Arrived(Arrived { job: (job, false), class: None }))
     }
 
-    fn boundary(&mut self, _: Boundary) {}
+    fn boundary(&mut self, boundary: Boundary) {
+        match boundary {
+            Boundary::Idle { .. } => self.seen = Seen::Idle,
+            Boundary::Rest => self.seen = Seen::Rested,
+            _ => {}
+        }
+    }
 
     fn now(&self) -> Nanos {
         clock::now()
@@ -109,6 +132,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
     let fds: Vec<RawFd> = outputs.iter().map(AsRawFd::as_raw_fd).collect();
     let outputs: Vec<_> = outputs.into_iter().map(Mutex::new).collect();
     let (finished, done) = channel();
+    let (look, looked) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
     let (shared, workers) = Shared::new(policy.clone(), wait, &fds, 1_024).expect("readiness queues");
@@ -118,6 +142,8 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
                 worker: worker.id(),
                 outputs: &outputs,
                 done: finished.clone(),
+                looked: look.clone(),
+                seen: Seen::Awake,
                 held: &held,
                 shed: &shed,
                 let_out: Vec::new(),
@@ -127,7 +153,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
         }
         // Also when the test panics: the workers must end, or the panic is never seen.
         let _stop = Stop(&shared);
-        test(&mut Playground { inputs, done, release }, &shared);
+        test(&mut Playground { inputs, done, looked, release }, &shared);
     });
     assert_eq!(shed.into_inner(), 0, "every queue has room for all that these tests send");
 }
@@ -186,6 +212,27 @@ fn no_wake_up_is_lost() {
             });
         }
     }
+}
+
+// Does a worker that has found nothing sleep without looking into an ingress again, and into its own first when that has
+// woken it?
+#[test]
+fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
+    with_switch(&plain("levels", 2), Wait::Park, |play, shared| {
+        for round in 0..40 {
+            let owner = round / 3 % 2;
+            let until = clock::now().plus(DEADLINE.into());
+            while !(0..2).all(|worker| shared.idle.is_asleep(worker)) {
+                assert!(clock::now() < until, "idle workers sleep");
+                thread::yield_now();
+            }
+            play.looked.try_iter().for_each(drop);
+            play.send(owner, 10);
+            assert_eq!(play.next(), (owner, 10));
+            let looked: Vec<_> = play.looked.try_iter().collect();
+            assert_eq!(looked, [(owner, Seen::Rested, owner)], "round {round}");
+        }
+    });
 }
 
 /// Policies are switched between jobs and in the middle of them; hopping jobs wait in queues that the next policy does

@@ -31,10 +31,11 @@ impl Wait {
 /// CPU time of a sleep: its two system calls, the switch to another thread and back, and the cold start.
 const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
-/// How late a sleeper comes. It is no CPU time, so only the part for work makes up for it.
+/// How late a sleeper comes. Other threads use the CPU meanwhile.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
-/// How long a worker spins before it sleeps. Idle times vary, and a shorter limit cuts those short that are worth it.
+/// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a shorter limit cuts those
+/// short that are worth it.
 const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
 /// Spinning that saves nothing may take this part of the time that the worker works, as its inverse.

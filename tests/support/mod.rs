@@ -8,7 +8,6 @@
 )]
 
 pub(crate) mod client;
-pub(crate) mod configured;
 pub(crate) mod erased;
 pub(crate) mod fates;
 pub(crate) mod golden;

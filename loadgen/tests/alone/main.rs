@@ -6,7 +6,7 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod compare;
-#[path = "../../../tests/support/script.rs"]
+#[path = "../../../tests/support/script/mod.rs"]
 mod script;
 #[allow(dead_code, reason = "the server's tests use all of it")]
 #[path = "../../../tests/support/skip.rs"]

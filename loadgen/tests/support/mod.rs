@@ -5,7 +5,7 @@ pub(crate) mod generator;
 #[allow(dead_code, reason = "the server's tests use all of it")]
 #[path = "../../../tests/support/network.rs"]
 pub(crate) mod network;
-#[path = "../../../tests/support/script.rs"]
+#[path = "../../../tests/support/script/mod.rs"]
 pub(crate) mod script;
 pub(crate) mod server;
 #[path = "../../../tests/support/skip.rs"]

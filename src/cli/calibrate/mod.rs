@@ -80,7 +80,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failur
 fn measured(effort: Effort) -> io::Result<Vec<Row>> {
     let (jobs, network) = (jobs::measure(effort)?, network::measure(effort)?);
     let (threads, contention) = (threads::measure(effort)?, contention::measure(effort));
-    let receive = network[0].samples.as_ref().map_or(Nanos::ZERO, Samples::median);
+    let [receive, ..] = &network;
     let send = request::send(effort, receive)?;
     let mut rows: Vec<Row> = threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect();
     rows.sort_by_key(|row| !row.is_step);

@@ -23,11 +23,11 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 ///
 /// # Errors
 /// When the system has no sockets or threads for it.
-pub(super) fn send(effort: Effort, receive: Nanos) -> io::Result<Row> {
-    let samples = (cpus() > 1).then(|| served(effort.samples(200))).transpose()?;
-    let beside =
-        |samples: Samples| Samples::of(samples.0.into_iter().map(|time| time - (WORK.plus(receive)).get() as f64));
-    Ok(Row::step("send", samples.map(beside), "what else a request takes beside its work, to a client awake"))
+pub(super) fn send(effort: Effort, receive: &Row) -> io::Result<Row> {
+    let known = WORK.plus(receive.samples.as_ref().map_or(Nanos::ZERO, Samples::median)).get() as f64;
+    let served = (cpus() > 1).then(|| served(effort.samples(200))).transpose()?;
+    let rest = served.map(|samples| Samples::of(samples.0.into_iter().map(|time| time - known)));
+    Ok(Row::step("send", rest, "what else a request takes beside its work, to a client awake"))
 }
 
 /// The time of a request, in `count` samples.

@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::Client;
-use crate::support::configured::Configured;
 use crate::support::http::{http, latency, page};
+use crate::support::process::Configured;
 use crate::support::process::Forebay;
 use crate::support::stream::{Became, stream};
 use crate::support::{EndOf, alone, await_until};

@@ -3,9 +3,9 @@
 //! each reply.
 
 use crate::support::client::Client;
-use crate::support::configured::Configured;
 use crate::support::http::{exchange, latency, page, put};
 use crate::support::network::{HERE, in_own_network, lonely_device};
+use crate::support::process::Configured;
 use crate::support::process::Forebay;
 use crate::support::scripted::run_scripted;
 use crate::support::{EndOf, await_until, listen, policies, quiescent};
