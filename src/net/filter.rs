@@ -17,6 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct AddressFilter {
     listen: Box<[SocketAddr]>,
+    /// Ascending: most clients send from ports above all of them.
     reject_source_ports: Box<[u16]>,
     trusted: Box<[Network]>,
     host: ArcSwap<HostAddresses>,
@@ -31,7 +32,8 @@ impl AddressFilter {
         trusted: &[Network],
         host: HostAddresses,
     ) -> AddressFilter {
-        let (listen, reject_source_ports) = (listen.into(), reject_source_ports.into());
+        let (listen, mut reject_source_ports) = (listen.into(), Box::<[u16]>::from(reject_source_ports));
+        reject_source_ports.sort_unstable();
         AddressFilter { listen, reject_source_ports, trusted: trusted.into(), host: ArcSwap::from_pointee(host) }
     }
 
@@ -69,7 +71,8 @@ impl AddressRules<'_> {
     pub fn check(&self, datagram: &Datagram) -> Result<SocketAddr, Malformed> {
         let AddressRules { filter, host } = self;
         let peer = datagram.peer.filter(|peer| peer.port() != 0).ok_or(Malformed::SourcePort)?;
-        if filter.reject_source_ports.contains(&peer.port()) {
+        let rejected = &filter.reject_source_ports;
+        if rejected.last().is_some_and(|last| peer.port() <= *last) && rejected.contains(&peer.port()) {
             return Err(Malformed::ReflectorPort);
         }
         // On a socket of both families IPv4 comes in as mapped addresses.

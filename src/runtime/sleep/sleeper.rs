@@ -3,12 +3,14 @@
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
-use crate::sched::{Policy, WorkerId};
+use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 
 /// Where the ingress of one worker stands, and whether it is the watcher.
 pub(crate) struct Sleeper {
     worker: WorkerId,
+    /// The worker's pool.
+    pool: PoolId,
     /// Whether the worker has followed a policy before.
     has_policy: bool,
     /// Whether the worker exposes its ingress while it works: a watcher, or a look from within a job, may find it.
@@ -65,6 +67,7 @@ impl Sleeper {
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
         Sleeper {
             worker,
+            pool: 0,
             has_policy: false,
             exposes: true,
             watched: false,
@@ -84,7 +87,8 @@ impl Sleeper {
         self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
-        self.sleeps_on_own = policy.receives_own(policy.topology().pool_of(self.worker));
+        self.pool = policy.topology().pool_of(self.worker);
+        self.sleeps_on_own = policy.receives_own(self.pool);
         if !self.sleeps_on_own {
             self.leave_own(idle);
             // The owner no longer sleeps on this ingress: the watcher must.
@@ -119,7 +123,7 @@ impl Sleeper {
             self.watches = false;
         }
         if more {
-            let queue = policy.queues_of(policy.topology().pool_of(self.worker)).start;
+            let queue = policy.queues_of(self.pool).start;
             if self.unannounced { idle.wake_for(policy, queue) } else { idle.wake_more(policy, queue) }
         }
         self.unannounced = false;
