@@ -146,7 +146,6 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
     let server =
         Running::start_as_it_is(settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
-    // Each worker has two sets of histograms. It fills one while the other is read, and each scrape swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {
@@ -161,7 +160,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     }
     let before = allocations();
     thread::scope(|scope| {
-        // Measurements are handed over meanwhile.
+        // Measurements are read meanwhile.
         let load = scope.spawn(|| offer(&server, REQUESTS, in_trains, datagrams));
         while !load.is_finished() {
             latency(server.admin);

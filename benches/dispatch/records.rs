@@ -33,7 +33,7 @@ fn round(first: u64, mut recorder: Option<&mut Recorder<'_>>) -> Nanos {
             recorder.end_slice(sample.service);
             recorder.flight.end(false, now.plus(sample.service));
             recorder.answered(&sample);
-            recorder.hand_over();
+            recorder.turned();
         }
     }
     clock::now().minus(start)

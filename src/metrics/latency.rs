@@ -2,10 +2,11 @@
 //! the tools of HdrHistogram.
 
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
-use super::window::{Series, histogram};
+use super::window::{SHORTEST, Series};
 use super::{Spent, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
 use crate::time::{Nanos, clock};
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
@@ -123,6 +124,11 @@ impl Serialize for Latencies {
 const HLOG_UNITS: &str = "Times of answered requests since the start of the server. \
     Values of histograms: ns. Interval_Max: us. Timestamps and lengths: s. Tag: CLASS.STAGE.";
 
+/// The times of a log, as histograms bound them: a longer one counts as 1,000 s.
+const LONGEST: u64 = 1_000_000_000_000;
+/// A time is at most 0.1 % too high.
+const DIGITS: u8 = 3;
+
 impl Snapshot {
     /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. It has one interval since the start for each class
     /// and stage of [`Snapshot::since_start`], with the same counts and percentiles.
@@ -134,7 +140,7 @@ impl Snapshot {
         builder.with_start_time(UNIX_EPOCH + start).with_max_value_divisor(NANOS_PER_MICRO);
         let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("a vector takes everything");
         let lasted = clock::realtime().minus(self.start_time).into();
-        let mut whole = histogram::<u64>(Stage::Total as usize);
+        let mut whole = Histogram::<u64>::new_with_bounds(SHORTEST, LONGEST, DIGITS).expect("valid bounds");
         for stage in Stage::ALL {
             for (class, _) in self.since_start.stage(stage) {
                 let is_of = |number: &usize| *class == ALL_CLASSES || self.gauges.class_names.0[*number] == *class;
@@ -185,7 +191,7 @@ mod tests {
         recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
         drop(recorder);
         let mut collector = Collector::new(&metrics);
-        collector.collect(|_| ());
+        collector.collect();
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
         let description = Description {
             policy,

@@ -1,7 +1,7 @@
 //! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
-//! Workers write to `WorkerMetrics`, each through its own `Recorder`: counters, and histograms that change hands by swap.
-//! One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view.
+//! Workers write counters and histograms to `WorkerMetrics`, each through its own `Recorder`. They only grow, and any thread may
+//! read them. One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view.
 //! It writes JSON ([`Snapshot::to_json`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus' formats
 //! ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
 //!
@@ -53,9 +53,9 @@ pub(crate) use prometheus::weight;
 pub use snapshot::{
     ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
 };
+pub(crate) use window::CLASS_BYTES;
 #[cfg(feature = "cli")]
 pub(crate) use window::Work;
-pub(crate) use window::class_bytes;
 pub use window::{ClassDemand, Demand, Stage};
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.

@@ -288,7 +288,7 @@ mod summary_tests {
         recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });
         recorder.ended(Fate::Failed);
         drop(recorder);
-        collector.collect(|_| ());
+        collector.collect();
         let text = summary(&collector.snapshot(Gauges::default()));
         assert_eq!(
             text,

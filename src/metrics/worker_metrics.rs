@@ -1,20 +1,10 @@
-//! What workers write: counters that anyone may read at any time, and histograms that change hands.
-//!
-//! # Hand-over
-//!
-//! Each worker fills histograms of its own. The control thread puts an empty set into the worker's swap slot and raises
-//! `asked`. The worker reads that flag once per turn of its loop and before it sleeps. Then it swaps its histograms for the
-//! empty set and publishes the full one. A worker in a long job is late, and no thread waits for it: its histograms are
-//! taken the next time. A set of histograms is always in exactly one place: worker, swap slot or control thread. It moves by
-//! value, so nothing can be lost or counted twice. A swap slot holds at most two full sets. One answers the one outstanding
-//! question. The other is the last set, which the worker leaves when it stops.
+//! What workers write: counters and histograms that anyone may read at any time.
 
 use super::counters::{Counter, Counts, Spent, WorkerCounters};
 use super::flight::{Pen, Track};
 use super::window::{Histograms, Sample};
 use crate::fate::Fate;
 use crate::time::Nanos;
-use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The measurements of one server: made once, shared by reference, lock-free for the workers.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    pub(super) workers: Box<[Worker]>,
+    workers: Box<[Worker]>,
 }
 
 impl WorkerMetrics {
@@ -30,17 +20,18 @@ impl WorkerMetrics {
     /// `workers`, since it ends requests at a stop.
     pub fn new(workers: usize) -> WorkerMetrics {
         let hasher = RandomState::new();
-        WorkerMetrics { workers: (0..=workers).map(|_| Worker::new(workers, hasher.clone())).collect() }
+        let worker = |_| Worker {
+            counters: CachePadded::default(),
+            histograms: CachePadded::default(),
+            taken: AtomicBool::new(false),
+            track: Track::new(workers, hasher.clone()),
+        };
+        WorkerMetrics { workers: (0..=workers).map(worker).collect() }
     }
 
     /// The number of workers, without the stopping thread.
     pub fn workers(&self) -> usize {
         self.workers.len() - 1
-    }
-
-    /// The number of recorders: one per worker, and one for the stopping thread.
-    pub(super) fn recorders(&self) -> usize {
-        self.workers.len()
     }
 
     /// Datagrams received and not yet ended; exact while no worker moves.
@@ -72,10 +63,8 @@ impl WorkerMetrics {
         let worker = &self.workers[worker];
         // Ordering: relaxed, only the exchange itself matters; the counters start at zero before these metrics are
         // shared.
-        let taken = worker.swap_slot.taken.swap(true, Ordering::Relaxed);
-        assert!(!taken, "a worker has one recorder");
-        let Worker { counters, swap_slot, track } = worker;
-        Recorder { counters, swap_slot, histograms: Box::default(), flight: Pen::new(track) }
+        assert!(!worker.taken.swap(true, Ordering::Relaxed), "a worker has one recorder");
+        Recorder { counters: &worker.counters, histograms: &worker.histograms, flight: Pen::new(&worker.track) }
     }
 
     /// Sums of all counters as of now.
@@ -84,6 +73,11 @@ impl WorkerMetrics {
         // The stopping thread is not a worker.
         counts.busy.truncate(self.workers());
         counts
+    }
+
+    /// What each worker has recorded, the stopping thread last.
+    pub(super) fn histograms(&self) -> impl Iterator<Item = &Histograms> + Clone {
+        self.workers.iter().map(|worker| &*worker.histograms)
     }
 
     /// Start of the current slice of `worker`; `None` between slices.
@@ -96,79 +90,27 @@ impl WorkerMetrics {
         self.workers[worker].counters.moves.read()
     }
 
-    /// What a worker ran of late.
+    /// What each worker ran of late, the stopping thread last.
     #[cfg(feature = "admin")]
-    pub(super) fn track(&self, worker: usize) -> &Track {
-        &self.workers[worker].track
+    pub(super) fn tracks(&self) -> impl Iterator<Item = &Track> {
+        self.workers.iter().map(|worker| &worker.track)
     }
 }
 
-/// Metrics of one worker. Counters and swap slot have cache lines of their own. The worker writes the counters for every
-/// datagram and reads the swap slot in every turn. Neither may wait for a neighbour's line.
+/// Metrics of one worker. What it writes for every datagram has cache lines of its own, and waits for no neighbour's.
 #[derive(Debug)]
-pub(super) struct Worker {
-    pub(super) counters: CachePadded<WorkerCounters>,
-    pub(super) swap_slot: CachePadded<SwapSlot>,
+struct Worker {
+    counters: CachePadded<WorkerCounters>,
+    histograms: CachePadded<Histograms>,
+    taken: AtomicBool,
     track: Track,
 }
 
-impl Worker {
-    fn new(workers: usize, hasher: RandomState) -> Worker {
-        let swap_slot = SwapSlot {
-            asked: AtomicBool::new(false),
-            taken: AtomicBool::new(false),
-            gone: AtomicBool::new(false),
-            empty: ArrayQueue::new(1),
-            full: ArrayQueue::new(2),
-        };
-        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), track: Track::new(workers, hasher) }
-    }
-}
-
-/// The place where sets of histograms change hands; the protocol is at the top of this file.
-#[derive(Debug)]
-pub(super) struct SwapSlot {
-    asked: AtomicBool,
-    taken: AtomicBool,
-    gone: AtomicBool,
-    empty: ArrayQueue<Box<Histograms>>,
-    full: ArrayQueue<Box<Histograms>>,
-}
-
-impl SwapSlot {
-    /// Asks the worker for its histograms in exchange for `empty`. Must not be called while a question is outstanding.
-    pub(super) fn ask(&self, empty: Box<Histograms>) {
-        debug_assert!(empty.is_empty(), "what a worker is given must not be counted again");
-        let accepted = self.empty.push(empty);
-        debug_assert!(accepted.is_ok(), "one question at a time");
-        // Ordering: release, pairs with the acquire in `Recorder::hand_over`: a worker that sees the flag finds the
-        // histograms.
-        self.asked.store(true, Ordering::Release);
-    }
-
-    /// Takes a set of histograms that the worker has published, oldest first.
-    pub(super) fn take(&self) -> Option<Box<Histograms>> {
-        self.full.pop()
-    }
-
-    /// Takes back a question that a stopped worker will never answer.
-    pub(super) fn take_back(&self) -> Option<Box<Histograms>> {
-        self.empty.pop()
-    }
-
-    /// True once the worker has stopped; all its measurements are published by then.
-    pub(super) fn is_gone(&self) -> bool {
-        // Ordering: acquire, pairs with the release in `Recorder::drop`: the last histograms are seen as published.
-        self.gone.load(Ordering::Acquire)
-    }
-}
-
-/// A worker's handle to its own metrics. When dropped, it publishes the worker's last histograms.
+/// A worker's handle to its own metrics.
 #[derive(Debug)]
 pub struct Recorder<'b> {
     counters: &'b WorkerCounters,
-    swap_slot: &'b SwapSlot,
-    histograms: Box<Histograms>,
+    histograms: &'b Histograms,
     /// Where it notes what it runs.
     pub(crate) flight: Pen<'b>,
 }
@@ -213,14 +155,12 @@ impl Recorder<'_> {
     #[inline]
     pub fn served(&mut self, sample: &Sample, fate: Fate) {
         self.histograms.record(sample);
-        self.counters.recorded.add(1);
         self.counters.ended[fate as usize].add(1);
     }
 
     /// Records a request of `class` that ends without an answer, and the CPU time that it took, if any.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
-        self.counters.recorded.add(1);
         self.spend(Spent::Unanswered, spent);
     }
 
@@ -254,44 +194,14 @@ impl Recorder<'_> {
     /// Records that an emulated core slept for `slept` and woke `late` after its deadline.
     pub fn overshoot(&mut self, slept: Nanos, late: Nanos) {
         self.histograms.record_overshoot(late);
-        self.counters.recorded.add(1);
         self.spend(Spent::Slept, slept);
         self.spend(Spent::Overslept, late);
     }
 
-    /// Hands the histograms over if the control thread asked: once per turn of the worker's loop, between two slices,
-    /// and before it sleeps. Usually there is no question, and only the turn is counted.
+    /// The worker's loop has turned.
     #[inline]
-    pub fn hand_over(&mut self) {
+    pub fn turned(&mut self) {
         self.counters.moves.add(1);
-        // Ordering: acquire, pairs with the release in `SwapSlot::ask`.
-        if self.swap_slot.asked.load(Ordering::Acquire) {
-            self.exchange();
-        }
-    }
-
-    #[cold]
-    fn exchange(&mut self) {
-        // Ordering: relaxed, the control thread does not ask again before it has taken the histograms pushed below. That
-        // push and pop order this store before its next one.
-        self.swap_slot.asked.store(false, Ordering::Relaxed);
-        if let Some(empty) = self.swap_slot.empty.pop() {
-            self.publish(empty);
-        }
-    }
-
-    fn publish(&mut self, next: Box<Histograms>) {
-        let full = std::mem::replace(&mut self.histograms, next);
-        let accepted = self.swap_slot.full.push(full);
-        debug_assert!(accepted.is_ok(), "a swap slot holds at most two full sets");
-    }
-}
-
-impl Drop for Recorder<'_> {
-    fn drop(&mut self) {
-        self.publish(Box::default());
-        // Ordering: release, pairs with the acquire in `SwapSlot::is_gone`.
-        self.swap_slot.gone.store(true, Ordering::Release);
     }
 }
 

@@ -11,8 +11,7 @@ use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A running job pauses at a checkpoint at least this often. Then replies leave, measurements are handed over, and an
-/// abandoned job ends.
+/// A running job pauses at a checkpoint at least this often. Then replies leave, and an abandoned job ends.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
 /// What one worker's thread acts on.

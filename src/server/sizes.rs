@@ -5,7 +5,7 @@ use super::path::flows::Flows;
 use super::path::slot::Slot;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
-use crate::metrics::{Track, Unfinished, class_bytes};
+use crate::metrics::{CLASS_BYTES, Track, Unfinished};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched::bounds::{
@@ -78,8 +78,8 @@ pub struct Memory {
     /// Bytes made at start for each worker: packets, places for half-done requests, its share of the flows, and memory
     /// to receive and send.
     pub worker_bytes: usize,
-    /// Bytes allocated for each worker when the first request of a class is answered. They are two sets of histograms:
-    /// one is read while the other is filled. A class that never occurs takes none.
+    /// Bytes allocated for each worker when the first request of a class is answered. A class that never occurs takes
+    /// none, and one of which every request is answered a seventh less.
     pub class_bytes: usize,
 }
 
@@ -114,7 +114,7 @@ impl Memory {
         let further = (config.listen.len() - 1) * address_bytes(io);
         let worker_bytes =
             sizes.packets * packet + sizes.slots * slot + flows + further + Track::bytes(workers) + THREAD;
-        Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }
+        Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 
     /// Asks the system for all of it at once and gives it back: a start that fails half-way aborts without a word.

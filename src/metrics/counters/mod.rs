@@ -187,10 +187,8 @@ pub(super) struct WorkerCounters {
     /// wake-up.
     pub(super) idle: Stretches,
     spent_ns: [Tally; Spent::ALL.len()],
-    /// Turns of the worker's loop plus slices of its jobs: constant while the worker is stuck.
+    /// Turns of the worker's loop: constant while the worker is stuck.
     pub(super) moves: Tally,
-    /// Entries made in histograms: shows the control thread whether there is anything to ask for.
-    pub(super) recorded: Tally,
 }
 
 impl WorkerCounters {

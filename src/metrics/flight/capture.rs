@@ -199,7 +199,7 @@ mod reading {
     }
 
     fn tapes(metrics: &WorkerMetrics) -> impl Iterator<Item = &Tape> {
-        (0..metrics.recorders()).map(|recorder| &metrics.track(recorder).tape)
+        metrics.tracks().map(|track| &track.tape)
     }
 
     impl Captured {

@@ -3,7 +3,7 @@
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
 use super::trace::Trace;
-use super::{About, Delayed, Kind, PERMIT, Slice};
+use super::{About, Delayed, Kind, PERMIT, Slice, Track};
 use crate::metrics::{Wait, WorkerMetrics};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 use prost::Message as _;
@@ -69,7 +69,7 @@ impl Slow {
     /// Nothing is known yet. There will be a look `every` so often.
     pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
         Slow {
-            next: vec![0; metrics.recorders()],
+            next: metrics.tracks().map(|_| 0).collect(),
             host: Host::new(every),
             seconds: VecDeque::new(),
             blocked: BTreeMap::new(),
@@ -86,8 +86,8 @@ impl Slow {
         let now = tick.at;
         self.host.add(tick);
         let mut delayed = Vec::new();
-        for (worker, next) in self.next.iter_mut().enumerate() {
-            let (records, then) = metrics.track(worker).delayed.since(*next);
+        for (track, next) in metrics.tracks().zip(&mut self.next) {
+            let (records, then) = track.delayed.since(*next);
             delayed.extend(records.into_iter().map(Delayed::of));
             *next = then;
         }
@@ -205,7 +205,7 @@ impl Slow {
 
 /// The slices of the workers as of one time; a worker's are read when they are asked for.
 struct Tracks<'m> {
-    metrics: &'m WorkerMetrics,
+    tracks: Vec<&'m Track>,
     now: Nanos,
     /// The slices that are read of each worker, at most.
     most: u64,
@@ -215,13 +215,14 @@ struct Tracks<'m> {
 
 impl<'m> Tracks<'m> {
     fn new(metrics: &'m WorkerMetrics, now: Nanos, most: u64) -> Tracks<'m> {
-        let running = (0..metrics.workers()).map(|worker| metrics.track(worker).running(now)).collect();
-        Tracks { metrics, now, most, running, slices: vec![OnceCell::new(); metrics.workers()] }
+        let tracks: Vec<&Track> = metrics.tracks().take(metrics.workers()).collect();
+        let running = tracks.iter().map(|track| track.running(now)).collect();
+        Tracks { slices: vec![OnceCell::new(); tracks.len()], tracks, now, most, running }
     }
 
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
-            let mut slices = self.metrics.track(worker).slices(self.most);
+            let mut slices = self.tracks[worker].slices(self.most);
             // It may have ended since it was read.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));
@@ -230,12 +231,12 @@ impl<'m> Tracks<'m> {
     }
 
     fn blame(&self, late: &Delayed, host: &Host) -> Option<Culprit> {
-        blame(late, |worker| self.slices(worker), host, self.metrics.workers())
+        blame(late, |worker| self.slices(worker), host, self.tracks.len())
     }
 
     /// A request that has not ended: where it is, and what it waits for.
     fn waits(&self, (about, wait): Unended, host: &Host) -> Value {
-        let workers = 0..self.metrics.workers();
+        let workers = 0..self.tracks.len();
         let running =
             workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
         let ran = |worker: usize| self.slices(worker).iter().filter(|slice| slice.about.id == about.id);

@@ -89,11 +89,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(values: &[u64]) -> Distribution {
-        let mut histograms = Histograms::default();
+        let histograms = Histograms::default();
         for value in values {
             histograms.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
         }
-        Distribution::of([&histograms.take()], &[Series::stage(0, Stage::Service)])
+        Distribution::of([&histograms.bins()], &[Series::stage(0, Stage::Service)])
     }
 
     /// The number and the count of each bucket, from spans and deltas as a reader sees them.
@@ -139,13 +139,13 @@ mod tests {
     fn gaps_start_spans() {
         let times = of(&[]);
         assert_eq!(Buckets::of(&times, 1e3), Buckets::default());
-        let mut histograms = Histograms::default();
+        let histograms = Histograms::default();
         let sample =
             |service, queue| Sample { service: Nanos::new(service), queue: Nanos::new(queue), ..Sample::default() };
         for sample in [sample(0, 0), sample(9, 0), sample(9, 0), sample(9, 0), sample(1, 1), sample(100, 102)] {
             histograms.record(&sample);
         }
-        let slowdowns = Distribution::of([&histograms.take()], &[Series::slowdown(0)]);
+        let slowdowns = Distribution::of([&histograms.bins()], &[Series::slowdown(0)]);
         // Slowdowns 0, 1 (three times), 2 and 2.02: buckets 0, 32 and 33.
         let expected = Buckets { zeros: 1, spans: vec![(0, 1), (31, 2)], deltas: vec![3, -2, 0] };
         assert_eq!(Buckets::of(&slowdowns, 1e3), expected);

@@ -30,7 +30,7 @@ fn scrape(format: Format) -> String {
     recorder.count(Counter::Steals(Steal::SocketFound));
     drop(recorder);
     let mut collector = metrics::Collector::new(&metrics);
-    collector.collect(|_| ());
+    collector.collect();
     let queue_depths = vec![("heavy".into(), 4)];
     let (kernel_dropped, max_wait) = (vec![Some(0), Some(9), None], Some(Nanos::from_millis(250)));
     let mut oldest = [None; CLASSES];
@@ -107,7 +107,7 @@ fn windows_show_their_own_samples() {
     for (service_ms, seconds) in [(4_000, 65), (200, 20), (3, 1)] {
         recorder.borrow_mut().received(1);
         recorder.borrow_mut().answered(&Sample { service: Nanos::from_millis(service_ms), ..Sample::default() });
-        collector.collect(|_| recorder.borrow_mut().hand_over());
+        collector.collect();
         in_virtual_time::pass(Nanos::from_secs(seconds));
     }
     let text = text(&collector.snapshot(Gauges::default()), Format::Classic);

@@ -101,7 +101,7 @@ mod tests {
         (0..40).for_each(|_| recorder.ended(Fate::Refused));
         drop(recorder);
         collector.kernel_dropped = Some(150);
-        collector.collect(|_| ());
+        collector.collect();
         let demand = collector.snapshot(Gauges::default()).demand;
         assert_eq!((demand.asked, demand.kernel_dropped), (1_050, Some(150)));
         assert!(demand.seconds > 0.0 && demand.seconds < 30.0, "{demand:?}");

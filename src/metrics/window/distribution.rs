@@ -70,10 +70,13 @@ pub(super) const ROWS: usize = CLASSES + 1;
 pub(super) const SLOWDOWN: usize = Stage::ALL.len();
 pub(super) const UNANSWERED: usize = SLOWDOWN + 1;
 pub(super) const COLUMNS: usize = UNANSWERED + 1;
+/// The bins of a series.
+pub(super) const BINS: usize = 27 << 10;
+/// Shorter times are not told apart.
+pub(in crate::metrics) const SHORTEST: u64 = 16;
 
 impl Series {
     /// Overshoot of emulated cores' sleeps, in nanoseconds.
-    #[cfg(any(feature = "admin", test))]
     pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
 
     /// Times of requests of `class` in `stage`, in nanoseconds.
@@ -93,6 +96,25 @@ impl Series {
 
     pub(super) const fn at(row: usize, column: usize) -> Series {
         Series(row * COLUMNS + column)
+    }
+
+    /// The number of the bin of `value`. Bins are a thousandth of a slowdown or 16 ns wide, and 1,024 to each doubling above
+    /// 2,048 of these. So a value is at most 0.1 % below the highest of its bin. A clock read takes 20 ns. Times from 18 minutes on
+    /// share the last bin.
+    pub(super) fn bin(self, value: u64) -> usize {
+        let value = (value >> self.unit_bits()).min((1 << 36) - 1);
+        let shift = (u64::BITS - value.leading_zeros()).saturating_sub(11);
+        ((shift as usize) << 10) + (value >> shift) as usize
+    }
+
+    /// The highest value of a bin.
+    pub(super) fn highest(self, bin: usize) -> u64 {
+        let shift = (bin >> 10).saturating_sub(1);
+        (((bin - (shift << 10) + 1) as u64) << shift << self.unit_bits()) - 1
+    }
+
+    const fn unit_bits(self) -> u32 {
+        if self.0 % COLUMNS == SLOWDOWN { 0 } else { SHORTEST.ilog2() }
     }
 
     /// The key of the bin of this series whose highest value is `highest`.
@@ -139,9 +161,7 @@ impl Bins {
             merge(&mut self.counts);
             self.counts.reserve(self.counts.len().max(PENDING));
         }
-        // The bins of a histogram: 16 ns wide, and 1,024 to each doubling above.
-        let width = (u64::BITS - value.leading_zeros()).saturating_sub(11).max(4);
-        self.counts.push((series.key(value | ((1 << width) - 1)), 1));
+        self.counts.push((series.key(series.highest(series.bin(value))), 1));
         let sum = &mut self.sums.as_flattened_mut()[series.0];
         *sum = sum.saturating_add(value);
     }
@@ -194,11 +214,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn bins(values: &[u64]) -> Bins {
-        let mut histograms = Histograms::default();
+        let histograms = Histograms::default();
         for value in values {
             histograms.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
         }
-        histograms.take()
+        histograms.bins()
     }
 
     fn of(values: &[u64]) -> Distribution {

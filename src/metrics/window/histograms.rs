@@ -1,9 +1,16 @@
-//! Histograms of one worker since it was last asked: touched only by their owner.
+//! What each worker records of its requests, and how the control thread reads what is new.
+//!
+//! Counts only grow. So no thread hands anything over or waits for another: the reader adds up the workers and subtracts what it
+//! saw before.
 
-use super::distribution::{Bins, COLUMNS, ROWS, SLOWDOWN, Series, UNANSWERED};
+use super::distribution::{BINS, Bins, COLUMNS, ROWS, Series, UNANSWERED};
 use crate::fate::{CLASSES, labels};
+use crate::metrics::counters::Tally;
 use crate::time::Nanos;
-use hdrhistogram::{Counter, Histogram};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 labels! {
     /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands, or all of it.
@@ -53,135 +60,126 @@ impl Sample {
 /// A slowdown of 1 as stored in histograms: thousandths keep three digits at the low end.
 pub(in crate::metrics) const SLOWDOWN_ONE: u64 = 1_000;
 
-/// Significant digits of a histogram: a percentile is at most 0.1 % above the exact one.
-const DIGITS: u8 = 3;
-/// The same of unanswered requests: 6 %, for the decisions that rest on them.
-const UNANSWERED_DIGITS: u8 = 1;
-/// Times from 16 ns (one clock read takes 20) to 1,000 s, far beyond any cost cap. A longer time counts as 1,000 s.
-pub(super) const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
-/// Slowdowns from a thousandth to a million. A larger one counts as a million.
-const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
-
-/// The set of histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges
-/// histograms.
+/// What one worker has recorded since the start, by bin. The worker alone writes it, and the control thread reads it at any
+/// time.
 ///
-/// The histograms of a class exist from its first sample on. A class takes 640 KB, and a server holds two sets per worker,
-/// while most workloads have two classes. After the first sample of every class the size is constant.
+/// The bins of a class exist from its first sample on. After the first sample of every class the size is constant.
 #[derive(Debug, Default)]
 pub(crate) struct Histograms {
-    rows: [Row; ROWS],
+    columns: [[Column; COLUMNS]; ROWS],
+    /// Entries: shows the reader whether there is anything new.
+    entries: Tally,
 }
 
-/// The histograms of one class, or of the emulated cores.
+/// What is recorded of one [`Series`].
 #[derive(Debug, Default)]
-struct Row {
-    /// One for each column, made at its first value. 32 bits suffice for about a second.
-    columns: Vec<Histogram<u32>>,
-    /// Exact sums of the values of each column, saturating.
-    sums: [u64; COLUMNS],
-    records: u64,
+struct Column {
+    /// Values by bin, modulo 2^32: the reader takes differences over about a second.
+    // Ordering: relaxed. Those of the entries that a reader has counted are ordered by `entries`; it may see more of an entry
+    // under way.
+    counts: OnceLock<Box<[AtomicU32]>>,
+    /// The exact sum of the values.
+    sum: Tally,
 }
 
 impl Histograms {
-    /// Records an answered request.
-    pub(crate) fn record(&mut self, sample: &Sample) {
+    /// Records an answered request. For the worker alone, as all that records.
+    pub(crate) fn record(&self, sample: &Sample) {
         let Sample { class, kernel, queue, service, send } = *sample;
         let times = [sample.total(), kernel, queue, service, send].map(Nanos::get);
         let [total, kernel, queue, service, send] = times;
         let slowdown = sample.slowdown_thousandths();
-        self.row(class).record(0, &[total, kernel, queue, service, send, slowdown]);
+        self.add(class.into(), 0, &[total, kernel, queue, service, send, slowdown]);
     }
 
     /// Records the CPU time of a request that was not answered.
-    pub(crate) fn record_unanswered(&mut self, class: u8, spent: Nanos) {
-        self.row(class).record(UNANSWERED, &[spent.get()]);
+    pub(crate) fn record_unanswered(&self, class: u8, spent: Nanos) {
+        self.add(class.into(), UNANSWERED, &[spent.get()]);
     }
 
     /// Records by how much an emulated core overslept.
-    pub(crate) fn record_overshoot(&mut self, late: Nanos) {
-        self.rows[CLASSES].record(0, &[late.get()]);
+    pub(crate) fn record_overshoot(&self, late: Nanos) {
+        self.columns[CLASSES][0].add(Series::OVERSHOOT, late.get());
+        self.entries.add(1);
     }
 
-    fn row(&mut self, class: u8) -> &mut Row {
-        &mut self.rows[usize::from(class).min(CLASSES - 1)]
-    }
-
-    /// True if nothing has been recorded since the start or since the samples were last moved.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.iter().all(|row| row.records == 0)
-    }
-
-    /// Moves all samples to `sum`; the memory stays.
-    pub(crate) fn move_to(&mut self, sum: &mut Histograms) {
-        for (mine, sum) in self.rows.iter_mut().zip(&mut sum.rows).filter(|(mine, _)| mine.records > 0) {
-            sum.make(mine.columns.len());
-            for (sum, mine) in sum.columns.iter_mut().zip(&mine.columns) {
-                sum.add(mine).expect("both have the same bounds");
-            }
-            sum.sums.iter_mut().zip(mine.sums).for_each(|(sum, mine)| *sum = sum.saturating_add(mine));
-            sum.records += mine.records;
-            mine.clear();
+    // For all stages, so that adding to a column has one caller, into which it is inlined.
+    fn add(&self, class: usize, first: usize, values: &[u64]) {
+        let row = class.min(CLASSES - 1);
+        for ((number, column), value) in self.columns[row].iter().enumerate().skip(first).zip(values) {
+            column.add(Series::at(row, number), *value);
         }
+        self.entries.add(1);
     }
 
-    /// Takes all samples as sorted bins; the memory stays.
-    pub(crate) fn take(&mut self) -> Bins {
+    /// What was recorded since the start.
+    #[cfg(test)]
+    pub(crate) fn bins(&self) -> Bins {
+        Gathered::default().news(std::iter::once(self))
+    }
+}
+
+impl Column {
+    fn add(&self, series: Series, value: u64) {
+        let count = &self.counts.get_or_init(empty)[series.bin(value)];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        self.sum.add(value);
+    }
+}
+
+#[cold]
+fn empty() -> Box<[AtomicU32]> {
+    let counts: Box<[AtomicU32]> = (0..BINS).map(|_| AtomicU32::new(0)).collect();
+    // Each page is written to, so that no later request waits for the kernel to supply one.
+    counts.iter().for_each(|count| count.store(0, Relaxed));
+    counts
+}
+
+/// What all workers together had recorded at the last reading.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    entries: u64,
+    /// By series, the count of each bin and the sum of all values.
+    seen: BTreeMap<usize, (Vec<u32>, u64)>,
+}
+
+impl Gathered {
+    /// What the `workers` have recorded since the last reading. An entry under way may be in it in part; the rest comes next
+    /// time.
+    pub(crate) fn news<'a>(&mut self, workers: impl Iterator<Item = &'a Histograms> + Clone) -> Bins {
         let mut bins = Bins::default();
-        for (number, row) in self.rows.iter_mut().enumerate().filter(|(_, row)| row.records > 0) {
-            for (column, histogram) in row.columns.iter().enumerate() {
-                let series = Series::at(number, column);
-                let counts = histogram.iter_recorded();
-                bins.counts
-                    .extend(counts.map(|bin| (series.key(bin.value_iterated_to()), bin.count_at_value().into())));
+        let entries = workers.clone().map(|worker| worker.entries.read()).sum();
+        if entries == std::mem::replace(&mut self.entries, entries) {
+            return bins;
+        }
+        for number in 0..ROWS * COLUMNS {
+            let (mut counts, mut sum) = (Vec::new(), 0_u64);
+            for column in workers.clone().map(|worker| &worker.columns.as_flattened()[number]) {
+                let Some(more) = column.counts.get() else { continue };
+                counts.resize(BINS, 0_u32);
+                for (sum, count) in counts.iter_mut().zip(more) {
+                    *sum = sum.wrapping_add(count.load(Relaxed));
+                }
+                sum = sum.wrapping_add(column.sum.read());
             }
-            bins.sums[number] = row.sums;
-            row.clear();
+            if counts.is_empty() {
+                continue;
+            }
+            let series = Series::at(0, number);
+            let (seen, seen_sum) = self.seen.entry(number).or_insert_with(|| (vec![0; BINS], 0));
+            for (bin, (count, seen)) in counts.iter().zip(&*seen).enumerate().filter(|(_, (count, seen))| count != seen)
+            {
+                bins.counts.push((series.key(series.highest(bin)), count.wrapping_sub(*seen).into()));
+            }
+            bins.sums.as_flattened_mut()[number] = sum.wrapping_sub(*seen_sum);
+            (*seen, *seen_sum) = (counts, sum);
         }
         bins
     }
 }
 
-impl Row {
-    // For all kinds of values, so that `saturating_record` has one caller, into which it is inlined.
-    fn record(&mut self, first: usize, values: &[u64]) {
-        let columns = first + values.len();
-        if self.columns.len() < columns {
-            self.make(columns);
-        }
-        let columns = self.columns.iter_mut().zip(&mut self.sums).skip(first);
-        for ((histogram, sum), value) in columns.zip(values) {
-            histogram.saturating_record(*value);
-            *sum = sum.saturating_add(*value);
-        }
-        self.records += 1;
-    }
-
-    /// Makes the histograms of the first `columns`, if they are not there.
-    #[cold]
-    fn make(&mut self, columns: usize) {
-        self.columns.extend((self.columns.len()..columns).map(histogram));
-    }
-
-    fn clear(&mut self) {
-        self.columns.iter_mut().for_each(Histogram::reset);
-        (self.sums, self.records) = ([0; COLUMNS], 0);
-    }
-}
-
-/// The empty histogram of a column.
-pub(in crate::metrics) fn histogram<C: Counter>(column: usize) -> Histogram<C> {
-    let ((low, high), digits) = match column {
-        SLOWDOWN => (SLOWDOWN_THOUSANDTHS, DIGITS),
-        UNANSWERED => (TIME_NS, UNANSWERED_DIGITS),
-        _ => (TIME_NS, DIGITS),
-    };
-    Histogram::new_with_bounds(low, high, digits).expect("both pairs of bounds are valid")
-}
-
-/// Bytes of one class in one set of histograms.
-pub(crate) fn class_bytes() -> usize {
-    (0..COLUMNS).map(|column| histogram::<u32>(column).distinct_values() * size_of::<u32>()).sum()
-}
+/// Bytes of one class of one worker, if all that is recorded of it occurs.
+pub(crate) const CLASS_BYTES: usize = COLUMNS * BINS * size_of::<AtomicU32>();
 
 #[cfg(test)]
 mod tests {
@@ -191,11 +189,10 @@ mod tests {
     /// Does recording keep every sample, in its class and stage, even out of range?
     #[test]
     fn every_sample_is_kept() {
-        let mut histograms = Histograms::default();
-        assert!(histograms.is_empty());
+        let histograms = Histograms::default();
         histograms.record(&Sample { class: 1, service: Nanos::from_micros(10), ..Sample::default() });
         histograms.record(&Sample { class: 200, queue: Nanos::MAX, service: Nanos::new(1), ..Sample::default() });
-        let bins = histograms.take();
+        let bins = histograms.bins();
         let of = |class, stage| Distribution::of([&bins], &[Series::stage(class, stage)]);
         assert!(!bins.has(Series::slowdown(0)));
         assert_eq!(of(1, Stage::Service).sum, 10_000);
@@ -204,41 +201,44 @@ mod tests {
         assert!(last.block(1.0).max >= Some(1e12));
     }
 
-    /// Is an unanswered request counted under its class, and its time to 7 %, exactly in the sum?
+    /// Is an unanswered request counted under its class, and its time to 0.1 %, exactly in the sum?
     #[test]
     fn what_was_spent_is_counted_by_class() {
         for ns in [1, 700, 1_000_000, 900_000_000] {
-            let mut histograms = Histograms::default();
+            let histograms = Histograms::default();
             histograms.record_unanswered(3, Nanos::new(ns));
-            let bins = histograms.take();
+            let bins = histograms.bins();
             let spent = Distribution::of([&bins], &[Series::unanswered(3)]);
             let (highest, exact) = (spent.values().next().expect("a bin").0 as f64, ns as f64);
-            assert!((exact..=exact * 1.07 + 16.0).contains(&highest), "{ns} ns counts as {highest}");
+            assert!((exact..=exact * 1.001 + 16.0).contains(&highest), "{ns} ns counts as {highest}");
             assert_eq!((spent.count, spent.sum), (1, ns));
         }
-        let mut histograms = Histograms::default();
+        let histograms = Histograms::default();
         histograms.record_unanswered(200, Nanos::ZERO);
         histograms.record(&Sample::default());
-        let bins = histograms.take();
+        let bins = histograms.bins();
         assert!(bins.has(Series::unanswered(CLASSES - 1)), "what took no time was asked too");
         assert!(bins.has(Series::slowdown(0)) && !bins.has(Series::unanswered(0)));
     }
 
-    /// Are moved samples gone where they were, and are all of them where they went?
+    /// Is what a reading has seen not in the next one, and is what several workers record added up?
     #[test]
-    fn samples_are_moved_once() {
+    fn news_are_told_once() {
         let sample =
             Sample { class: 0, queue: Nanos::from_micros(3), service: Nanos::from_micros(1), ..Sample::default() };
-        let (mut sum, mut part) = (Histograms::default(), Histograms::default());
-        part.record(&sample);
-        part.record_overshoot(Nanos::from_micros(60));
-        part.move_to(&mut sum);
-        assert!(part.is_empty() && part.take().counts.is_empty());
-        part.move_to(&mut sum);
-        let bins = sum.take();
-        let of = |series| Distribution::of([&bins], &[series]);
-        assert_eq!((of(Series::slowdown(0)).count, of(Series::slowdown(0)).sum), (1, 4 * SLOWDOWN_ONE));
-        assert_eq!((of(Series::OVERSHOOT).count, of(Series::OVERSHOOT).sum), (1, 60_000));
-        assert!(sum.is_empty() && sum.take().counts.is_empty());
+        let (workers, mut gathered) = ([Histograms::default(), Histograms::default()], Gathered::default());
+        let mut news = || {
+            let bins = gathered.news(workers.iter());
+            [Series::slowdown(0), Series::OVERSHOOT].map(|series| {
+                let news = Distribution::of([&bins], &[series]);
+                (news.count, news.sum)
+            })
+        };
+        assert_eq!(news(), [(0, 0); 2]);
+        workers.iter().for_each(|worker| worker.record(&sample));
+        assert_eq!(news(), [(2, 8 * SLOWDOWN_ONE), (0, 0)]);
+        assert_eq!(news(), [(0, 0); 2]);
+        workers[1].record_overshoot(Nanos::from_micros(60));
+        assert_eq!(news(), [(0, 0), (1, 60_000)]);
     }
 }

@@ -1,6 +1,6 @@
 //! What was measured over some time: since the start, in the last seconds, since the mix of requests has shifted.
 //!
-//! Workers fill [`Histograms`]; gathered, they are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
+//! Workers fill [`Histograms`]; what is new in them are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
 //! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
 //! that, [`Demand`] for plans and [`Recent`] for policies.
 
@@ -14,13 +14,13 @@ mod work;
 
 pub use demand::{ClassDemand, Demand};
 pub(crate) use distribution::{Bins, Distribution, Series};
-pub(crate) use histograms::{Histograms, class_bytes};
-#[cfg(feature = "admin")]
-pub(super) use histograms::{SLOWDOWN_ONE, histogram};
+pub(crate) use histograms::{CLASS_BYTES, Gathered, Histograms};
 pub use histograms::{Sample, Stage};
 pub use recent::Recent;
 #[cfg(feature = "cli")]
 pub(crate) use work::Work;
+#[cfg(feature = "admin")]
+pub(super) use {distribution::SHORTEST, histograms::SLOWDOWN_ONE};
 
 use crate::fate::Fate;
 use crate::metrics::WorkerMetrics;
@@ -169,9 +169,9 @@ mod tests {
     /// Does a window contain everything younger than its length, and nothing older, also after a long pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
-        let mut histograms = Histograms::default();
+        let histograms = Histograms::default();
         histograms.record(&Sample::default());
-        let (one, begin) = (histograms.take(), reading());
+        let (one, begin) = (histograms.bins(), reading());
         let mut window = Window::new(10, Nanos::from_secs(1));
         let mut all = Window::new(1, Nanos::MAX);
         let mut add = |window: &mut Window, ms| {
@@ -195,12 +195,12 @@ mod tests {
     #[test]
     fn a_window_keeps_everything() {
         let mut window = Window::new(6, Nanos::from_secs(10));
-        let (mut all, begin, [mut draw, mut same]) = (Histograms::default(), reading(), [traffic(), traffic()]);
+        let (mut all, begin, mut draw) = (Bins::default(), reading(), traffic());
         for second in 0..50 {
-            same(1_000).move_to(&mut all);
-            window.add(&begin, Nanos::from_secs(second), &draw(1_000).take());
+            let bins = draw(1_000);
+            all.add(&bins);
+            window.add(&begin, Nanos::from_secs(second), &bins);
         }
-        let all = all.take();
         for class in 0..CLASSES {
             let stages = Stage::ALL.map(|stage| Series::stage(class, stage));
             for series in stages.into_iter().chain([Series::slowdown(class)]) {
@@ -220,7 +220,7 @@ mod tests {
         let mut windows = [Window::new(10, Nanos::from_secs(1)), Window::new(6, Nanos::from_secs(10))];
         let (mut draw, begin) = (traffic(), reading());
         let mut sizes = (0..=60).map(|second| {
-            let bins = draw(20_000).take();
+            let bins = draw(20_000);
             windows.iter_mut().for_each(|window| window.add(&begin, Nanos::from_secs(second), &bins));
             windows.iter().map(Window::bytes).sum::<usize>()
         });
@@ -236,18 +236,18 @@ mod tests {
     }
 
     /// Draws histograms with the given number of samples of the first and the last class, with widely spread times.
-    fn traffic() -> impl FnMut(u32) -> Histograms {
+    fn traffic() -> impl FnMut(u32) -> Bins {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let spread = LogNormal::new(12.0, 1.5).expect("a valid deviation");
         move |samples| {
-            let mut histograms = Histograms::default();
+            let histograms = Histograms::default();
             for number in 0..samples {
                 let mut time = || Nanos::new(random.sample::<f64, _>(spread) as u64);
                 let class = if number % 8 == 0 { CLASSES as u8 - 1 } else { 0 };
                 let sample = Sample { class, kernel: time(), queue: time(), service: time(), send: time() };
                 histograms.record(&sample);
             }
-            histograms
+            histograms.bins()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The work of the last seconds, as input for adaptive policies.
 
-use super::histograms::TIME_NS;
+use super::distribution::SHORTEST;
 use super::shift::Profile;
 use super::{Bins, Distribution, Reading, Series, Window};
 use crate::fate::CLASSES;
@@ -89,7 +89,7 @@ impl Reading {
 }
 
 /// The least CPU time of a request that began. One that was shed before says nothing of what it would have taken.
-const BEGUN: u64 = TIME_NS.0;
+const BEGUN: u64 = SHORTEST;
 
 /// A longer slice is of no request that the last seconds could have ended.
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
@@ -171,7 +171,7 @@ mod tests {
         for mut recorder in [0, 1].map(|worker| metrics.recorder(worker)) {
             (0..3).for_each(|_| recorder.unanswered(1, Nanos::from_millis(60)));
         }
-        collector.collect(|_| ());
+        collector.collect();
         let Recent { by_class, times_of_class, service_times, .. } = collector.recent();
         let (count, time) = by_class[1];
         // A time is known to a quarter of an octave.
@@ -197,7 +197,7 @@ mod tests {
             (0..1_000).for_each(|_| work(&mut recorder.borrow_mut()));
             recorder.borrow_mut().end_slice(Nanos::from_millis(busy_ms));
             in_virtual_time::pass(Nanos::from_secs(1));
-            collector.collect(|_| recorder.borrow_mut().hand_over());
+            collector.collect();
             let recent = collector.recent();
             let told = |recent: &Recent| {
                 let requests = recent.service_times.iter().map(|(_, count)| count).sum::<u64>();

@@ -278,7 +278,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         said.say_saturated(recent, self.bound.config.workers, queued, now);
         drop(said);
         // Workers that could not receive try again.
-        self.bound.transport.deaf(now).for_each(|worker| self.wake(worker));
+        self.bound.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
         self.bound.waiting.follow(recent, following.core.policy().first_slice());
@@ -381,12 +381,5 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         // The sockets of a worker are next to one another.
         let each = waiting.len() / self.bound.config.workers;
         waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
-    }
-
-    fn wake(&self, worker: usize) {
-        // The last recorder is the control thread's own.
-        if worker < self.bound.config.workers {
-            self.shared.wake(worker);
-        }
     }
 }

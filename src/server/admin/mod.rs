@@ -126,8 +126,6 @@ pub(super) trait Probe {
     fn unreceived(&self) -> Vec<u64> {
         Vec::new()
     }
-    /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
-    fn wake(&self, worker: usize);
 }
 
 /// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true, [`run`] lets go of the
@@ -281,7 +279,7 @@ impl Desk<'_, '_> {
     fn collect(&mut self) {
         // Also because scrapes may be rarer than a wrap of the kernel's counters.
         self.collector.kernel_dropped = self.probe.kernel_dropped();
-        self.collector.collect(|worker| self.probe.wake(worker));
+        self.collector.collect();
     }
 
     fn snapshot(&mut self) -> Arc<Snapshot> {

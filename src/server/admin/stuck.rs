@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(look([0, 0], 60_000), None, "asleep for long");
         assert_eq!(look([1, 0], 61_000), None, "it has only just come");
         assert_eq!(look([1, 0], 62_500), Some(MS(1_500)));
-        recorder.hand_over();
+        recorder.turned();
         assert_eq!(look([1, 0], 63_000), None, "the worker has looked");
         assert_eq!(look([1, 0], 64_500), Some(MS(1_500)));
         assert_eq!(look([0, 0], 64_600), None);
@@ -268,7 +268,7 @@ mod tests {
             |asleep: [bool; 2], bound, now| watch.standing(&metrics, |worker| asleep[worker], bound, now);
         assert_eq!(standing([true, true], MS(50), MS(1)), None, "asleep for long");
         assert_eq!(standing([true, false], MS(50), MS(2)), Some(1));
-        recorders[1].hand_over();
+        recorders[1].turned();
         assert_eq!(standing([true, false], MS(50), MS(3)), None, "its loop has turned");
         assert_eq!(standing([true, false], MS(50), MS(4)), Some(1), "not since then");
         recorders[1].begin_slice(MS(5));
@@ -286,11 +286,11 @@ mod tests {
         let metrics = WorkerMetrics::new(2);
         let mut recorders = [0, 1].map(|worker| metrics.recorder(worker));
         let mut watch = Watch::new(2, Nanos::ZERO, MS(0));
-        recorders[0].hand_over();
+        recorders[0].turned();
         for _ in 0..3 {
             assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), Some(1));
         }
-        recorders[1].hand_over();
+        recorders[1].turned();
         assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), None, "both have moved since the last feed");
     }
 }

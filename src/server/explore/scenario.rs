@@ -145,7 +145,7 @@ impl Scenario {
             return Ok(());
         }
         let mut collector = Collector::new(metrics);
-        collector.collect(|_| ());
+        collector.collect();
         let counts = metrics.counts();
         let (worked, served, unanswered) = (counts.worked(), collector.served(), counts.spent(Spent::Unanswered));
         if worked == served.plus(unanswered) {

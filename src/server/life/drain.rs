@@ -191,7 +191,7 @@ mod tests {
                     2 => {
                         assert!(!is_over(), "the worker has not turned since");
                         recorder.received(1);
-                        recorder.hand_over();
+                        recorder.turned();
                     }
                     3 => {
                         assert!(!is_over(), "it is in flight");

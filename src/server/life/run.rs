@@ -189,7 +189,7 @@ fn end_threads<'m>(
 
 /// All that was counted, exact because nothing moves any more.
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
-    collector.collect(|worker| control.wake(worker));
+    collector.collect();
     let totals = collector.snapshot(control.gauges());
     panics::settle();
     totals

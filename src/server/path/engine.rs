@@ -368,7 +368,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
     #[inline(always)]
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
-            Boundary::Turn => self.recorder.hand_over(),
+            Boundary::Turn => self.recorder.turned(),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
             Boundary::Looked(_) => {}
             // A server has at most 8 pools.
@@ -380,7 +380,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                 self.shedding.on_rest(self.now);
                 self.sampler.continuations_stand(false);
                 self.spare.clear();
-                self.recorder.hand_over();
             }
         }
     }

@@ -122,8 +122,8 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     assert!(grown as f64 <= 2.4 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
 }
 
-/// Has requests of both classes answered. After some rounds both sets of histograms of every worker are in use, which each
-/// scrape swaps. The requests of a round come at once, because a worker that spins would take those that come one by one.
+/// Has requests of both classes answered. After some rounds every worker has served some. The requests of a round come at
+/// once, because a worker that spins would take those that come one by one.
 fn fill_histograms(clients: &[Client], classes: [u8; 2], servers: &[&Forebay]) {
     for class in classes {
         let request = message(&Header::request(1, class, Nanos::from_micros(200)), b"");

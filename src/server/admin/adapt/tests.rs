@@ -299,7 +299,7 @@ impl<'m> Measuring<'m> {
         recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
         in_virtual_time::pass(Nanos::from_secs(1));
-        collector.collect(|_| recorder.borrow_mut().hand_over());
+        collector.collect();
         adaptation.core.follow(&collector.recent())
     }
 }
