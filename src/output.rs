@@ -21,7 +21,7 @@ use crate::time::{Nanos, clock};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// The most log lines waiting for standard error: far more than a server writes in a second.
@@ -30,7 +30,7 @@ const QUEUE_LINES: usize = 1_024;
 /// The longest wait of an ending process for a standard error that accepts nothing.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// The interval of checking for room in a full queue.
+/// The interval of checking whether all is written.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
 /// The style sheet and the chart code of every page that Forebay makes.
@@ -40,6 +40,9 @@ pub(crate) const PAGE_STYLE: &str = include_str!("output/page.css");
 pub(crate) const PAGE_CHARTS: &str = include_str!("output/charts.js");
 
 static LOG: OnceLock<LogWriter> = OnceLock::new();
+// Ordering: relaxed, counts.
+static LINES_QUEUED: AtomicU64 = AtomicU64::new(0);
+static LINES_WRITTEN: AtomicU64 = AtomicU64::new(0);
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a whole result to standard output.
@@ -55,16 +58,11 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Writes `message` and a line end to standard error, after pending log lines. Gives up after a second.
 pub fn complain(message: &str) {
     flush_log();
-    let line = format!("{message}\n");
-    let (done, ended) = sync_channel(1);
-    // A blocked write never ends, so it has a thread that may be left behind.
-    let written = thread::Builder::new().spawn(move || {
-        let _ = io::stderr().write_all(line.as_bytes());
-        let _ = done.send(());
-    });
-    if written.is_ok() {
-        let _ = ended.recv_timeout(PATIENCE.into());
+    // A blocked write never ends: it is left to a thread that may be left behind.
+    if let Ok(mut log) = LogWriter::start() {
+        let _ = log.write_all(format!("{message}\n").as_bytes());
     }
+    flush_log();
 }
 
 /// The `error` of writing `what`, with `what` in its text.
@@ -81,14 +79,7 @@ pub fn loss(error: &io::Error) -> Option<String> {
 /// A writer for log lines. Every call of `write` is one line, and returns at once.
 #[derive(Clone, Debug)]
 pub struct LogWriter {
-    queue: SyncSender<Message>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Line(Vec<u8>),
-    /// Everything before this has been written; the answer is sent then.
-    Flush(SyncSender<()>),
+    queue: SyncSender<Vec<u8>>,
 }
 
 impl LogWriter {
@@ -100,18 +91,16 @@ impl LogWriter {
         if let Some(writer) = LOG.get() {
             return Ok(writer.clone());
         }
-        let (queue, messages) = sync_channel(QUEUE_LINES);
-        thread::Builder::new().name("forebay-log".into()).spawn(move || write_all(&messages))?;
+        let (queue, lines) = sync_channel(QUEUE_LINES);
+        thread::Builder::new().name("forebay-log".into()).spawn(move || write_all(&lines))?;
         Ok(LOG.get_or_init(|| LogWriter { queue }).clone())
     }
 }
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Message::Line(line.to_vec())).is_err() {
-            // Ordering: relaxed, a count.
-            LINES_LOST.fetch_add(1, Ordering::Relaxed);
-        }
+        let counter = if self.queue.try_send(line.to_vec()).is_ok() { &LINES_QUEUED } else { &LINES_LOST };
+        counter.fetch_add(1, Ordering::Relaxed);
         Ok(line.len())
     }
 
@@ -122,28 +111,17 @@ impl Write for LogWriter {
 
 /// Waits until all pending log lines are written, for a second at most.
 pub fn flush_log() {
-    let Some(LogWriter { queue }) = LOG.get() else { return };
-    let deadline = clock::now().plus(PATIENCE);
-    let (written, ended) = sync_channel(1);
-    let mut message = Message::Flush(written);
-    while let Err(full) = queue.try_send(message) {
-        if clock::now() >= deadline {
-            return;
-        }
-        let (TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) = full;
-        message = unsent;
+    let (queued, deadline) = (LINES_QUEUED.load(Ordering::Relaxed), clock::now().plus(PATIENCE));
+    while LINES_WRITTEN.load(Ordering::Relaxed) < queued && clock::now() < deadline {
         thread::sleep(LOOK_AGAIN.into());
     }
-    let _ = ended.recv_timeout(deadline.minus(clock::now()).into());
 }
 
-fn write_all(messages: &Receiver<Message>) {
-    for message in messages {
-        match message {
-            // A line that cannot be written, say to a full disk, is lost; there is no other place to report it.
-            Message::Line(line) => drop(io::stderr().write_all(&line)),
-            Message::Flush(written) => drop(written.send(())),
-        }
+fn write_all(lines: &Receiver<Vec<u8>>) {
+    for line in lines {
+        // A line that cannot be written, say to a full disk, is lost; there is no other place to report it.
+        let _ = io::stderr().write_all(&line);
+        LINES_WRITTEN.fetch_add(1, Ordering::Relaxed);
         let lost = LINES_LOST.swap(0, Ordering::Relaxed);
         if lost > 0 {
             // Through the queue, which has room now, so that it has the format of all other lines.

@@ -2,8 +2,9 @@
 
 #[cfg(test)]
 use super::Stage;
+use super::counters::Counts;
 use super::snapshot::{Gauges, Snapshot};
-use super::window::{Demand, Gathered, Reading, Recent, Window};
+use super::window::{Demand, Gathered, Recent, Window};
 #[cfg(test)]
 use super::window::{Distribution, Series};
 use super::worker_metrics::WorkerMetrics;
@@ -18,7 +19,7 @@ pub struct Collector<'b> {
     pub(crate) metrics: &'b WorkerMetrics,
     gathered: Gathered,
     /// The counters as of the last `collect`.
-    last: Reading,
+    last: Counts,
     /// Since the start, the last seconds, the last tens of seconds.
     windows: [Window; 3],
     /// The number of the second since which requests are of the mix of now.
@@ -40,7 +41,7 @@ impl<'b> Collector<'b> {
                 Window::new(10, Nanos::from_secs(1)),
                 Window::new(6, Nanos::from_secs(10)),
             ],
-            last: Reading::new(metrics, Some(0)),
+            last: Counts { kernel_dropped: Some(0), ..metrics.counts() },
             mix: 0,
             start_time: clock::realtime(),
             kernel_dropped: None,
@@ -51,7 +52,7 @@ impl<'b> Collector<'b> {
     /// [`Collector::snapshot`].
     pub fn collect(&mut self) {
         let gathered = self.gathered.news(self.metrics.histograms());
-        let now = Reading::new(self.metrics, self.kernel_dropped);
+        let now = Counts { kernel_dropped: self.kernel_dropped, ..self.metrics.counts() };
         for window in &mut self.windows {
             window.add(&self.last, now.at, &gathered);
         }

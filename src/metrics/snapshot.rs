@@ -37,9 +37,6 @@ pub struct Gauges {
     /// delayed it, cause.
     #[cfg(feature = "admin")]
     pub blocked: Vec<(u8, Option<u8>, Cause, Nanos)>,
-    /// Requests that `/slow` shows: class, number and latency.
-    #[cfg(feature = "admin")]
-    pub slowest: Vec<(u8, u64, Nanos)>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.

@@ -208,6 +208,10 @@ impl WorkerCounters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
+    /// When they were read.
+    pub at: Nanos,
+    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
+    pub kernel_dropped: Option<u64>,
     /// Datagrams received.
     pub received: u64,
     /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's own among them.
@@ -220,7 +224,7 @@ pub struct Counts {
     pub busy: Vec<Nanos>,
     /// Time in which workers found nothing to do.
     pub idle: Nanos,
-    spent_ns: [u64; Spent::ALL.len()],
+    pub(super) spent_ns: [u64; Spent::ALL.len()],
 }
 
 impl Counts {
@@ -232,7 +236,7 @@ impl Counts {
             counts.rejected.iter_mut().zip(&worker.rejected).for_each(|(sums, tallies)| sum_up(sums, tallies));
             worker.counted.add_to(&mut counts.counted);
         }
-        let now = clock::now();
+        counts.at = clock::now();
         for fate in Fate::ALL {
             if let Some((_, reasons)) = counts.counted.reasons(fate) {
                 counts.ended[fate as usize] = reasons.iter().sum();
@@ -241,8 +245,8 @@ impl Counts {
         }
         for worker in workers {
             counts.received += worker.received.read();
-            counts.busy.push(worker.busy.time(now));
-            counts.idle = counts.idle.plus(worker.idle.time(now));
+            counts.busy.push(worker.busy.time(counts.at));
+            counts.idle = counts.idle.plus(worker.idle.time(counts.at));
             sum_up(&mut counts.spent_ns, &worker.spent_ns);
         }
         counts
@@ -257,6 +261,12 @@ impl Counts {
     /// The time that all workers together spent on this.
     pub fn spent(&self, on: Spent) -> Nanos {
         Nanos::new(self.spent_ns[on as usize])
+    }
+
+    /// Well-formed datagrams that were received and not refused.
+    pub(super) fn asked(&self) -> u64 {
+        let ended = |fate: Fate| self.ended[fate as usize];
+        self.received.saturating_sub(ended(Fate::Malformed) + ended(Fate::Refused))
     }
 
     /// The time that all workers together spent on requests.

@@ -7,30 +7,32 @@
 
 #[cfg(feature = "admin")]
 mod blame;
+#[cfg(feature = "admin")]
 mod capture;
 #[cfg(feature = "admin")]
 mod host;
 mod ring;
 #[cfg(feature = "admin")]
 mod slow;
+mod tape;
 #[cfg(feature = "admin")]
 mod trace;
 
 use crate::time::Nanos;
-use capture::Tape;
 use ring::Ring;
 use std::hash::{Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use tape::Tape;
 
 #[cfg(feature = "admin")]
 pub use blame::Cause;
-pub(crate) use capture::Ended;
 #[cfg(feature = "admin")]
 pub(crate) use capture::{Capture, Captured};
 #[cfg(feature = "admin")]
 pub(crate) use host::Tick;
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Unended};
+pub(crate) use tape::Ended;
 
 /// A request that waited for so long is delayed: a hundred light requests of a microsecond, and more than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
@@ -304,7 +306,7 @@ impl<'t> Pen<'t> {
     /// Whether requests that end are to be captured.
     #[inline]
     pub(crate) fn captures(&self) -> bool {
-        self.track.tape.is_on()
+        self.track.tape.is_on.load(Ordering::Relaxed)
     }
 
     /// Captures a request that came from `peer`.

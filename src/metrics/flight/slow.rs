@@ -12,11 +12,11 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The seconds that a reading covers.
-const WINDOW: u64 = 60;
-/// The slowest requests that one second keeps and an answer shows.
+/// The time that a reading covers.
+const WINDOW: Nanos = Nanos::from_secs(60);
+/// The slowest requests that an answer shows.
 const SHOWN: usize = 32;
-/// The slowest requests that one look explains. It walks through thousands of slices for each.
+/// The slowest requests that one look explains and keeps. It walks through thousands of slices for each.
 const EXPLAINED: usize = 8;
 /// The time between two traces that are written because requests are delayed.
 const TRACED_EVERY: Nanos = Nanos::from_secs(60);
@@ -30,25 +30,8 @@ pub(crate) type Unended = (About, Option<Wait>);
 /// Who blocked whom: classes of the one that waited and of the one that ran, and the cause.
 type Pair = (u8, Option<u8>, usize);
 
-/// How many requests were blocked, and for how long.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Blocked {
-    requests: u64,
-    time: Nanos,
-}
-
-impl Blocked {
-    fn add(&mut self, more: Blocked) {
-        *self = Blocked { requests: self.requests + more.requests, time: self.time.plus(more.time) };
-    }
-}
-
-#[derive(Debug, Default)]
-struct Second {
-    number: u64,
-    slowest: Vec<(Delayed, Option<Culprit>)>,
-    blocked: BTreeMap<Pair, Blocked>,
-}
+/// A delayed request that has ended, and what it waited for.
+type Named = (Delayed, Option<Culprit>);
 
 /// What is known of delayed requests, for the control thread.
 #[derive(Debug)]
@@ -56,9 +39,10 @@ pub(crate) struct Slow {
     /// For each recorder, the number of the next delayed request to read.
     next: Vec<u64>,
     host: Host,
-    seconds: VecDeque<Second>,
-    /// Since the start.
-    blocked: BTreeMap<Pair, Blocked>,
+    /// The slowest requests of the last minute, each with the time of the look that found it.
+    named: VecDeque<(Nanos, Named)>,
+    /// For how long, since the start.
+    blocked: BTreeMap<Pair, Nanos>,
     /// Whether a request was delayed for as long as the limit.
     broken: Onset,
     /// When [`Slow::look`] last said so.
@@ -71,7 +55,7 @@ impl Slow {
         Slow {
             next: metrics.tracks().map(|_| 0).collect(),
             host: Host::new(every),
-            seconds: VecDeque::new(),
+            named: VecDeque::new(),
             blocked: BTreeMap::new(),
             broken: Onset::default(),
             traced_at: None,
@@ -94,22 +78,18 @@ impl Slow {
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
         delayed.truncate(EXPLAINED);
         let tracks = Tracks::new(metrics, now, READ);
-        let named = delayed.iter().map(|late| (*late, tracks.blame(late, &self.host)));
-        let named: Vec<(Delayed, Option<Culprit>)> = named.collect();
+        let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
+        let named: Vec<Named> = named.collect();
         let broken = self.tell(named.first(), limit, now);
         let due = broken && self.traced_at.is_none_or(|at| now.minus(at) >= TRACED_EVERY);
         self.traced_at = if due { Some(now) } else { self.traced_at };
-        let (second, since_start) = self.second(now);
-        for (late, culprit) in &named {
-            let Some(culprit) = culprit else { continue };
-            let pair = (late.about.class, culprit.by.map(|by| by.class), culprit.cause as usize);
-            let one = Blocked { requests: 1, time: late.delay() };
-            second.blocked.entry(pair).or_default().add(one);
-            since_start.entry(pair).or_default().add(one);
+        for (pair, delay) in named.iter().filter_map(blocked) {
+            let sum = self.blocked.entry(pair).or_default();
+            *sum = sum.plus(delay);
         }
-        second.slowest.extend(named);
-        second.slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
-        second.slowest.truncate(SHOWN);
+        self.named.extend(named.into_iter().map(|named| (now, named)));
+        let old = self.named.partition_point(|(at, _)| now.minus(*at) >= WINDOW);
+        self.named.drain(..old);
         due
     }
 
@@ -124,7 +104,7 @@ impl Slow {
                 tracks.slices(worker).iter().filter(|slice| slice.began > Nanos::ZERO && slice.end() > from),
             );
         }
-        let slowest = self.seconds.iter().flat_map(|second| &second.slowest).filter(|(late, _)| late.ended_at > from);
+        let slowest = self.slowest().filter(|(late, _)| late.ended_at > from);
         slowest.for_each(|(late, culprit)| trace.delayed(late, culprit.as_ref()));
         trace.encode_to_vec()
     }
@@ -132,26 +112,20 @@ impl Slow {
     /// How long requests were delayed since the start, as far as it was explained. By class of the delayed request, class of
     /// the one that delayed it, and cause.
     pub(crate) fn blocked(&self) -> Vec<(u8, Option<u8>, Cause, Nanos)> {
-        let entry = |(pair, blocked): (&Pair, &Blocked)| (pair.0, pair.1, Cause::ALL[pair.2], blocked.time);
+        let entry = |(pair, time): (&Pair, &Nanos)| (pair.0, pair.1, Cause::ALL[pair.2], *time);
         self.blocked.iter().map(entry).collect()
     }
 
-    /// The requests that are shown, the one that was delayed most first.
-    fn slowest(&self) -> impl Iterator<Item = &(Delayed, Option<Culprit>)> {
-        let mut slowest: Vec<_> = self.seconds.iter().flat_map(|second| &second.slowest).collect();
+    /// The slowest requests of the last minute, the one that was delayed most first.
+    fn slowest(&self) -> impl Iterator<Item = &Named> {
+        let mut slowest: Vec<&Named> = self.named.iter().map(|(_, named)| named).collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
-        slowest.into_iter().take(SHOWN)
-    }
-
-    /// Class, number and latency of those.
-    pub(crate) fn latencies(&self) -> Vec<(u8, u64, Nanos)> {
-        let latency = |late: &Delayed| late.ended_at.minus(late.about.came_at);
-        self.slowest().map(|(late, _)| (late.about.class, late.about.id, latency(late))).collect()
+        slowest.into_iter()
     }
 
     /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
     /// Returns whether it was delayed for `limit`.
-    fn tell(&mut self, worst: Option<&(Delayed, Option<Culprit>)>, limit: Nanos, now: Nanos) -> bool {
+    fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) -> bool {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
             (Some(Turn::Begins), Some((late, culprit))) => {
@@ -168,36 +142,25 @@ impl Slow {
         worst.is_some()
     }
 
-    /// The second of `now`, and the sums since the start. Seconds of long ago are forgotten.
-    fn second(&mut self, now: Nanos) -> (&mut Second, &mut BTreeMap<Pair, Blocked>) {
-        let number = now.get() / Nanos::from_secs(1).get();
-        while self.seconds.front().is_some_and(|second| second.number + WINDOW <= number) {
-            self.seconds.pop_front();
-        }
-        if self.seconds.back().is_none_or(|second| second.number != number) {
-            self.seconds.push_back(Second { number, ..Second::default() });
-        }
-        (self.seconds.back_mut().expect("it was added"), &mut self.blocked)
-    }
-
     /// The body of `GET /slow` as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
     /// `sockets` are the bytes that wait in the sockets of each worker.
     pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
         let tracks = Tracks::new(metrics, now, READ);
-        let mut blocked = BTreeMap::<Pair, Blocked>::new();
-        for (pair, more) in self.seconds.iter().flat_map(|second| &second.blocked) {
-            blocked.entry(*pair).or_default().add(*more);
+        let mut pairs = BTreeMap::<Pair, (u64, Nanos)>::new();
+        for (pair, delay) in self.slowest().filter_map(blocked) {
+            let (requests, time) = pairs.entry(pair).or_default();
+            (*requests, *time) = (*requests + 1, time.plus(delay));
         }
         let unreceived = sockets.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
         let body = json!({
             "schema": "forebay-slow/1",
-            "window_s": WINDOW,
+            "window_s": WINDOW.as_secs_f64() as u64,
             "delay_min_us": super::LONG_WAIT.as_micros_f64(),
             "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
             "waiting": waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect::<Value>(),
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
-            "slowest": self.slowest().map(|slowest| ended(slowest, now)).collect::<Value>(),
-            "blocked": blocked.iter().map(pair).collect::<Value>(),
+            "slowest": self.slowest().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
+            "blocked": pairs.iter().map(pair).collect::<Value>(),
         });
         body.to_string()
     }
@@ -292,7 +255,7 @@ impl<'m> Tracks<'m> {
 }
 
 /// A delayed request that has ended.
-fn ended((late, culprit): &(Delayed, Option<Culprit>), now: Nanos) -> Value {
+fn ended((late, culprit): &Named, now: Nanos) -> Value {
     let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
     let kernel = received_at.minus(about.came_at);
     json!({
@@ -310,12 +273,16 @@ fn ended((late, culprit): &(Delayed, Option<Culprit>), now: Nanos) -> Value {
     })
 }
 
-/// Who blocked whom.
-fn pair(((class, by_class, cause), blocked): (&Pair, &Blocked)) -> Value {
-    let (cause, blocked_us) = (Cause::NAMES[*cause], blocked.time.as_micros_f64());
-    json!({
-        "class": class, "by_class": by_class, "cause": cause, "requests": blocked.requests, "blocked_us": blocked_us
-    })
+/// Who blocked this request, and for how long.
+fn blocked((late, culprit): &Named) -> Option<(Pair, Nanos)> {
+    let culprit = culprit.as_ref()?;
+    Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause as usize), late.delay()))
+}
+
+/// Who blocked whom, how many requests and for how long.
+fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) -> Value {
+    let (cause, blocked_us) = (Cause::NAMES[*cause], time.as_micros_f64());
+    json!({ "class": class, "by_class": by_class, "cause": cause, "requests": requests, "blocked_us": blocked_us })
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The body of `GET /metrics`, encoded by prometheus-client: a family is a name, a help and its samples.
 
 mod classic;
-mod exemplars;
 mod families;
 mod format;
 mod native;
@@ -40,8 +39,6 @@ impl Snapshot {
             Format::Protobuf => return encode_to_vec(&registry).expect("a vector takes everything"),
             Format::OpenMetrics => {
                 encode(&mut text, &registry).expect("a string takes everything");
-                let name = |class: u8| self.gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
-                text = exemplars::with_exemplars(&text, &self.gauges.slowest, name);
             }
             Format::Classic => {
                 encode_registry(&mut text, &registry).expect("a string takes everything");

@@ -1,8 +1,9 @@
 //! What was asked of a server lately: how many requests, and what CPU time those of each class take. `forebay plan --from`
 //! plans for it.
 
-use super::{Distribution, Reading, Series, Window};
+use super::{Distribution, Series, Window};
 use crate::metrics::Stage;
+use crate::metrics::counters::Counts;
 use crate::metrics::snapshot::ClassNames;
 use crate::time::Nanos;
 
@@ -39,7 +40,7 @@ pub struct ClassDemand {
 
 impl Demand {
     /// The demand in `window` up to `now`, which was the last reading.
-    pub(crate) fn of(window: &Window, now: &Reading, names: ClassNames) -> Demand {
+    pub(crate) fn of(window: &Window, now: &Counts, names: ClassNames) -> Demand {
         let oldest = window.oldest(now.at);
         let Some(before) = window.begin(oldest) else { return Demand::default() };
         let classes = names.0.into_iter().enumerate().filter_map(|(class, name)| {
@@ -115,12 +116,7 @@ mod tests {
     // Does the time end where the distributions do, however long the server runs, and begin with it?
     #[test]
     fn counters_cover_the_time_of_the_distributions() {
-        let metrics = WorkerMetrics::new(1);
-        let reading = |second: u64| {
-            let mut reading = Reading::new(&metrics, None);
-            (reading.at, reading.counts.received) = (Nanos::from_secs(second), second * 10);
-            reading
-        };
+        let reading = |second: u64| Counts { at: Nanos::from_secs(second), received: second * 10, ..Counts::default() };
         let mut window = Window::new(6, Nanos::from_secs(10));
         let demand = |window: &Window, second| Demand::of(window, &reading(second), ClassNames::default());
         assert_eq!(demand(&window, 3), Demand::default());

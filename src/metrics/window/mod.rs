@@ -1,6 +1,6 @@
 //! What was measured over some time: since the start, in the last seconds, since the mix of requests has shifted.
 //!
-//! Workers fill [`Histograms`]; what is new in them are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
+//! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
 //! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
 //! that, [`Demand`] for plans and [`Recent`] for policies.
 
@@ -22,34 +22,9 @@ pub(crate) use work::Work;
 #[cfg(feature = "admin")]
 pub(super) use {distribution::SHORTEST, histograms::SLOWDOWN_ONE};
 
-use crate::fate::Fate;
-use crate::metrics::WorkerMetrics;
 use crate::metrics::counters::Counts;
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use std::ops::RangeBounds;
-
-/// The counters of all workers at one time.
-#[derive(Clone, Debug)]
-pub(crate) struct Reading {
-    pub(super) at: Nanos,
-    counts: Counts,
-    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
-    kernel_dropped: Option<u64>,
-}
-
-impl Reading {
-    /// The counters as of now.
-    pub(super) fn new(metrics: &WorkerMetrics, kernel_dropped: Option<u64>) -> Reading {
-        let counts = metrics.counts();
-        Reading { at: clock::now(), counts, kernel_dropped }
-    }
-
-    /// Well-formed datagrams that were received and not refused.
-    fn asked(&self) -> u64 {
-        let ended = |fate: Fate| self.counts.ended[fate as usize];
-        self.counts.received.saturating_sub(ended(Fate::Malformed) + ended(Fate::Refused))
-    }
-}
 
 /// What was measured in the last `slots` intervals, each `width` long. The current interval is incomplete, so that the
 /// window covers between `slots - 1` and `slots` widths.
@@ -75,7 +50,7 @@ struct Slot {
     /// The number of the interval, counted from the origin of the clock.
     number: u64,
     /// The counters as what is in `bins` began to gather; `None` in a slot that was never used.
-    begins: Option<Reading>,
+    begins: Option<Counts>,
     bins: Bins,
 }
 
@@ -88,7 +63,7 @@ impl Window {
     }
 
     /// Adds what has been gathered up to `now`, since `before`, to the interval that contains `now`.
-    pub(super) fn add(&mut self, before: &Reading, now: Nanos, gathered: &Bins) {
+    pub(super) fn add(&mut self, before: &Counts, now: Nanos, gathered: &Bins) {
         let number = self.number(now);
         let slot = &mut self.slots[(number % self.slots.len() as u64) as usize];
         if slot.begins.is_none() || slot.number != number {
@@ -114,17 +89,17 @@ impl Window {
     }
 
     /// The counters as the first of the intervals from this number on began; `None` if nothing is kept of them.
-    fn begin(&self, number: u64) -> Option<&Reading> {
+    fn begin(&self, number: u64) -> Option<&Counts> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some() && slot.number >= number);
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
     }
 
     /// The share of the time of so many workers in which they found something to do. `now` is the last reading. `None` before
     /// any time has passed.
-    pub(super) fn utilisation(&self, now: &Reading, workers: usize) -> Option<f64> {
+    pub(super) fn utilisation(&self, now: &Counts, workers: usize) -> Option<f64> {
         let begin = self.begin(self.oldest(now.at))?;
         let all = now.at.minus(begin.at).as_secs_f64() * workers as f64;
-        (all > 0.0).then(|| (1.0 - now.counts.idle.minus(begin.counts.idle).as_secs_f64() / all).max(0.0))
+        (all > 0.0).then(|| (1.0 - now.idle.minus(begin.idle).as_secs_f64() / all).max(0.0))
     }
 
     /// The number of the interval that contains `now`.
@@ -155,23 +130,19 @@ impl Window {
 mod tests {
     use super::*;
     use crate::fate::CLASSES;
-    use crate::metrics::{Sample, Stage, WorkerMetrics};
+    use crate::metrics::{Sample, Stage};
     use rand::{RngExt, SeedableRng};
     use rand_distr::LogNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     const SERVICE: Series = Series::stage(0, Stage::Service);
 
-    fn reading() -> Reading {
-        Reading::new(&WorkerMetrics::new(1), None)
-    }
-
     /// Does a window contain everything younger than its length, and nothing older, also after a long pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
         let histograms = Histograms::default();
         histograms.record(&Sample::default());
-        let (one, begin) = (histograms.bins(), reading());
+        let (one, begin) = (histograms.bins(), Counts::default());
         let mut window = Window::new(10, Nanos::from_secs(1));
         let mut all = Window::new(1, Nanos::MAX);
         let mut add = |window: &mut Window, ms| {
@@ -195,7 +166,7 @@ mod tests {
     #[test]
     fn a_window_keeps_everything() {
         let mut window = Window::new(6, Nanos::from_secs(10));
-        let (mut all, begin, mut draw) = (Bins::default(), reading(), traffic());
+        let (mut all, begin, mut draw) = (Bins::default(), Counts::default(), traffic());
         for second in 0..50 {
             let bins = draw(1_000);
             all.add(&bins);
@@ -218,7 +189,7 @@ mod tests {
     #[test]
     fn windows_do_not_grow_with_time() {
         let mut windows = [Window::new(10, Nanos::from_secs(1)), Window::new(6, Nanos::from_secs(10))];
-        let (mut draw, begin) = (traffic(), reading());
+        let (mut draw, begin) = (traffic(), Counts::default());
         let mut sizes = (0..=60).map(|second| {
             let bins = draw(20_000);
             windows.iter_mut().for_each(|window| window.add(&begin, Nanos::from_secs(second), &bins));

@@ -2,9 +2,9 @@
 
 use super::distribution::SHORTEST;
 use super::shift::Profile;
-use super::{Bins, Distribution, Reading, Series, Window};
+use super::{Bins, Distribution, Series, Window};
 use crate::fate::CLASSES;
-use crate::metrics::{Spent, Stage};
+use crate::metrics::{Counts, Spent, Stage};
 use crate::time::Nanos;
 
 /// Recent measurements, as input for adaptive policies.
@@ -42,7 +42,7 @@ impl Recent {
     /// The work in `window`, by `workers` workers, up to `now`, which was the last reading. `running` says for how long each
     /// slice under way has lasted. `mix` is the number of the interval in which the present mix of requests began. To be
     /// called once an interval.
-    pub(crate) fn of(window: &Window, now: &Reading, running: &[Nanos], workers: usize, mix: &mut u64) -> Recent {
+    pub(crate) fn of(window: &Window, now: &Counts, running: &[Nanos], workers: usize, mix: &mut u64) -> Recent {
         let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
         let since = |number: u64| {
             let bins: Vec<&Bins> = window.of(number..).collect();
@@ -66,19 +66,19 @@ fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
     profile(window.of(newest..).collect()).differs_from(&profile(window.of(first..newest).collect()))
 }
 
-impl Reading {
+impl Counts {
     /// The work from this reading to `now`, of which the answered requests are in `bins`.
-    fn work_until(&self, now: &Reading, bins: &[&Bins], running: &[Nanos], workers: usize) -> Recent {
+    fn work_until(&self, now: &Counts, bins: &[&Bins], running: &[Nanos], workers: usize) -> Recent {
         let span = now.at.minus(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
+        let mean = |of: fn(&Counts) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
         let mut recent = Recent {
-            busy_workers: mean(|reading| reading.counts.worked()),
-            charged_workers: mean(|reading| reading.counts.spent(Spent::Charged)),
-            idle_workers: mean(|reading| reading.counts.idle),
-            rate: (now.counts.received - self.counts.received) as f64 / span,
+            busy_workers: mean(|counts| counts.worked()),
+            charged_workers: mean(|counts| counts.spent(Spent::Charged)),
+            idle_workers: mean(|counts| counts.idle),
+            rate: (now.received - self.received) as f64 / span,
             ..Recent::default()
         };
-        let interruptible_workers = mean(|reading| reading.counts.spent(Spent::Interruptible));
+        let interruptible_workers = mean(|counts| counts.spent(Spent::Interruptible));
         recent.uninterruptible_workers = (recent.busy_workers - interruptible_workers).max(0.0);
         recent.between_workers = (workers as f64 - recent.idle_workers - recent.busy_workers).max(0.0);
         recent.add_requests(bins, running);

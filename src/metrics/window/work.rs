@@ -1,6 +1,6 @@
 //! What a server in virtual time measures, on one thread and by that time: the views are those of the collector.
 
-use super::{Bins, Reading, Recent, Series, Stage, Window};
+use super::{Bins, Recent, Series, Stage, Window};
 use crate::metrics::Spent;
 use crate::metrics::counters::Counts;
 use crate::time::Nanos;
@@ -12,7 +12,7 @@ pub(crate) struct Work {
     counts: Counts,
     /// What was recorded since the last reading.
     gathered: Bins,
-    last: Reading,
+    last: Counts,
     window: Window,
     mix: u64,
 }
@@ -22,10 +22,9 @@ impl Work {
     pub(crate) fn new(workers: usize, every: Nanos) -> Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
-        let last = Reading { at: Nanos::ZERO, counts: counts.clone(), kernel_dropped: None };
         // A fleet has thousands of servers: their windows grow with what they hold.
         let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), room: 0 };
-        Work { workers, counts, gathered: Bins::default(), last, window, mix: 0 }
+        Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window, mix: 0 }
     }
 
     /// The intervals of the window.
@@ -55,7 +54,7 @@ impl Work {
         self.counts.idle = idle.max(self.counts.idle);
         self.window.add(&self.last, now, &self.gathered);
         self.gathered.clear();
-        self.last = Reading { at: now, counts: self.counts.clone(), kernel_dropped: None };
+        self.last = Counts { at: now, ..self.counts.clone() };
         Recent::of(&self.window, &self.last, running, self.workers, &mut self.mix)
     }
 }

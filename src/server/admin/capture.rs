@@ -91,7 +91,7 @@ impl Seen {
     pub(super) async fn to_text(&self) -> String {
         let header = Trace { left_out: self.captured.left_out(), ..self.server.clone() };
         let mut text = format!("{}{header}", self.captured);
-        for some in self.captured.requests().chunks(WRITTEN_AT_ONCE) {
+        for some in self.captured.requests.chunks(WRITTEN_AT_ONCE) {
             for (ended, flow) in some {
                 let at = ended.came_at.minus(self.captured.from());
                 let cost = Nanos::new((ended.service.get() / header.time_scale).max(1));

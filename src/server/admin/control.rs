@@ -222,8 +222,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             #[cfg(feature = "admin")]
             blocked: Vec::new(),
-            #[cfg(feature = "admin")]
-            slowest: Vec::new(),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
             classic_buckets: config.classic_buckets,

@@ -287,7 +287,7 @@ impl Desk<'_, '_> {
             self.collect();
             let gauges = self.probe.gauges();
             #[cfg(feature = "admin")]
-            let gauges = Gauges { blocked: self.slow.blocked(), slowest: self.slow.latencies(), ..gauges };
+            let gauges = Gauges { blocked: self.slow.blocked(), ..gauges };
             self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
         }
         self.snapshot.clone().expect("it was taken")

@@ -3,7 +3,7 @@
 //! after its end.
 
 use crate::support::client::{Client, client, receive_bytes};
-use crate::support::http::{exchange, page};
+use crate::support::http::page;
 use crate::support::process::Forebay;
 use crate::support::{EndOf, Running, alone, at_once, await_until};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, hop, sleep, uninterrupted};
@@ -123,21 +123,6 @@ pub(super) fn plant(
     (0..=plants.len()).for_each(|_| _ = receive_bytes(client));
     let afterwards = said(&slow(admin)["slowest"]).pop_last().map(|(_, said)| said);
     [Some(meanwhile), afterwards]
-}
-
-// Does a bucket in OpenMetrics text name the request that /slow shows?
-#[test]
-fn a_bucket_names_a_slow_request() {
-    let _alone = alone();
-    before_others();
-    let server = Running::start(&[("policy", "isolated"), ("workers", "1")], Planted);
-    plant(server.admin, &client(&server), &[[1, b'-', 0, 90]], [0, b'-', 0, 0], 15);
-    let (id, _) = said(&slow(server.admin)["slowest"]).pop_last().expect("the light one");
-    let accept = "accept: application/openmetrics-text\r\n";
-    let (_, body) = exchange(server.admin, "GET /metrics", accept).expect("an answer");
-    let (text, named) = (String::from_utf8(body).expect("text"), format!(" # {{request=\"{id}\"}} 0.0"));
-    let buckets = |text: &str| text.lines().filter(|line| line.contains(&named)).count();
-    assert_eq!([buckets(&text), buckets(&server.metrics())], [1, 0], "{named} in {text}");
 }
 
 /// What may be said: a cause, and the class that is to blame.
