@@ -3,13 +3,14 @@
 #[cfg(test)]
 use super::Stage;
 use super::counters::Counts;
-use super::snapshot::{Gauges, Snapshot};
+use super::snapshot::{Gauges, Latencies, Snapshot};
 use super::window::{Demand, Gathered, Recent, Window};
 #[cfg(test)]
 use super::window::{Distribution, Series};
 use super::worker_metrics::WorkerMetrics;
 #[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
+use crate::fate::Fates;
 use crate::time::{Nanos, clock};
 
 /// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned by one thread.
@@ -62,10 +63,22 @@ impl<'b> Collector<'b> {
     /// The counters as of now, and the distributions as of the last [`Collector::collect`]. So an answered request can be in
     /// the fates before it is in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
-        let demand = Demand::of(&self.windows[2], &self.last, gauges.class_names);
+        let [since_start, last_10s, last_60s] = &self.windows;
+        let (now, counts) = (clock::now(), self.metrics.counts());
+        let latencies = |window| Latencies::of(window, now, &gauges);
         let utilisation = |window: &Window| window.utilisation(&self.last, self.metrics.workers());
-        let utilisation = self.windows.each_ref().map(utilisation);
-        Snapshot::new(gauges, self.start_time, self.metrics.counts(), &self.windows, utilisation, demand)
+        Snapshot {
+            fates: Fates::new(counts.received, &counts.ended, gauges.kernel_dropped.iter().copied().sum()),
+            since_start: latencies(since_start),
+            last_10s: latencies(last_10s),
+            last_60s: latencies(last_60s),
+            measured: since_start.last(now).next().cloned().unwrap_or_default(),
+            utilisation: self.windows.each_ref().map(utilisation),
+            demand: Demand::of(last_60s, &self.last, gauges.class_names),
+            start_time: self.start_time,
+            gauges,
+            counts,
+        }
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per

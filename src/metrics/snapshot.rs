@@ -6,7 +6,7 @@ use super::flight::Cause;
 use super::window::{Bins, Demand, Distribution, Series, Window};
 use super::{Block, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use serde::Serialize;
 use std::fmt::{self, Write};
@@ -136,40 +136,10 @@ pub struct Snapshot {
     /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
     pub demand: Demand,
     /// Distributions since the start.
-    measured: Bins,
+    pub(super) measured: Bins,
 }
 
 impl Snapshot {
-    /// Assembles a snapshot.
-    pub(super) fn new(
-        gauges: Gauges,
-        start_time: Nanos,
-        counts: Counts,
-        [since_start, last_10s, last_60s]: &[Window; 3],
-        utilisation: [Option<f64>; 3],
-        demand: Demand,
-    ) -> Snapshot {
-        let now = clock::now();
-        let latencies = |window: &Window| {
-            let parts: Vec<&Bins> = window.last(now).collect();
-            let unknown = |stage| gauges.unstamped && stage == Stage::Kernel;
-            let blocks = |stage| if unknown(stage) { vec![] } else { stage_blocks(&parts, gauges.class_names, stage) };
-            Latencies { stages: Stage::ALL.map(blocks) }
-        };
-        Snapshot {
-            fates: Fates::new(counts.received, &counts.ended, gauges.kernel_dropped.iter().copied().sum()),
-            since_start: latencies(since_start),
-            last_10s: latencies(last_10s),
-            last_60s: latencies(last_60s),
-            measured: since_start.last(now).next().cloned().unwrap_or_default(),
-            gauges,
-            start_time,
-            counts,
-            utilisation,
-            demand,
-        }
-    }
-
     /// The handler's own reasons to reject and the number of datagrams that ended as `fate` for each, in the order of
     /// [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES). Empty for a fate that is none of [`Fate::REJECTIONS`].
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
@@ -201,6 +171,8 @@ impl Snapshot {
 /// sample before it; if a histogram appears only with its first requests, no increase contains them.
 const CLASSES_FROM_THE_START: usize = 2;
 
+pub(super) const NANOS_PER_MICRO: f64 = 1e3;
+
 /// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
 
@@ -216,16 +188,22 @@ impl Latencies {
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }
-}
 
-pub(super) const NANOS_PER_MICRO: f64 = 1e3;
-
-fn stage_blocks(parts: &[&Bins], names: ClassNames, stage: Stage) -> Vec<(&'static str, Block)> {
-    let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
-    let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
-    let classes = names.0.into_iter().zip(&series).map(|(name, series)| (name, block(&[*series])));
-    let all = (ALL_CLASSES, block(&series));
-    iter::once(all).chain(classes.filter(|(_, block)| block.count > 0)).collect()
+    /// What is kept in `window` of its last intervals at `now`.
+    pub(super) fn of(window: &Window, now: Nanos, gauges: &Gauges) -> Latencies {
+        let parts: Vec<&Bins> = window.last(now).collect();
+        let stages = Stage::ALL.map(|stage| {
+            if gauges.unstamped && stage == Stage::Kernel {
+                return Vec::new();
+            }
+            let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
+            let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
+            let classes = gauges.class_names.0.into_iter().zip(&series).map(|(name, series)| (name, block(&[*series])));
+            let all = (ALL_CLASSES, block(&series));
+            iter::once(all).chain(classes.filter(|(_, block)| block.count > 0)).collect()
+        });
+        Latencies { stages }
+    }
 }
 
 /// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not) and the total
@@ -272,7 +250,6 @@ fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
 mod summary_tests {
     use super::*;
     use crate::metrics::{Collector, Gauges, Sample, WorkerMetrics};
-    use crate::time::Nanos;
 
     /// Does the summary name everything that happened and leave out everything that did not?
     #[test]

@@ -21,22 +21,12 @@ pub(crate) struct Tick {
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// The time between two of them, at most, while the control thread runs.
-    every: Nanos,
+    pub(super) every: Nanos,
     /// Oldest first.
-    ticks: VecDeque<Tick>,
+    pub(super) ticks: VecDeque<Tick>,
 }
 
 impl Host {
-    /// Nothing is known yet. There will be a reading `every` so often.
-    pub(super) fn new(every: Nanos) -> Host {
-        Host { every, ticks: VecDeque::new() }
-    }
-
-    #[cfg(test)]
-    pub(super) fn of(every: Nanos, ticks: impl IntoIterator<Item = Tick>) -> Host {
-        Host { every, ticks: ticks.into_iter().collect() }
-    }
-
     /// Adds a reading; the oldest leaves.
     pub(super) fn add(&mut self, tick: Tick) {
         if self.ticks.len() == TICKS {

@@ -54,7 +54,7 @@ impl Slow {
     pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
         Slow {
             next: metrics.tracks().map(|_| 0).collect(),
-            host: Host::new(every),
+            host: Host { every, ..Host::default() },
             named: VecDeque::new(),
             blocked: BTreeMap::new(),
             broken: Onset::default(),

@@ -62,7 +62,7 @@ impl Distribution {
 
 /// One of the distributions that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Series(usize);
+pub(crate) struct Series(pub(super) usize);
 
 /// A row for each class, and one for the emulated cores.
 pub(super) const ROWS: usize = CLASSES + 1;

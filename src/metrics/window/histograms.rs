@@ -3,11 +3,10 @@
 //! Counts only grow. So no thread hands anything over or waits for another: the reader adds up the workers and subtracts what it
 //! saw before.
 
-use super::distribution::{BINS, Bins, COLUMNS, ROWS, Series, UNANSWERED};
+use super::distribution::{BINS, Bins, COLUMNS, ROWS, Series};
 use crate::fate::{CLASSES, labels};
 use crate::metrics::counters::Tally;
 use crate::time::Nanos;
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,30 +85,31 @@ impl Histograms {
     /// Records an answered request. For the worker alone, as all that records.
     pub(crate) fn record(&self, sample: &Sample) {
         let Sample { class, kernel, queue, service, send } = *sample;
-        let times = [sample.total(), kernel, queue, service, send].map(Nanos::get);
-        let [total, kernel, queue, service, send] = times;
-        let slowdown = sample.slowdown_thousandths();
-        self.add(class.into(), 0, &[total, kernel, queue, service, send, slowdown]);
+        for (stage, time) in Stage::ALL.into_iter().zip([sample.total(), kernel, queue, service, send]) {
+            self.add(Series::stage(known(class), stage), time.get());
+        }
+        self.add(Series::slowdown(known(class)), sample.slowdown_thousandths());
+        self.entries.add(1);
     }
 
     /// Records the CPU time of a request that was not answered.
     pub(crate) fn record_unanswered(&self, class: u8, spent: Nanos) {
-        self.add(class.into(), UNANSWERED, &[spent.get()]);
+        self.add(Series::unanswered(known(class)), spent.get());
+        self.entries.add(1);
     }
 
     /// Records by how much an emulated core overslept.
     pub(crate) fn record_overshoot(&self, late: Nanos) {
-        self.columns[CLASSES][0].add(Series::OVERSHOOT, late.get());
+        self.add(Series::OVERSHOOT, late.get());
         self.entries.add(1);
     }
 
-    // For all stages, so that adding to a column has one caller, into which it is inlined.
-    fn add(&self, class: usize, first: usize, values: &[u64]) {
-        let row = class.min(CLASSES - 1);
-        for ((number, column), value) in self.columns[row].iter().enumerate().skip(first).zip(values) {
-            column.add(Series::at(row, number), *value);
-        }
-        self.entries.add(1);
+    #[inline]
+    fn add(&self, series: Series, value: u64) {
+        let Column { counts, sum } = &self.columns.as_flattened()[series.0];
+        let count = &counts.get_or_init(empty)[series.bin(value)];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        sum.add(value);
     }
 
     /// What was recorded since the start.
@@ -119,12 +119,9 @@ impl Histograms {
     }
 }
 
-impl Column {
-    fn add(&self, series: Series, value: u64) {
-        let count = &self.counts.get_or_init(empty)[series.bin(value)];
-        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
-        self.sum.add(value);
-    }
+/// The number of a class, or of the last one for what is none.
+fn known(class: u8) -> usize {
+    usize::from(class).min(CLASSES - 1)
 }
 
 #[cold]
@@ -139,8 +136,8 @@ fn empty() -> Box<[AtomicU32]> {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     entries: u64,
-    /// By series, the count of each bin and the sum of all values.
-    seen: BTreeMap<usize, (Vec<u32>, u64)>,
+    /// By series, the count of each bin and the sum of all values; empty for one of which nothing was recorded.
+    seen: Vec<(Vec<u32>, u64)>,
 }
 
 impl Gathered {
@@ -152,7 +149,8 @@ impl Gathered {
         if entries == std::mem::replace(&mut self.entries, entries) {
             return bins;
         }
-        for number in 0..ROWS * COLUMNS {
+        self.seen.resize_with(ROWS * COLUMNS, Default::default);
+        for (number, (seen, seen_sum)) in self.seen.iter_mut().enumerate() {
             let (mut counts, mut sum) = (Vec::new(), 0_u64);
             for column in workers.clone().map(|worker| &worker.columns.as_flattened()[number]) {
                 let Some(more) = column.counts.get() else { continue };
@@ -162,11 +160,8 @@ impl Gathered {
                 }
                 sum = sum.wrapping_add(column.sum.read());
             }
-            if counts.is_empty() {
-                continue;
-            }
-            let series = Series::at(0, number);
-            let (seen, seen_sum) = self.seen.entry(number).or_insert_with(|| (vec![0; BINS], 0));
+            seen.resize(counts.len(), 0);
+            let series = Series(number);
             for (bin, (count, seen)) in counts.iter().zip(&*seen).enumerate().filter(|(_, (count, seen))| count != seen)
             {
                 bins.counts.push((series.key(series.highest(bin)), count.wrapping_sub(*seen).into()));

@@ -1,6 +1,6 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
 //! Method: senders never stop, and send more than the server can serve. Its resident size after 4.5 s is compared with
-//! that after 6 s. At 4.5 s every worker has handed its measurements over a few times, and `auto` has made its first
+//! that after 6 s. At 4.5 s measurements have been read a few times, and `auto` has made its first
 //! choice. By 6 s memory that grows with time has shown itself: windows of /latency with memory of their own would add
 //! 1 %. They would do so again in the next 1.5 s; pages that are used for the first time would not. So a server that has
 //! grown has two more such times, and grows if it does so in each.
