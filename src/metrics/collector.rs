@@ -23,8 +23,6 @@ pub struct Collector<'b> {
     last: Counts,
     /// Since the start, the last seconds, the last tens of seconds.
     windows: [Window; 3],
-    /// The number of the second since which requests are of the mix of now.
-    mix: u64,
     /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
     /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
@@ -43,7 +41,6 @@ impl<'b> Collector<'b> {
                 Window::new(6, Nanos::from_secs(10)),
             ],
             last: Counts { kernel_dropped: Some(0), ..metrics.counts() },
-            mix: 0,
             start_time: clock::realtime(),
             kernel_dropped: None,
         }
@@ -86,7 +83,7 @@ impl<'b> Collector<'b> {
     pub fn recent(&mut self) -> Recent {
         let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
         let running: Vec<Nanos> = since.map(|since| self.last.at.minus(since)).collect();
-        Recent::of(&self.windows[1], &self.last, &running, self.metrics.workers(), &mut self.mix)
+        Recent::of(&mut self.windows[1], &self.last, &running, self.metrics.workers())
     }
 
     /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].

@@ -14,11 +14,10 @@ use crate::time::Nanos;
 use families::{Families, counter};
 pub use format::Format;
 pub(crate) use format::weight;
-use native::Histograms;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::prometheus_protobuf::encode_to_vec;
 use prometheus_client::encoding::text::{encode, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
@@ -67,19 +66,50 @@ struct Scrape {
 }
 
 impl Scrape {
-    /// The histograms of this scrape: those in protobuf are native ones, which have classic buckets on demand.
-    fn histograms(&self) -> Histograms {
+    /// Writes the histogram of `series`, its classic bounds and its sum divided by `unit`. Histograms in protobuf are native
+    /// ones, which have classic buckets on demand.
+    fn histogram(&self, metric: MetricEncoder<'_>, series: Series, bounds: &[u64], unit: f64) -> fmt::Result {
+        let (distribution, mut classic) = (self.snapshot.measured(&[series]), Vec::new());
+        if self.format != Format::Protobuf || self.snapshot.gauges.classic_buckets {
+            let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+            classic.extend(upper.zip(distribution.buckets(bounds)));
+        }
         let created = UNIX_EPOCH + Duration::from(self.snapshot.start_time);
-        Histograms { classic: self.format != Format::Protobuf || self.snapshot.gauges.classic_buckets, created }
+        native::encode(metric, &distribution, &classic, unit, created)
+    }
+
+    fn latency(&self, families: &mut Families<'_>) -> fmt::Result {
+        let help =
+            "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
+        let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
+        for (class, name) in known_classes(&self.snapshot) {
+            // An unknown stage has no block, not even for all classes.
+            let known = |stage: &Stage| !self.snapshot.since_start.stage(*stage).is_empty();
+            for stage in Stage::ALL.into_iter().filter(known) {
+                let labels = [("stage", stage.name()), ("class", name)];
+                let series = Series::stage(class, stage);
+                self.histogram(family.encode_family(&labels)?, series, &LATENCY_BOUNDS_NS, 1e9)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn slowdown(&self, families: &mut Families<'_>) -> fmt::Result {
+        let help = "Total time of an answered request over its service time";
+        let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
+        known_classes(&self.snapshot).try_for_each(|(class, name)| {
+            let (labels, series) = ([("class", name)], Series::slowdown(class));
+            self.histogram(family.encode_family(&labels)?, series, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)
+        })
     }
 }
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (mut families, Scrape { snapshot, format }) = (Families(encoder), self);
-        latency(&mut families, snapshot, self.histograms())?;
+        self.latency(&mut families)?;
         latency_quantiles(&mut families, snapshot, *format)?;
-        slowdown(&mut families, snapshot, self.histograms())?;
+        self.slowdown(&mut families)?;
         datagrams(&mut families, snapshot)?;
         queues(&mut families, &snapshot.gauges)?;
         blocked(&mut families, snapshot)?;
@@ -92,21 +122,6 @@ impl Collector for Scrape {
         };
         snapshot.gauges.own.iter().chain(&process::values()).try_for_each(own)
     }
-}
-
-fn latency(families: &mut Families<'_>, snapshot: &Snapshot, histograms: Histograms) -> fmt::Result {
-    let help =
-        "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
-    let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
-    for (class, name) in known_classes(snapshot) {
-        // An unknown stage has no block, not even for all classes.
-        for stage in Stage::ALL.into_iter().filter(|stage| !snapshot.since_start.stage(*stage).is_empty()) {
-            let times = snapshot.measured(&[Series::stage(class, stage)]);
-            let labels = [("stage", stage.name()), ("class", name)];
-            histograms.encode(family.encode_family(&labels)?, &times, &LATENCY_BOUNDS_NS, 1e9)?;
-        }
-    }
-    Ok(())
 }
 
 /// The classes to show, with their names: the classes of every server, and each other class from its first request on.
@@ -134,17 +149,6 @@ fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot, format: F
                 family.encode_family(&labels)?.encode_gauge(&(micros.unwrap_or(f64::INFINITY) / 1e6))?;
             }
         }
-    }
-    Ok(())
-}
-
-fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot, histograms: Histograms) -> fmt::Result {
-    let help = "Total time of an answered request over its service time";
-    let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
-    for (class, name) in known_classes(snapshot) {
-        let (slowdowns, labels) = (snapshot.measured(&[Series::slowdown(class)]), [("class", name)]);
-        let labeled = family.encode_family(&labels)?;
-        histograms.encode(labeled, &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
 }

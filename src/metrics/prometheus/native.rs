@@ -14,39 +14,31 @@ const SCHEMA: i32 = 5;
 /// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
 
-/// How the histograms of one scrape are written.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Histograms {
-    /// Whether they have classic buckets. The text formats have no others.
-    pub(super) classic: bool,
-    /// When counting began.
-    pub(super) created: SystemTime,
-}
-
-impl Histograms {
-    /// Writes one histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the
-    /// buckets add up to the count.
-    pub(super) fn encode(
-        self,
-        mut metric: MetricEncoder<'_>,
-        distribution: &Distribution,
-        bounds: &[u64],
-        unit: f64,
-    ) -> fmt::Result {
-        let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
-        let classic: Vec<_> = if self.classic { upper.zip(distribution.buckets(bounds)).collect() } else { Vec::new() };
-        let buckets = Buckets::of(distribution, unit);
-        let native = NativeHistogram {
-            schema: SCHEMA,
-            zero_threshold: ZERO_THRESHOLD,
-            zero_count: buckets.zeros,
-            negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
-            positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
-            created: Some(self.created),
-        };
-        let (sum, count) = (distribution.sum as f64 / unit, distribution.count);
-        metric.encode_histogram_with_native::<NoLabelSet>(sum, count, &classic, None, native)
-    }
+/// Writes one histogram, counted since `created`, its sum divided by `unit`, with these `classic` buckets. Every bin belongs to
+/// exactly one bucket, so that the buckets add up to the count.
+pub(super) fn encode(
+    mut metric: MetricEncoder<'_>,
+    distribution: &Distribution,
+    classic: &[(f64, u64)],
+    unit: f64,
+    created: SystemTime,
+) -> fmt::Result {
+    let buckets = Buckets::of(distribution, unit);
+    let native = NativeHistogram {
+        schema: SCHEMA,
+        zero_threshold: ZERO_THRESHOLD,
+        zero_count: buckets.zeros,
+        negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
+        positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
+        created: Some(created),
+    };
+    metric.encode_histogram_with_native::<NoLabelSet>(
+        distribution.sum as f64 / unit,
+        distribution.count,
+        classic,
+        None,
+        native,
+    )
 }
 
 /// The occupied buckets of a native histogram.

@@ -38,6 +38,8 @@ pub(crate) struct Window {
     slots: Box<[Slot]>,
     /// Bins that each slot has room for.
     room: usize,
+    /// The number of the interval in which the present mix of requests began.
+    mix: u64,
 }
 
 /// Bins that a slot has room for at the start. With two saturated workers and requests of two classes, a second fills some
@@ -57,7 +59,7 @@ struct Slot {
 impl Window {
     /// An empty window.
     pub(super) fn new(slots: usize, width: Nanos) -> Window {
-        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), room: 0 };
+        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), room: 0, mix: 0 };
         window.grow(ROOM);
         window
     }

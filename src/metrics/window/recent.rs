@@ -40,19 +40,18 @@ pub struct Recent {
 
 impl Recent {
     /// The work in `window`, by `workers` workers, up to `now`, which was the last reading. `running` says for how long each
-    /// slice under way has lasted. `mix` is the number of the interval in which the present mix of requests began. To be
-    /// called once an interval.
-    pub(crate) fn of(window: &Window, now: &Counts, running: &[Nanos], workers: usize, mix: &mut u64) -> Recent {
+    /// slice under way has lasted. To be called once an interval.
+    pub(crate) fn of(window: &mut Window, now: &Counts, running: &[Nanos], workers: usize) -> Recent {
         let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
+        let has_shifted = has_shifted(window, window.mix.max(oldest), newest);
+        if has_shifted {
+            window.mix = newest;
+        }
         let since = |number: u64| {
             let bins: Vec<&Bins> = window.of(number..).collect();
             window.begin(number).map(|begin| begin.work_until(now, &bins, running, workers)).unwrap_or_default()
         };
-        let has_shifted = has_shifted(window, (*mix).max(oldest), newest);
-        if has_shifted {
-            *mix = newest;
-        }
-        let since_shift = (*mix > oldest).then(|| Box::new(since(*mix)));
+        let since_shift = (window.mix > oldest).then(|| Box::new(since(window.mix)));
         Recent { since_shift, has_shifted, ..since(oldest) }
     }
 }

@@ -14,7 +14,6 @@ pub(crate) struct Work {
     gathered: Bins,
     last: Counts,
     window: Window,
-    mix: u64,
 }
 
 impl Work {
@@ -23,8 +22,9 @@ impl Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
         // A fleet has thousands of servers: their windows grow with what they hold.
-        let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), room: 0 };
-        Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window, mix: 0 }
+        let window =
+            Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), room: 0, mix: 0 };
+        Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window }
     }
 
     /// The intervals of the window.
@@ -55,7 +55,7 @@ impl Work {
         self.window.add(&self.last, now, &self.gathered);
         self.gathered.clear();
         self.last = Counts { at: now, ..self.counts.clone() };
-        Recent::of(&self.window, &self.last, running, self.workers, &mut self.mix)
+        Recent::of(&mut self.window, &self.last, running, self.workers)
     }
 }
 
