@@ -12,8 +12,6 @@
 //! assert_eq!(fates.received, ended + fates.in_flight);
 //! ```
 
-use std::fmt;
-
 /// The longest datagram that a server receives by default: what an Ethernet frame carries, and some room.
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
 /// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
@@ -295,11 +293,5 @@ labels! {
         Unreachable = "unreachable",
         /// Anything else.
         Other = "other",
-    }
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

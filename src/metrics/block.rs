@@ -134,11 +134,6 @@ impl Interval {
     pub fn is_within(self, precision: f64) -> bool {
         self.low == self.high || self.low > 0.0 && self.high <= precision * self.low
     }
-
-    /// Whether `value` is in the interval.
-    pub fn holds(self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
-    }
 }
 
 /// The 95 % interval of each percentile, and how wide one may be.
@@ -147,7 +142,8 @@ impl Interval {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     intervals: [Interval; Percentile::ALL.len()],
-    precision: f64,
+    /// The widest interval, upper over lower end, of a percentile that counts as known.
+    pub precision: f64,
 }
 
 impl Bounds {
@@ -155,11 +151,6 @@ impl Bounds {
     #[cfg_attr(doc, doc(hidden))]
     pub fn new(interval: impl Fn(Percentile) -> Interval, precision: f64) -> Bounds {
         Bounds { intervals: Percentile::ALL.map(interval), precision }
-    }
-
-    /// The widest interval, upper over lower end, of a percentile that counts as known.
-    pub fn precision(&self) -> f64 {
-        self.precision
     }
 
     /// The interval of `percentile`.

@@ -121,7 +121,7 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
     Some(format!(
         "{percentile} of the latency is not known within a factor of {}: {how}; measure longer (--duration), or ask for a \
          lower --percentile",
-        bounds.precision()
+        bounds.precision
     ))
 }
 

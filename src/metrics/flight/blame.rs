@@ -4,8 +4,7 @@ use super::host::Host;
 use super::{About, Delayed, Kind, PERMIT, Slice, receiver};
 use crate::fate::labels;
 use crate::time::Nanos;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 labels! {
     /// Why a request waited.
@@ -50,23 +49,19 @@ pub(super) struct Culprit {
     pub short: u64,
 }
 
-impl Serialize for Culprit {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let by = |of: fn(About) -> u64| self.by.map(of);
-        let shown = json!({
+impl Culprit {
+    pub(super) fn to_json(&self) -> Value {
+        json!({
             "cause": self.cause.name(),
             "worker": self.worker,
-            "request": by(|by| by.id),
-            "class": by(|by| u64::from(by.class)),
+            "request": self.by.map(|by| by.id),
+            "class": self.by.map(|by| by.class),
             "held_us": self.held.as_micros_f64(),
             "share": (self.share * 1_000.0).round() / 1_000.0,
             "text": self.text(),
-        });
-        shown.serialize(serializer)
+        })
     }
-}
 
-impl Culprit {
     /// One sentence for people.
     pub(super) fn text(&self) -> String {
         let (worker, us) = (self.worker, self.held.as_micros_f64().round());

@@ -5,7 +5,7 @@ use super::ring::Ring;
 use super::tape::{Ended, Tape};
 use crate::fate::Fate;
 use crate::metrics::{Counts, WorkerMetrics};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,17 +41,12 @@ pub(crate) struct Captured {
 }
 
 impl<'m> Capture<'m> {
-    /// Begins one of so many `seconds`, where the kernel has dropped so many datagrams.
-    pub(crate) fn begin(
-        metrics: &'m WorkerMetrics,
-        seconds: Nanos,
-        dropped: Option<u64>,
-        clock: impl Fn() -> Nanos,
-    ) -> Capture<'m> {
+    /// Begins one of so many `seconds`, where the kernel has `dropped` so many datagrams.
+    pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let next = tapes(metrics).map(|tape| tape.ring.get_or_init(|| Ring::new(slots)).written()).collect();
         let before = Counts { kernel_dropped: dropped, ..metrics.counts() };
-        let now = clock();
+        let now = clock::now();
         tapes(metrics).for_each(|tape| tape.is_on.store(true, Relaxed));
         let captured = Captured { from: now, ..Captured::default() };
         Capture { metrics, next, until: now.plus(seconds), before, after: None, captured }
@@ -60,12 +55,8 @@ impl<'m> Capture<'m> {
     /// Reads what ended since the last look. To be called often: the rings of busy workers hold little more than 20 ms.
     /// `oldest` says when the oldest request came that has not ended, and `dropped` how many datagrams the kernel has
     /// dropped. Returns whether the capture is over.
-    pub(crate) fn look(
-        &mut self,
-        oldest: impl Fn() -> Option<Nanos>,
-        dropped: impl Fn() -> Option<u64>,
-        now: Nanos,
-    ) -> bool {
+    pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
+        let now = clock::now();
         if now >= self.until && self.after.is_none() {
             self.after = Some(Counts { kernel_dropped: dropped(), ..self.metrics.counts() });
             // What came since its time was over is counted too.
@@ -145,6 +136,7 @@ mod tests {
     use super::*;
     use crate::fate::Malformed;
     use crate::metrics::{Counter, Sample};
+    use crate::time::clock::in_virtual_time;
 
     const US: fn(u64) -> Nanos = Nanos::from_micros;
 
@@ -164,22 +156,27 @@ mod tests {
         };
         assert!(!recorders[0].flight.captures(), "none is on");
         recorders[0].received(1);
-        let mut capture = Capture::begin(&metrics, US(1_000), Some(4), || US(1_000));
+        in_virtual_time::set(Some(US(1_000)));
+        let mut capture = Capture::begin(&metrics, US(1_000), Some(4));
         assert!(recorders.iter().all(|recorder| recorder.flight.captures()));
         recorders[0].flight.capture(&ended(900, true), "a");
         recorders[0].received(5);
         recorders[0].flight.capture(&ended(1_002, true), "a");
         recorders[1].flight.capture(&ended(1_001, true), "b");
         recorders[1].flight.capture(&ended(1_003, true), "a");
-        assert!(!capture.look(|| None, || Some(9), US(1_500)));
+        in_virtual_time::set(Some(US(1_500)));
+        assert!(!capture.look(|| None, || Some(9)));
         recorders[1].flight.capture(&ended(1_600, false), "a");
         recorders[1].count(Counter::Malformed(Malformed::Magic));
         recorders[1].received(1);
-        assert!(!capture.look(|| Some(US(1_900)), || Some(6), US(2_100)), "one that came in time has not ended");
+        in_virtual_time::set(Some(US(2_100)));
+        assert!(!capture.look(|| Some(US(1_900)), || Some(6)), "one that came in time has not ended");
         recorders[1].received(1);
         recorders[1].served(&Sample::default(), Fate::Answered);
         recorders[1].flight.capture(&ended(2_500, true), "a");
-        assert!(capture.look(|| Some(US(2_100)), || Some(9), US(2_600)));
+        in_virtual_time::set(Some(US(2_600)));
+        assert!(capture.look(|| Some(US(2_100)), || Some(9)));
+        in_virtual_time::set(None);
         let captured = capture.end();
         assert!(!recorders[0].flight.captures(), "it is over");
         let expected = "# 8 arrived, 3 are below. Left out:\n# 1 not served, 1 malformed, 2 dropped by the kernel,\n\
@@ -196,11 +193,14 @@ mod tests {
     fn what_finds_no_room_is_counted() {
         let metrics = WorkerMetrics::new(1_024);
         let mut recorder = metrics.recorder(0);
-        let mut capture = Capture::begin(&metrics, US(10), None, || US(1));
+        in_virtual_time::set(Some(US(1)));
+        let mut capture = Capture::begin(&metrics, US(10), None);
         let ended = Ended { received_at: US(2), served: true, ..Ended::default() };
         recorder.received(1_500);
         (0..1_500).for_each(|_| recorder.flight.capture(&ended, "a"));
-        assert!(capture.look(|| None, || None, US(20)));
+        in_virtual_time::set(Some(US(20)));
+        assert!(capture.look(|| None, || None));
+        in_virtual_time::set(None);
         let text = capture.end().to_string();
         assert!(text.contains("1500 arrived, 1024 are below") && text.contains("476 without room"), "{text}");
     }

@@ -221,7 +221,7 @@ impl<'m> Tracks<'m> {
             (None, Some(_)) => "interrupted".to_owned(),
             (None, None) => "waiting".to_owned(),
         };
-        let culprit = if running.is_some() { None } else { self.blame(&late, host) };
+        let culprit = if running.is_some() { None } else { self.blame(&late, host).map(|culprit| culprit.to_json()) };
         let age_us = age.as_micros_f64();
         json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
     }
@@ -232,7 +232,8 @@ impl<'m> Tracks<'m> {
         let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
         let about = About { id: super::number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
-        json!({ "worker": worker, "waiting_bytes": waiting_bytes, "culprit": self.blame(&late, host) })
+        let culprit = self.blame(&late, host).map(|culprit| culprit.to_json());
+        json!({ "worker": worker, "waiting_bytes": waiting_bytes, "culprit": culprit })
     }
 
     /// What a worker did in the last second.
@@ -269,7 +270,7 @@ fn ended((late, culprit): &Named, now: Nanos) -> Value {
         "set_aside_us": set_aside.as_micros_f64(),
         "service_us": service.as_micros_f64(),
         "worker": worker,
-        "culprit": culprit,
+        "culprit": culprit.as_ref().map(Culprit::to_json),
     })
 }
 

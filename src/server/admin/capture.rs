@@ -42,7 +42,7 @@ impl Desk<'_, '_> {
         *self.capturing = None;
         let (answer, seen) = oneshot::channel();
         let dropped = self.probe.kernel_dropped();
-        let capture = Capture::begin(self.collector.metrics, seconds, dropped, clock::now);
+        let capture = Capture::begin(self.collector.metrics, seconds, dropped);
         *self.capturing = Some(Capturing { capture, answer });
         Some(seen)
     }
@@ -77,9 +77,7 @@ fn write_file(folder: &Path, trace: &[u8]) -> io::Result<PathBuf> {
 /// Reads what was captured since the last look; answers when it is over.
 pub(super) fn look(capturing: &mut Option<Capturing<'_>>, probe: &dyn Probe) {
     let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
-    let over = |one: &mut Capturing<'_>| {
-        one.answer.is_closed() || one.capture.look(oldest, || probe.kernel_dropped(), clock::now())
-    };
+    let over = |one: &mut Capturing<'_>| one.answer.is_closed() || one.capture.look(oldest, || probe.kernel_dropped());
     if let Some(Capturing { capture, answer }) = capturing.take_if(over) {
         // A closed connection needs no answer.
         let _ = answer.send(Seen { captured: capture.end(), server: probe.described() });

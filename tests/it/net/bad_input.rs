@@ -68,7 +68,7 @@ fn assert_malformed_is_counted(io: &str) {
         expected[reason as usize] += 1;
         // The good one's answer comes first: there was none before it.
         let id = 1_000 + sent;
-        assert_eq!(client.ask(&Header::request(id, 0, Nanos::ZERO), b"").header.status, Status::Ok, "after {reason}");
+        assert_eq!(client.ask(&Header::request(id, 0, Nanos::ZERO), b"").header.status, Status::Ok, "after {reason:?}");
         sent += 2;
     }
     let fates = server.quiescent(sent);
@@ -81,8 +81,8 @@ fn assert_malformed_is_counted(io: &str) {
 fn assert_reasons(server: &Running, expected: [u64; Malformed::ALL.len()]) {
     let json = latency(server.admin);
     for (reason, count) in Malformed::ALL.into_iter().zip(expected) {
-        assert_eq!(json["malformed_by_reason"][reason.name()], count, "{reason}");
-        assert_eq!(server.count("malformed", reason.name()), count as f64, "{reason}");
+        assert_eq!(json["malformed_by_reason"][reason.name()], count, "{reason:?}");
+        assert_eq!(server.count("malformed", reason.name()), count as f64, "{reason:?}");
     }
 }
 
@@ -105,7 +105,7 @@ fn refused_requests_are_answered_in_short() {
     let fates = server.quiescent(5);
     assert_eq!(fates, fates! { received: 5, answered: 1, refused: 4 });
     for (reason, count) in [("cost_cap", 2.0), ("unknown_class", 2.0), ("other", 0.0)] {
-        assert_eq!(server.count("refused", reason), count, "{reason}");
+        assert_eq!(server.count("refused", reason), count, "{reason:?}");
     }
 }
 
