@@ -49,7 +49,7 @@ impl<'b> Collector<'b> {
     /// Gathers what workers have recorded. To be called once per second, so that the windows are right, and before a
     /// [`Collector::snapshot`].
     pub fn collect(&mut self) {
-        let gathered = self.gathered.news(self.metrics.histograms());
+        let gathered = self.gathered.news(&self.metrics.histograms());
         let now = Counts { kernel_dropped: self.kernel_dropped, ..self.metrics.counts() };
         for window in &mut self.windows {
             window.add(&self.last, now.at, &gathered);

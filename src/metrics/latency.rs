@@ -189,7 +189,6 @@ mod tests {
         recorder.ended(Fate::ShedQueueFull);
         recorder.end_slice(Nanos::from_micros(20));
         recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
-        drop(recorder);
         let mut collector = Collector::new(&metrics);
         collector.collect();
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());

@@ -261,7 +261,6 @@ mod summary_tests {
         assert_eq!(summary(&collector.snapshot(Gauges::default())), "received 2, in_flight 2\n");
         recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });
         recorder.ended(Fate::Failed);
-        drop(recorder);
         collector.collect();
         let text = summary(&collector.snapshot(Gauges::default()));
         assert_eq!(

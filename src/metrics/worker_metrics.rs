@@ -76,8 +76,8 @@ impl WorkerMetrics {
     }
 
     /// What each worker has recorded, the stopping thread last.
-    pub(super) fn histograms(&self) -> impl Iterator<Item = &Histograms> + Clone {
-        self.workers.iter().map(|worker| &*worker.histograms)
+    pub(super) fn histograms(&self) -> Vec<&Histograms> {
+        self.workers.iter().map(|worker| &*worker.histograms).collect()
     }
 
     /// Start of the current slice of `worker`; `None` between slices.

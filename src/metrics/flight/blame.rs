@@ -98,15 +98,16 @@ pub(super) fn blame<'a>(
     let (from, until) = (late.about.came_at, late.ended_at);
     let began_on = usize::from(late.worker).min(workers - 1);
     let held_up = |worker| Held::of(worker, slices(worker), late);
-    if late.set_aside.times(2) >= late.delay() && late.behind == PERMIT {
-        let longest = (0..workers).filter_map(held_up).max_by_key(|held| held.most);
-        let (worker, by) = longest.map_or((began_on, None), |held| (held.worker, held.by));
-        return Some(Culprit { cause: Cause::Permit, worker, by, held: late.set_aside, share: 1.0, short: 0 });
-    }
     if late.set_aside.times(2) >= late.delay() {
-        let before = About { id: late.behind, ..late.about };
-        let by = (late.behind > 0).then_some(before);
-        return Some(Culprit { cause: Cause::Flow, worker: began_on, by, held: late.set_aside, share: 1.0, short: 0 });
+        let (cause, worker, by) = if late.behind == PERMIT {
+            let longest = (0..workers).filter_map(held_up).max_by_key(|held| held.most);
+            let (worker, by) = longest.map_or((began_on, None), |held| (held.worker, held.by));
+            (Cause::Permit, worker, by)
+        } else {
+            let before = (late.behind > 0).then_some(About { id: late.behind, ..late.about });
+            (Cause::Flow, began_on, before)
+        };
+        return Some(Culprit { cause, worker, by, held: late.set_aside, share: 1.0, short: 0 });
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
@@ -152,6 +153,7 @@ pub(super) fn blame<'a>(
 }
 
 /// What held one worker while a request waited.
+#[derive(Default)]
 struct Held {
     worker: usize,
     /// Where the walk began: when the request came, or later.
@@ -179,16 +181,7 @@ impl Held {
         let (begin, end) = (begin - usize::from(lacked), slices.len().min(end + 1));
         let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
         let from = if walked.len() < end - begin { walked[0].began } else { from };
-        let mut held = Held {
-            worker,
-            from,
-            busy: Nanos::ZERO,
-            most: Nanos::ZERO,
-            kind: Kind::Short,
-            by: None,
-            short: 0,
-            without_packets: Nanos::ZERO,
-        };
+        let mut held = Held { worker, from, kind: Kind::Short, ..Held::default() };
         // The slices of one request, of short ones or of children count together.
         let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;

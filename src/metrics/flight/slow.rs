@@ -34,7 +34,7 @@ type Pair = (u8, Option<u8>, usize);
 type Named = (Delayed, Option<Culprit>);
 
 /// What is known of delayed requests, for the control thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Slow {
     /// For each recorder, the number of the next delayed request to read.
     next: Vec<u64>,
@@ -52,14 +52,8 @@ pub(crate) struct Slow {
 impl Slow {
     /// Nothing is known yet. There will be a look `every` so often.
     pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
-        Slow {
-            next: metrics.tracks().map(|_| 0).collect(),
-            host: Host { every, ..Host::default() },
-            named: VecDeque::new(),
-            blocked: BTreeMap::new(),
-            broken: Onset::default(),
-            traced_at: None,
-        }
+        let next = metrics.tracks().map(|_| 0).collect();
+        Slow { next, host: Host { every, ..Host::default() }, ..Slow::default() }
     }
 
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell

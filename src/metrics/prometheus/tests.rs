@@ -28,7 +28,6 @@ fn scrape(format: Format) -> String {
     recorder.end_slice(Nanos::from_millis(1_500));
     recorder.unanswered(1, Nanos::from_millis(250));
     recorder.count(Counter::Steals(Steal::SocketFound));
-    drop(recorder);
     let mut collector = metrics::Collector::new(&metrics);
     collector.collect();
     let queue_depths = vec![("heavy".into(), 4)];

@@ -100,7 +100,6 @@ mod tests {
         }
         (0..60).for_each(|_| recorder.count(Counter::Malformed(crate::fate::Malformed::Magic)));
         (0..40).for_each(|_| recorder.ended(Fate::Refused));
-        drop(recorder);
         collector.kernel_dropped = Some(150);
         collector.collect();
         let demand = collector.snapshot(Gauges::default()).demand;

@@ -115,7 +115,7 @@ impl Histograms {
     /// What was recorded since the start.
     #[cfg(test)]
     pub(crate) fn bins(&self) -> Bins {
-        Gathered::default().news(std::iter::once(self))
+        Gathered::default().news(&[self])
     }
 }
 
@@ -143,16 +143,16 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// What the `workers` have recorded since the last reading. An entry under way may be in it in part; the rest comes next
     /// time.
-    pub(crate) fn news<'a>(&mut self, workers: impl Iterator<Item = &'a Histograms> + Clone) -> Bins {
+    pub(crate) fn news(&mut self, workers: &[&Histograms]) -> Bins {
         let mut bins = Bins::default();
-        let entries = workers.clone().map(|worker| worker.entries.read()).sum();
+        let entries = workers.iter().map(|worker| worker.entries.read()).sum();
         if entries == std::mem::replace(&mut self.entries, entries) {
             return bins;
         }
         self.seen.resize_with(ROWS * COLUMNS, Default::default);
         for (number, (seen, seen_sum)) in self.seen.iter_mut().enumerate() {
             let (mut counts, mut sum) = (Vec::new(), 0_u64);
-            for column in workers.clone().map(|worker| &worker.columns.as_flattened()[number]) {
+            for column in workers.iter().map(|worker| &worker.columns.as_flattened()[number]) {
                 let Some(more) = column.counts.get() else { continue };
                 counts.resize(BINS, 0_u32);
                 for (sum, count) in counts.iter_mut().zip(more) {
@@ -223,7 +223,7 @@ mod tests {
             Sample { class: 0, queue: Nanos::from_micros(3), service: Nanos::from_micros(1), ..Sample::default() };
         let (workers, mut gathered) = ([Histograms::default(), Histograms::default()], Gathered::default());
         let mut news = || {
-            let bins = gathered.news(workers.iter());
+            let bins = gathered.news(&workers.each_ref());
             [Series::slowdown(0), Series::OVERSHOOT].map(|series| {
                 let news = Distribution::of([&bins], &[series]);
                 (news.count, news.sum)
