@@ -86,7 +86,7 @@ impl Layers {
 /// What is said about a `key` that is none of `settings`.
 pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
     if [CONFIG, CHECK_CONFIG, CHECK_HEALTH].contains(&key) {
-        return "only a flag, never a key".to_owned();
+        return "only a flag, never a setting".to_owned();
     }
     let keys: Vec<&str> = settings.map(|setting| setting.key).collect();
     format!("no such setting{}; allowed: {}", suggestion(key, keys.iter().copied()), keys.join(", "))

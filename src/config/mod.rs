@@ -46,7 +46,7 @@ pub(crate) use reload::put;
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
 pub(crate) use scope::Scope;
-pub use setting::{Allowed, Change, DefaultValue, Group, Setting, Shape};
+pub use setting::{Allowed, Group, Setting, Shape};
 #[cfg(feature = "cli")]
 pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH};
 #[cfg(feature = "cli")]

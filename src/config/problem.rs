@@ -1,6 +1,6 @@
 //! Problems of a configuration, and where each was written.
 
-use super::setting::{DefaultValue, environment_name, find};
+use super::setting::{environment_name, find};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -105,10 +105,10 @@ impl Claim {
 
     /// The origin, with the name that the setting has there.
     pub(super) fn origin_text(&self) -> String {
-        match (&self.origin, find(&self.key).map(|setting| setting.default)) {
+        match (&self.origin, find(&self.key)) {
             (Origin::Flag, _) => format!("flag --{}", self.key),
             (Origin::Environment, _) => format!("environment {}", environment_name(&self.key)),
-            (Origin::Default, Some(DefaultValue::Computed(how))) => format!("default: {how}"),
+            (Origin::Default, Some(setting)) if setting.computed => format!("default: {}", setting.default),
             (origin, _) => origin.to_string(),
         }
     }

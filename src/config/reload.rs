@@ -3,7 +3,7 @@
 use super::effective::{Effective, resolve};
 use super::layers::Layers;
 use super::problem::{Claim, Origin, Problems};
-use super::setting::{Change, DefaultValue, find};
+use super::setting::find;
 
 /// What becomes of a running configuration by a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +22,12 @@ pub(crate) struct Reloaded {
 /// When what may change does not fit what may not: everything that is wrong with it.
 pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
     let differs = |row: &&Claim| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
-    let is_live = |row: &Claim| find(&row.key).is_some_and(|setting| setting.change == Change::Live);
+    let is_live = |row: &Claim| find(&row.key).is_some_and(|setting| setting.live);
     let mut layers = Layers::default();
     for row in &new.rows {
         // A value that follows from others is made of them anew.
-        let given = match find(&row.key).map(|setting| setting.default) {
-            Some(DefaultValue::Computed(_)) => !matches!(row.origin, Origin::Default | Origin::Implied(_)),
-            _ => true,
-        };
-        if is_live(row) && given {
+        let follows = matches!(row.origin, Origin::Default | Origin::Implied(_));
+        if is_live(row) && !(follows && find(&row.key).is_some_and(|setting| setting.computed)) {
             layers.given.insert(row.key.clone(), row.clone());
         }
     }
@@ -186,12 +183,12 @@ mod tests {
             |key| cfg!(feature = "admin") || !["admin", "admin-token-file", "handover", "trace-dir"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {
             let key = other.0;
-            let Setting { change, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");
+            let Setting { live, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");
             let beside = if key == "overheads" { ("burn", "sleep") } else { ("workers", "2") };
             let running = effective(&[beside]);
             let pairs: Vec<_> = [beside].into_iter().filter(|(known, _)| *known != key).chain([other]).collect();
             let Reloaded { changed, restart, .. } = reload(&running, &effective(&pairs)).expect("they fit");
-            let named = if *change == Change::Live { keys(&changed) } else { keys(&restart) };
+            let named = if *live { keys(&changed) } else { keys(&restart) };
             assert!(named.contains(&key), "{key}: {changed:?} {restart:?}");
         }
     }

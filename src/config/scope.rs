@@ -35,7 +35,7 @@ impl Scope {
     /// The default of `setting` as help shows it.
     pub(super) fn default_text(&self, setting: &Setting) -> &str {
         let own = self.defaults.iter().find(|(key, _)| key == setting.key);
-        own.map_or(setting.default.text(), |(_, value)| value)
+        own.map_or(setting.default, |(_, value)| value)
     }
 
     /// Offers `layers` the program's own defaults: after every other layer.

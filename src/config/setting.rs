@@ -1,6 +1,7 @@
 //! The definition of a setting: one row of the table, from its field of [`Config`] to its line in the README.
 
 use super::{Config, SETTINGS};
+use crate::fate::labels;
 use std::fmt;
 
 /// The flag that names the file.
@@ -20,12 +21,14 @@ pub struct Setting {
     pub group: Group,
     /// The placeholder for the value in the help.
     pub value_name: &'static str,
-    /// The value when no layer has one.
-    pub default: DefaultValue,
+    /// The value when no layer has one, parsed like any other; or in words how it is computed.
+    pub default: &'static str,
+    /// Whether the default is computed, from the machine or from other settings.
+    pub computed: bool,
     /// The notation of the value in the file.
     pub shape: Shape,
-    /// When a new value takes effect.
-    pub change: Change,
+    /// Whether a new value takes effect when the running server reads its file again; else when it is started again.
+    pub live: bool,
     /// The allowed values, as help and errors state them.
     pub allowed: Allowed,
     /// The meaning of the setting, in one line.
@@ -36,20 +39,20 @@ pub struct Setting {
     pub show: fn(&Config) -> String,
 }
 
-/// A part of the help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Group {
-    /// Addresses, and what is received and sent.
-    Network,
-    /// Who serves what.
-    Policy,
-    /// What is refused and shed.
-    Overload,
-    /// Stop, restart, health and log.
-    LifeCycle,
-    /// What serves benches alone.
-    Bench,
+labels! {
+    /// A part of the help. The name is its heading.
+    Group {
+        /// Addresses, and what is received and sent.
+        Network = "Network",
+        /// Who serves what.
+        Policy = "Policy",
+        /// What is refused and shed.
+        Overload = "Overload",
+        /// Stop, restart, health and log.
+        LifeCycle = "Life cycle",
+        /// What serves benches alone.
+        Bench = "Bench",
+    }
 }
 
 /// The allowed values in words.
@@ -60,26 +63,6 @@ pub enum Allowed {
     Fixed(&'static str),
     /// A text made from a list of names or from bounds.
     Made(fn() -> String),
-}
-
-/// The value of a setting that no layer has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DefaultValue {
-    /// A text, parsed like any other.
-    Text(&'static str),
-    /// Computed from the machine or from other settings, in the way described.
-    Computed(&'static str),
-}
-
-/// When a new value of a setting takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change {
-    /// At once, when the running server reads its file again.
-    Live,
-    /// When the server is started again.
-    Restart,
 }
 
 /// The notation of a value in the file.
@@ -101,33 +84,11 @@ impl Setting {
     }
 }
 
-impl Group {
-    /// The heading in the help.
-    pub const fn heading(self) -> &'static str {
-        match self {
-            Group::Network => "Network",
-            Group::Policy => "Policy",
-            Group::Overload => "Overload",
-            Group::LifeCycle => "Life cycle",
-            Group::Bench => "Bench",
-        }
-    }
-}
-
 impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Allowed::Fixed(text) => f.pad(text),
             Allowed::Made(make) => f.pad(&make()),
-        }
-    }
-}
-
-impl DefaultValue {
-    /// The default value, or how it is computed.
-    pub const fn text(self) -> &'static str {
-        match self {
-            DefaultValue::Text(text) | DefaultValue::Computed(text) => text,
         }
     }
 }
@@ -139,8 +100,8 @@ macro_rules! settings {
     ($(
         $(#[doc = $about:literal])+
         $field:ident: $type:ty {
-            key: $key:literal, group: $group:ident, value_name: $value_name:literal, change: $change:ident,
-            default: $default:ident($default_text:expr $(, $computed:expr)?), form: $form:expr,
+            key: $key:literal, group: $group:ident, value_name: $value_name:literal, live: $live:literal,
+            default: $default:expr $(=> $computed:expr)?, form: $form:expr,
             $(details: $made:expr,)?
         }
     )+) => {
@@ -162,9 +123,10 @@ macro_rules! settings {
             key: $key,
             group: Group::$group,
             value_name: $value_name,
-            default: DefaultValue::$default($default_text),
+            default: $default,
+            computed: !<[&str]>::is_empty(&[$(stringify!($computed))?]),
             shape: forms::$field().shape,
-            change: Change::$change,
+            live: $live,
             allowed: forms::$field().allowed,
             help: setting::help(&[$($about),+]),
             details: || setting::details(&[$($about),+]).into_iter()$(.chain($made))?.collect(),
@@ -179,7 +141,7 @@ macro_rules! settings {
                 let $field = layers
                     .given($key, parse)
                     $(.or_else(|| Some($computed)))?
-                    .unwrap_or_else(|| parse($default_text).expect("a test holds that the defaults are valid"));
+                    .unwrap_or_else(|| parse($default).expect("a test holds that the defaults are valid"));
             )+
             Config { $($field),+ }
         }

@@ -2,7 +2,7 @@
 
 use super::Scope;
 use super::layers::{Layers, no_such_setting};
-use super::problem::{Origin, Problem, suggestion};
+use super::problem::{Origin, Problem};
 use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
@@ -58,7 +58,7 @@ fn flag(setting: &Setting, default: &str) -> Arg {
     let arg = Arg::new(key)
         .long(key)
         .value_name(value_name)
-        .help_heading(group.heading())
+        .help_heading(group.name())
         .help(help)
         .long_help(format!("{text}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
     match setting.shape {
@@ -85,38 +85,21 @@ pub(super) fn read_environment(
     // The environment has no order of its own; problems should have one.
     ours.sort();
     for (name, value) in ours {
-        read_variable(scope, &name, value, layers);
-    }
-}
-
-fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers) {
-    if name == environment_name("config") {
-        layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
-        return;
-    }
-    let problem =
-        |key: &str, value: &OsStr, message| Problem::of(key, value.to_string_lossy(), Origin::Environment, message);
-    let Some(setting) = scope.settings().find(|setting| setting.environment_name() == name) else {
         let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
-        let message = if [CHECK_CONFIG, CHECK_HEALTH].contains(&&*key) {
-            "only a flag, never a variable".to_owned()
-        } else {
-            let names: Vec<String> = scope.settings().map(|setting| setting.environment_name()).collect();
-            format!(
-                "no setting is called {name}{}; allowed: FOREBAY_CONFIG, {}",
-                suggestion(name, names.iter().map(String::as_str)),
-                names.join(", ")
-            )
-        };
-        layers.problems.push(problem(&key, &value, message));
-        return;
-    };
-    match value.into_string() {
-        Ok(text) => layers.offer(setting.key, text, Origin::Environment),
-        Err(value) => {
-            let message = format!("not text (UTF-8); allowed: {}", setting.allowed);
-            layers.problems.push(problem(setting.key, &value, message));
+        if name == environment_name(CONFIG) {
+            layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
+            continue;
         }
+        let setting = scope.find(&key).filter(|setting| setting.environment_name() == name);
+        let message = match (setting, value.to_str()) {
+            (Some(setting), Some(text)) => {
+                layers.offer(setting.key, text.to_owned(), Origin::Environment);
+                continue;
+            }
+            (Some(setting), None) => format!("not text (UTF-8); allowed: {}", setting.allowed),
+            (None, _) => no_such_setting(&key, scope.settings()),
+        };
+        layers.problems.push(Problem::of(&key, value.to_string_lossy(), Origin::Environment, message));
     }
 }
 
@@ -251,8 +234,8 @@ mod tests {
         let layers = read_all(&[("FOREBAY_WORKRES", "3"), ("FOREBAY_LISTEN_PORT", "9000")]);
         let messages: Vec<&str> = layers.problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(messages.len(), 2, "{messages:?}");
-        assert!(messages[0].starts_with("no setting is called FOREBAY_LISTEN_PORT"), "{messages:?}");
-        assert!(messages[1].contains("did you mean FOREBAY_WORKERS?"), "{messages:?}");
+        assert!(messages[0].starts_with("no such setting"), "{messages:?}");
+        assert!(messages[1].contains("did you mean workers?"), "{messages:?}");
     }
 
     // Is a value that is not text a problem of its setting, and not a crash?

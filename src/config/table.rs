@@ -2,7 +2,7 @@
 
 use super::addresses::{self, TokenFile};
 use super::layers::Layers;
-use super::setting::{self, Change, DefaultValue, Group, Setting, Shape};
+use super::setting::{self, Group, Setting};
 use super::value::{self, Form, choice, count, list_or_none, list_text, option_text, text};
 use super::{
     Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Network, Notices, Pool, ShedAnswers, SourcePrefix,
@@ -28,8 +28,8 @@ settings! {
     ///
     /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port 0 takes a free one.
     listen: Vec<SocketAddr> {
-        key: "listen", group: Network, value_name: "ADDRESSES", change: Restart,
-        default: Text("127.0.0.1:9000"),
+        key: "listen", group: Network, value_name: "ADDRESSES", live: false,
+        default: "127.0.0.1:9000",
         form: text(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
              a free one; up to 16 of them, separated by commas",
@@ -43,8 +43,8 @@ settings! {
     ///
     /// HTTP over TCP. Port 0 takes a free one; `None` = there is no endpoint.
     admin: Option<SocketAddr> {
-        key: "admin", group: Network, value_name: "ADDRESS", change: Restart,
-        default: Text(ADMIN),
+        key: "admin", group: Network, value_name: "ADDRESS", live: false,
+        default: ADMIN,
         form: text(
             "off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
             addresses::admin,
@@ -57,8 +57,8 @@ settings! {
     ///
     /// Read at the start. `None` = no client on another host may.
     admin_token_file: Option<TokenFile> {
-        key: "admin-token-file", group: Network, value_name: "PATH", change: Restart,
-        default: Text("off"),
+        key: "admin-token-file", group: Network, value_name: "PATH", live: false,
+        default: "off",
         form: text(
             "off, or the path of a file with a token of up to 1024 visible ASCII characters, like /etc/forebay/token",
             addresses::token_file,
@@ -69,9 +69,8 @@ settings! {
     /// - Prometheus needs it where it asks for protobuf and does not keep native histograms.
     /// - The text formats of /metrics always have classic buckets, and no others.
     classic_buckets: bool {
-        key: "classic-buckets", group: Network, value_name: "BOOL", change: Restart,
-        default: Text("false"),
-        form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
+        key: "classic-buckets", group: Network, value_name: "BOOL", live: false,
+        default: "false", form: value::SWITCH,
     }
     /// How the server receives datagrams.
     /// - batches: many in one system call.
@@ -82,8 +81,8 @@ settings! {
     ///
     /// Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
-        key: "io", group: Network, value_name: "HOW", change: Restart,
-        default: Text("batches"), form: choice(),
+        key: "io", group: Network, value_name: "HOW", live: false,
+        default: "batches", form: choice!(Io),
     }
     /// Source ports whose datagrams are dropped as malformed.
     /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
@@ -91,8 +90,8 @@ settings! {
     ///
     /// At most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all different, none 0.
     reject_source_ports: Vec<u16> {
-        key: "reject-source-ports", group: Network, value_name: "PORT,...", change: Restart,
-        default: Text("7,13,17,19,1900,11211"),
+        key: "reject-source-ports", group: Network, value_name: "PORT,...", live: false,
+        default: "7,13,17,19,1900,11211",
         form: text(
             "none, or up to 64 different ports of 1 to 65535, like 7,19",
             addresses::ports,
@@ -105,8 +104,8 @@ settings! {
     ///
     /// 512 to 65,507.
     datagram_max: usize {
-        key: "datagram-max", group: Network, value_name: "BYTES", change: Restart,
-        default: Text("2048"), form: count::<_, 512, 65_507>(),
+        key: "datagram-max", group: Network, value_name: "BYTES", live: false,
+        default: "2048", form: count::<_, 512, 65_507>(),
     }
     /// Reply bytes per request byte, for sources perhaps forged.
     /// - It bounds the replies of each second to each source, a network of source-prefix bits.
@@ -115,13 +114,13 @@ settings! {
     ///
     /// 1 to 1,000.
     amplification: u32 {
-        key: "amplification", group: Network, value_name: "FACTOR", change: Restart,
-        default: Text("1"), form: count::<_, 1, 1_000>(),
+        key: "amplification", group: Network, value_name: "FACTOR", live: false,
+        default: "1", form: count::<_, 1, 1_000>(),
     }
     /// Which worker serves which request.
     policy: PolicyName {
-        key: "policy", group: Policy, value_name: "NAME", change: Live,
-        default: Text("auto"), form: Form { parse: value::policy, ..choice() },
+        key: "policy", group: Policy, value_name: "NAME", live: true,
+        default: "auto", form: Form { parse: value::policy, ..choice!(PolicyName) },
         details: PolicyName::ALL.iter().map(value::policy_line),
     }
     /// Number of worker threads.
@@ -129,8 +128,8 @@ settings! {
     ///
     /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {
-        key: "workers", group: Policy, value_name: "COUNT", change: Restart,
-        default: Computed("the CPUs this process may use", cpus()), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
+        key: "workers", group: Policy, value_name: "COUNT", live: false,
+        default: "the CPUs this process may use" => cpus(), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
     }
     /// Number of groups of workers.
     /// - A group has queues and sleepers of its own. An idle group takes from a full one.
@@ -139,8 +138,8 @@ settings! {
     ///
     /// 1 to `workers`; 1 under policies with sizes of their own.
     groups: usize {
-        key: "groups", group: Policy, value_name: "COUNT", change: Restart,
-        default: Text("auto"),
+        key: "groups", group: Policy, value_name: "COUNT", live: false,
+        default: "auto",
         form: text("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
     }
     /// Names and sizes of the pools, under policy pools.
@@ -150,11 +149,8 @@ settings! {
     /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set whatever the
     /// policy is, used by `pools` alone.
     pools: Vec<Pool> {
-        key: "pools", group: Policy, value_name: "NAME=COUNT,...", change: Live,
-        default: Computed(
-            "front = a fifth of the workers, rounded up; heavy = the rest",
-            rules::default_pools(workers)
-        ),
+        key: "pools", group: Policy, value_name: "NAME=COUNT,...", live: true,
+        default: "front = a fifth of the workers, rounded up; heavy = the rest" => rules::default_pools(workers),
         form: text(
             "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
             value::pools,
@@ -165,8 +161,8 @@ settings! {
     ///
     /// 1 us to 1 s; see [`Config::slice_scaled`].
     slice: Nanos {
-        key: "slice", group: Policy, value_name: "DURATION", change: Live,
-        default: Text("50us"),
+        key: "slice", group: Policy, value_name: "DURATION", live: true,
+        default: "50us",
         form: text("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
     }
     /// What auto and levels optimise.
@@ -175,8 +171,8 @@ settings! {
     /// - latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest
     ///   0.05 % last.
     optimise: Objective {
-        key: "optimise", group: Policy, value_name: "WHAT", change: Live,
-        default: Text("slowdown"), form: choice(),
+        key: "optimise", group: Policy, value_name: "WHAT", live: true,
+        default: "slowdown", form: choice!(Objective),
     }
     /// Number of workers reserved for light requests.
     /// - auto: by the demand, measured every second.
@@ -185,16 +181,16 @@ settings! {
     ///
     /// 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {
-        key: "reserved", group: Policy, value_name: "WORKERS", change: Live,
-        default: Text("auto"),
+        key: "reserved", group: Policy, value_name: "WORKERS", live: true,
+        default: "auto",
         form: text("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
     }
     /// Whether the header's class chooses pool or level.
     /// - none: the class is read after the request has been served.
     /// - header: the class is read when the request arrives.
     classify: Classify {
-        key: "classify", group: Policy, value_name: "HOW", change: Restart,
-        default: Text("none"), form: choice(),
+        key: "classify", group: Policy, value_name: "HOW", live: false,
+        default: "none", form: choice!(Classify),
     }
     /// What a worker without work does.
     /// - adaptive: looks again for a while where idle times are short, else sleeps.
@@ -203,15 +199,14 @@ settings! {
     ///
     /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait {
-        key: "wait", group: Policy, value_name: "HOW", change: Restart,
-        default: Text("adaptive"), form: choice(),
+        key: "wait", group: Policy, value_name: "HOW", live: false,
+        default: "adaptive", form: choice!(Wait),
     }
     /// Keeps each worker on one CPU.
     /// - Workers of a group get CPUs of one last-level cache, where there are as many.
     pin: bool {
-        key: "pin", group: Policy, value_name: "BOOL", change: Restart,
-        default: Text("false"),
-        form: Form { shape: Shape::Switch, ..text("true, false", value::switch, ToString::to_string) },
+        key: "pin", group: Policy, value_name: "BOOL", live: false,
+        default: "false", form: value::SWITCH,
     }
     /// Sheds requests that waited longer than this.
     /// - The time in the socket and in queues counts.
@@ -221,24 +216,24 @@ settings! {
     ///
     /// See [`Config::max_wait_scaled`].
     max_wait: MaxWait {
-        key: "max-wait", group: Overload, value_name: "DURATION|auto|off", change: Live,
-        default: Text("auto"),
+        key: "max-wait", group: Overload, value_name: "DURATION|auto|off", live: true,
+        default: "auto",
         form: text("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
     }
     /// Whether the kernel turns requests away under overload.
     /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
     /// - off: lets all in, as far as buffers hold them.
     gate: Gate {
-        key: "gate", group: Overload, value_name: "HOW", change: Restart,
-        default: Text("auto"), form: choice(),
+        key: "gate", group: Overload, value_name: "HOW", live: false,
+        default: "auto", form: choice!(Gate),
     }
     /// Address bits that stand for one source.
     /// - The gate shares the CPU time out by source, and amplification counts by source.
     /// - The default is what one network has: a /24 of IPv4, a /56 of IPv6.
     /// - 32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.
     source_prefix: SourcePrefix {
-        key: "source-prefix", group: Overload, value_name: "IPV4,IPV6", change: Restart,
-        default: Text("24,56"),
+        key: "source-prefix", group: Overload, value_name: "IPV4,IPV6", live: false,
+        default: "24,56",
         form: text(
             "1 to 32 bits of IPv4 and 1 to 64 bits of IPv6, like 24,56",
             addresses::source_prefix,
@@ -251,8 +246,8 @@ settings! {
     ///
     /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
     trusted_networks: Vec<Network> {
-        key: "trusted-networks", group: Overload, value_name: "NETWORK,...", change: Restart,
-        default: Text("none"),
+        key: "trusted-networks", group: Overload, value_name: "NETWORK,...", live: false,
+        default: "none",
         form: text(
             "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
             addresses::networks,
@@ -263,23 +258,23 @@ settings! {
     /// - short: an answer that says so, and how long to wait before the next try.
     /// - silence: nothing. It costs no send, and looks like a lost datagram.
     shed_answers: ShedAnswers {
-        key: "shed-answers", group: Overload, value_name: "HOW", change: Restart,
-        default: Text("short"), form: choice(),
+        key: "shed-answers", group: Overload, value_name: "HOW", live: false,
+        default: "short", form: choice!(ShedAnswers),
     }
     /// Longest time to finish received requests at a stop.
     ///
     /// 0 to 1 h. Never scaled.
     drain_timeout: Nanos {
-        key: "drain-timeout", group: LifeCycle, value_name: "DURATION", change: Live,
-        default: Text("5s"), form: UP_TO_AN_HOUR,
+        key: "drain-timeout", group: LifeCycle, value_name: "DURATION", live: true,
+        default: "5s", form: UP_TO_AN_HOUR,
     }
     /// Time at a stop before the drain begins.
     /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
     ///
     /// 0 to 1 h. Never scaled.
     lame_duck: Nanos {
-        key: "lame-duck", group: LifeCycle, value_name: "DURATION", change: Live,
-        default: Text("0s"), form: UP_TO_AN_HOUR,
+        key: "lame-duck", group: LifeCycle, value_name: "DURATION", live: true,
+        default: "0s", form: UP_TO_AN_HOUR,
     }
     /// Unix socket where a new server takes over the sockets.
     /// - No datagram is lost.
@@ -288,8 +283,8 @@ settings! {
     ///
     /// `None` = none.
     handover: Option<PathBuf> {
-        key: "handover", group: LifeCycle, value_name: "PATH", change: Restart,
-        default: Text("off"),
+        key: "handover", group: LifeCycle, value_name: "PATH", live: false,
+        default: "off",
         form: text(
             "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
             addresses::socket_path,
@@ -302,8 +297,8 @@ settings! {
     ///
     /// 0 (never) to 1 h. Never scaled.
     unhealthy_after: Nanos {
-        key: "unhealthy-after", group: LifeCycle, value_name: "DURATION", change: Live,
-        default: Text("30s"), form: UP_TO_AN_HOUR,
+        key: "unhealthy-after", group: LifeCycle, value_name: "DURATION", live: true,
+        default: "30s", form: UP_TO_AN_HOUR,
     }
     /// Logs when requests are delayed this long, and why.
     /// - One line at the onset, and one when no request waited that long for 10 s.
@@ -311,27 +306,27 @@ settings! {
     ///
     /// 0 (never) to 1 h. Never scaled.
     log_delays: Nanos {
-        key: "log-delays", group: LifeCycle, value_name: "DURATION", change: Live,
-        default: Text("0s"), form: UP_TO_AN_HOUR,
+        key: "log-delays", group: LifeCycle, value_name: "DURATION", live: true,
+        default: "0s", form: UP_TO_AN_HOUR,
     }
     /// Folder for traces of delays.
     /// - A delay as long as log-delays writes what /trace has of the last 10 s, at most once a minute.
     /// - SIGUSR1 writes one at once. A ninth file replaces the oldest.
     trace_dir: Option<PathBuf> {
-        key: "trace-dir", group: LifeCycle, value_name: "PATH", change: Live,
-        default: Text("off"),
+        key: "trace-dir", group: LifeCycle, value_name: "PATH", live: true,
+        default: "off",
         form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
     }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
     log_level: LogLevel {
-        key: "log-level", group: LifeCycle, value_name: "LEVEL", change: Live,
-        default: Text("info"), form: choice(),
+        key: "log-level", group: LifeCycle, value_name: "LEVEL", live: true,
+        default: "info", form: choice!(LogLevel),
     }
     /// Form of the log lines on standard error.
     log_format: LogFormat {
-        key: "log-format", group: LifeCycle, value_name: "FORMAT", change: Restart,
-        default: Text("text"), form: choice(),
+        key: "log-format", group: LifeCycle, value_name: "FORMAT", live: false,
+        default: "text", form: choice!(LogFormat),
     }
     /// What the server does for each request.
     /// - echo: sends the payload back.
@@ -340,15 +335,15 @@ settings! {
     /// - digest: chains hashes over the payload.
     /// - packet-chain: searches the payload for lines, makes 60 random reads, and burns the cost beyond 2 us.
     handler: HandlerName {
-        key: "handler", group: Bench, value_name: "NAME", change: Restart,
-        default: Text("spin"), form: choice(),
+        key: "handler", group: Bench, value_name: "NAME", live: false,
+        default: "spin", form: choice!(HandlerName),
     }
     /// Refuses requests that ask for more CPU time.
     ///
     /// 1 us to 1 h; see [`Config::cost_cap_scaled`].
     cost_cap: Nanos {
-        key: "cost-cap", group: Bench, value_name: "DURATION", change: Live,
-        default: Text("100ms"),
+        key: "cost-cap", group: Bench, value_name: "DURATION", live: true,
+        default: "100ms",
         form: text("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
     }
     /// How requests spend CPU time.
@@ -356,16 +351,16 @@ settings! {
     /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and
     ///   excludes handlers digest and packet-chain.
     burn: Burn {
-        key: "burn", group: Bench, value_name: "HOW", change: Restart,
-        default: Text("cpu"), form: choice(),
+        key: "burn", group: Bench, value_name: "HOW", live: false,
+        default: "cpu", form: choice!(Burn),
     }
     /// Factor that lengthens times, for emulated cores.
     /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.
     ///
     /// 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 {
-        key: "time-scale", group: Bench, value_name: "FACTOR", change: Restart,
-        default: Text("1"), form: count::<_, 1, 1_000_000>(),
+        key: "time-scale", group: Bench, value_name: "FACTOR", live: false,
+        default: "1", form: count::<_, 1, 1_000_000>(),
     }
     /// What each step costs an emulated core.
     /// - none: nothing.
@@ -377,8 +372,8 @@ settings! {
     ///
     /// Unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core pays by itself.
     overheads: Overheads {
-        key: "overheads", group: Bench, value_name: "SET", change: Restart,
-        default: Computed("stock with burn sleep", if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE }),
+        key: "overheads", group: Bench, value_name: "SET", live: false,
+        default: "stock with burn sleep" => if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE },
         form: text(
             "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none",
             |text| text.parse().map_err(|error: OverheadsError| error.to_string()),
@@ -391,8 +386,8 @@ settings! {
     /// - auto: ring where the kernel permits it.
     /// - Policies that let requests give way use it: ondemand, hybrid, levels and auto.
     notices: Notices {
-        key: "notices", group: Bench, value_name: "HOW", change: Restart,
-        default: Text("auto"), form: choice(),
+        key: "notices", group: Bench, value_name: "HOW", live: false,
+        default: "auto", form: choice!(Notices),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::effective::Effective;
 use super::problem::{Claim, Origin};
-use super::setting::{DefaultValue, find};
+use super::setting::find;
 use super::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
@@ -37,8 +37,7 @@ impl Effective {
 
 /// Whether an operator chose the value of `row`. A value that a server without settings has is not chosen.
 fn is_chosen(row: &Claim) -> bool {
-    let is_default = |default| matches!(default, DefaultValue::Text(text) if text == row.value);
-    let differs = find(&row.key).is_some_and(|setting| !is_default(setting.default));
+    let differs = find(&row.key).is_some_and(|setting| setting.computed || setting.default != row.value);
     differs && !matches!(row.origin, Origin::Default | Origin::Program | Origin::Implied(_))
 }
 

@@ -5,8 +5,7 @@ use super::problem::suggestion;
 use super::setting::{Allowed, Shape};
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::fate::labels;
-use crate::net::Io;
-use crate::sched::{Entry, Notices, Objective, PolicyName, Wait};
+use crate::sched::{Entry, PolicyName};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -82,31 +81,13 @@ pub enum Burn {
 }
 
 impl Burn {
-    const ALL: [Burn; 2] = [Burn::Cpu, Burn::Sleep];
+    pub(super) const ALL: &[Burn] = &[Burn::Cpu, Burn::Sleep];
 
     /// The name in flags, files and JSON.
     pub const fn name(self) -> &'static str {
         if matches!(self, Burn::Cpu) { "cpu" } else { "sleep" }
     }
 }
-
-/// A type whose values are a fixed list of names.
-pub(super) trait Choice: Copy + PartialEq + 'static {
-    /// Every value with its name, in the order in which help lists them.
-    fn choices() -> impl Iterator<Item = (Self, &'static str)>;
-}
-
-macro_rules! impl_choice {
-    ($($type:ident)+) => { $(
-        impl Choice for $type {
-            fn choices() -> impl Iterator<Item = ($type, &'static str)> {
-                $type::ALL.iter().map(|choice| (*choice, choice.name()))
-            }
-        }
-    )+ };
-}
-
-impl_choice! { PolicyName Objective Classify Gate ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
 /// How a setting is written.
 pub(super) struct Form<T> {
@@ -117,10 +98,26 @@ pub(super) struct Form<T> {
     pub(super) show: fn(&T) -> String,
 }
 
-/// One of a fixed list of names.
-pub(super) const fn choice<T: Choice>() -> Form<T> {
-    Form { shape: Shape::Text, allowed: Allowed::Made(names::<T>), parse: chosen, show: name }
+/// One of a fixed list of names: those of the type's values.
+macro_rules! choice {
+    ($type:ident) => {
+        Form {
+            shape: $crate::config::Shape::Text,
+            allowed: $crate::config::Allowed::Made(|| {
+                $type::ALL.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")
+            }),
+            parse: |text| value::chosen(text, $type::ALL.as_ref(), |one| one.name()),
+            show: |one| one.name().to_owned(),
+        }
+    };
 }
+pub(super) use choice;
+
+/// `true` or `false`.
+pub(super) const SWITCH: Form<bool> = Form {
+    shape: Shape::Switch,
+    ..text("true, false", |text| text.parse().map_err(|_| "neither true nor false".to_owned()), ToString::to_string)
+};
 
 /// A whole number of `LOW` to `HIGH`.
 pub(super) const fn count<T: TryFrom<u64> + Display, const LOW: u64, const HIGH: u64>() -> Form<T> {
@@ -140,22 +137,15 @@ pub(super) const fn text<T>(
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;
 
-fn chosen<T: Choice>(text: &str) -> Result<T, Refusal> {
-    let found = T::choices().find(|(_, name)| *name == text).map(|(choice, _)| choice);
-    found.ok_or_else(|| format!("no such name{}", suggestion(text, T::choices().map(|(_, name)| name))))
-}
-
-fn name<T: Choice>(choice: &T) -> String {
-    T::choices().find(|(known, _)| known == choice).map_or_else(String::new, |(_, name)| name.to_owned())
-}
-
-fn names<T: Choice>() -> String {
-    T::choices().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
+/// The one of `all` that is called `text`.
+pub(super) fn chosen<T: Copy>(text: &str, all: &[T], name: fn(&T) -> &'static str) -> Result<T, Refusal> {
+    let found = all.iter().find(|one| name(one) == text);
+    found.copied().ok_or_else(|| format!("no such name{}", suggestion(text, all.iter().map(name))))
 }
 
 /// A policy; one under another name is told the name here.
 pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
-    chosen(text).map_err(|refusal| match PolicyName::of_literature(text) {
+    chosen(text, PolicyName::ALL, |policy| policy.name()).map_err(|refusal| match PolicyName::of_literature(text) {
         Some(policy) => format!("no policy is called {text:?}; the name here is {policy}"),
         None => refusal,
     })
@@ -165,11 +155,6 @@ pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
 pub(super) fn policy_line(policy: &PolicyName) -> String {
     let Entry { help, not_for, .. } = policy.entry();
     format!("{policy}: {help}. Not for {not_for}.")
-}
-
-/// `true` or `false`.
-pub(super) fn switch(text: &str) -> Result<bool, Refusal> {
-    text.parse().map_err(|_| "neither true nor false".to_owned())
 }
 
 /// A whole number within `bounds`.
@@ -330,8 +315,8 @@ mod tests {
     // Does a misspelt name get a suggestion?
     #[test]
     fn choices_suggest() {
-        assert_eq!(chosen::<PolicyName>("pools").map(PolicyName::name), Ok("pools"));
-        assert_eq!(chosen::<PolicyName>("polls"), Err("no such name, did you mean pools?".to_owned()));
-        assert_eq!(chosen::<PolicyName>("srpt"), Err("no such name".to_owned()));
+        assert_eq!(policy("pools").map(PolicyName::name), Ok("pools"));
+        assert_eq!(policy("polls"), Err("no such name, did you mean pools?".to_owned()));
+        assert_eq!(policy("srpt"), Err("no such name".to_owned()));
     }
 }

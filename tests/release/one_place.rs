@@ -41,9 +41,8 @@ const FACTS: [Fact; 4] = [
     Fact {
         file: "src/config/table.rs",
         before: "    /// Keeps each worker on one CPU.",
-        row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", change: Restart,\n        \
-              default: Text(\"false\"),\n        \
-              form: Form { shape: Shape::Switch, ..text(\"true, false\", value::switch, ToString::to_string) },\n    }",
+        row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", live: false,\n        \
+              default: \"false\", form: value::SWITCH,\n    }",
     },
 ];
 

@@ -5,7 +5,7 @@ use crate::pages::{
     BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
 };
-use forebay::config::{Change, DefaultValue, Setting};
+use forebay::config::Setting;
 
 const TEST: &str = "cargo test --workspace";
 /// Where the table of settings stands.
@@ -118,16 +118,10 @@ fn markdown_table() -> String {
         String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
     let mut list = String::new();
     for setting in &forebay::config::SETTINGS {
-        let Setting { key, allowed, help, change, details, .. } = setting;
+        let Setting { key, allowed, help, live, details, .. } = setting;
         let environment = setting.environment_name();
-        let change = match change {
-            Change::Live => "live",
-            _ => "at start",
-        };
-        let default = match setting.default {
-            DefaultValue::Text(text) => format!("`{text}`"),
-            computed => computed.text().to_owned(),
-        };
+        let change = if *live { "live" } else { "at start" };
+        let default = if setting.computed { setting.default.to_owned() } else { format!("`{}`", setting.default) };
         table += &format!("| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help} |\n");
         let details = details();
         if !details.is_empty() {

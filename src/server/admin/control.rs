@@ -5,11 +5,7 @@ use super::gate::Gate;
 use super::said::Said;
 use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
-#[cfg(feature = "admin")]
-use crate::emulation::overheads::Overheads;
 use crate::handler::Handler;
-#[cfg(feature = "admin")]
-use crate::metrics::Unended;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::{Drops, Io};
 use crate::runtime::Groups;
@@ -17,21 +13,13 @@ use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
-#[cfg(feature = "admin")]
-use crate::server::admin::put::Put;
 use crate::server::life::reload::Reloads;
-#[cfg(feature = "admin")]
-use crate::server::life::stop::Demand;
 use crate::server::path::common::Common;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
-#[cfg(feature = "admin")]
-use crate::trace::Trace;
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
-#[cfg(feature = "admin")]
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
@@ -58,7 +46,7 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     /// The configuration as of now: that of the start in all that takes a restart.
     pub(in crate::server) live: ArcSwap<Config>,
     /// What the configuration came from, and what became of the last attempt to read it again.
-    reloads: Reloads,
+    pub(super) reloads: Reloads,
     /// Logs once that the host's addresses cannot be read.
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
@@ -107,7 +95,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     }
 
     /// The pool that has been stuck for longest, if any.
-    fn stuck(&self) -> Option<Stuck> {
+    pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(&self.shared.topology(), &lock(&self.following), &queues, &deques);
         lock(&self.watch).look(&self.bound.metrics, &pools, clock::now())
@@ -135,17 +123,8 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.bound.supervisor.ready(&self.live.load());
     }
 
-    /// Gives a setting the value that a client has put.
-    #[cfg(feature = "admin")]
-    pub(in crate::server) fn set(&self, Put { key, value, peer, answer }: Put) {
-        let live = self.live.load_full();
-        // The client may have gone.
-        let _ = answer.send(self.reloads.put(&live, (key, &value, peer), |new| self.take(&live, new)));
-        self.bound.supervisor.ready(&self.live.load());
-    }
-
     /// Follows `new`, which differs from `live` only in what may change.
-    fn take(&self, live: &Config, new: &Config) {
+    pub(super) fn take(&self, live: &Config, new: &Config) {
         let follows =
             |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
         self.bound.waiting.set(new.max_wait_scaled());
@@ -157,27 +136,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
-    #[cfg(feature = "admin")]
-    fn ready(&self) -> Result<(), String> {
-        match self.phase.load() {
-            Phase::Serving => {}
-            // Connections that came before the successor had the listener ask about the address, which is served.
-            Phase::HandedOver => return Ok(()),
-            Phase::LameDuck => return Err("lame duck".to_owned()),
-            Phase::Draining => return Err("draining".to_owned()),
-        }
-        let stuck = self.stuck().map(|stuck| stuck.reason);
-        let gone = self
-            .bound
-            .listening
-            .group
-            .gone()
-            .map(|address| format!("gone: this host has no longer the address of {address}"));
-        let reasons: Vec<String> =
-            stuck.into_iter().chain(self.bound.transport.trouble(clock::now())).chain(gone).collect();
-        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
-    }
-
     fn healthy(&self) -> Result<(), String> {
         let after = self.live.load().unhealthy_after;
         let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
@@ -220,29 +178,14 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             gate: lock(&self.gate).state(),
             max_wait: self.bound.waiting.max_wait(),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
-            #[cfg(feature = "admin")]
-            blocked: Vec::new(),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
             classic_buckets: config.classic_buckets,
             own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
             spawned: self.bound.spawning.0.ends(),
+            // `Flight::shown` adds the rest.
+            ..Gauges::default()
         }
-    }
-
-    #[cfg(feature = "admin")]
-    fn config(&self) -> String {
-        self.reloads.to_json(&self.live.load())
-    }
-
-    #[cfg(feature = "admin")]
-    fn is_token(&self, given: &str) -> bool {
-        self.bound.config.admin_token_file.as_ref().is_some_and(|file| file.is(given))
-    }
-
-    #[cfg(feature = "admin")]
-    fn put(&self, put: Put) {
-        self.bound.stop.demand(Demand::Put(put));
     }
 
     fn kernel_dropped(&self) -> Option<u64> {
@@ -318,66 +261,4 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         watch.feeds = feeds;
     }
 
-    #[cfg(feature = "admin")]
-    fn run_queue_waits(&self) -> Vec<Nanos> {
-        self.bound.run_queue.waits().into_iter().map(Option::unwrap_or_default).collect()
-    }
-
-    #[cfg(feature = "admin")]
-    fn pools(&self) -> Vec<usize> {
-        let topology = self.shared.topology();
-        (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect()
-    }
-
-    #[cfg(feature = "admin")]
-    fn oldest(&self, most: usize) -> Vec<Unended> {
-        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
-        all.sort_unstable_by_key(|(about, _)| about.came_at);
-        all.truncate(most);
-        all
-    }
-
-    #[cfg(feature = "admin")]
-    fn described(&self) -> Trace {
-        let config = &self.bound.config;
-        let emulated = config.burn == Burn::Sleep;
-        Trace {
-            time_scale: config.time_scale,
-            emulated,
-            overheads: if emulated { config.overheads } else { Overheads::NONE },
-            // A server has at most 1,024 workers.
-            workers: config.workers as u16,
-            seed: 0,
-            warmup: Nanos::ZERO,
-            deadline: None,
-            workload: "captured".to_owned(),
-            left_out: 0,
-            requests: Vec::new(),
-        }
-    }
-
-    #[cfg(feature = "admin")]
-    fn log_delays(&self) -> Nanos {
-        self.live.load().log_delays
-    }
-
-    #[cfg(feature = "admin")]
-    fn trace_dir(&self) -> Option<PathBuf> {
-        self.live.load().trace_dir.clone()
-    }
-
-    #[cfg(feature = "admin")]
-    fn take_trace_asked(&self) -> bool {
-        self.trace_asked.take()
-    }
-
-    #[cfg(feature = "admin")]
-    fn unreceived(&self) -> Vec<u64> {
-        self.dropped_by_socket();
-        let drops = lock(&self.drops);
-        let waiting: Vec<u64> = drops.waiting().map(u64::from).collect();
-        // The sockets of a worker are next to one another.
-        let each = waiting.len() / self.bound.config.workers;
-        waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
-    }
 }

@@ -8,41 +8,30 @@
 //! questions that have arrived.
 
 pub(super) mod adapt;
-#[cfg(feature = "admin")]
-mod capture;
 pub(super) mod control;
+#[cfg(feature = "admin")]
+pub(super) mod endpoint;
+#[cfg(not(feature = "admin"))]
+#[path = "no_endpoint.rs"]
+pub(super) mod endpoint;
 pub(super) mod gate;
-#[cfg(feature = "admin")]
-mod http;
 mod overload;
-#[cfg(feature = "admin")]
-mod page;
-#[cfg(feature = "admin")]
-pub(super) mod put;
 pub(super) mod run_queue;
 mod said;
 mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
-#[cfg(feature = "admin")]
-use crate::metrics::{Slow, Tick, Unended};
 use crate::runtime::continuation::lock;
 use crate::time::Nanos;
-#[cfg(feature = "admin")]
-use crate::time::clock;
-#[cfg(feature = "admin")]
-use crate::trace::Trace;
-use std::future::pending;
+use endpoint::{Flight, Limits, Pages, http};
 use std::io;
 use std::net::TcpListener;
-#[cfg(feature = "admin")]
-use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
@@ -50,18 +39,11 @@ const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 /// The interval of reading what workers have captured, while they do: their rings hold little more.
 const CAPTURES_EVERY: Nanos = Nanos::from_millis(20);
 
-/// The requests that `GET /slow` shows of each kind.
-#[cfg(feature = "admin")]
-const SHOWN: usize = 32;
+/// The most connections of clients.
+const CONNECTIONS: usize = 32;
 
 /// The endpoint's view of its server. Called on the admin thread; no method may block.
-pub(super) trait Probe {
-    /// Readiness: an error from the start of a stop on, and while the server cannot serve.
-    ///
-    /// # Errors
-    /// The reason in words, in one line.
-    #[cfg(feature = "admin")]
-    fn ready(&self) -> Result<(), String>;
+pub(super) trait Probe: Pages {
     /// Health: an error while the server cannot recover by itself.
     ///
     /// # Errors
@@ -69,15 +51,6 @@ pub(super) trait Probe {
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
-    /// The settings in effect, and what became of the last attempt to read them again, as JSON.
-    #[cfg(feature = "admin")]
-    fn config(&self) -> String;
-    /// Whether `given` is the token of clients on other hosts.
-    #[cfg(feature = "admin")]
-    fn is_token(&self, given: &str) -> bool;
-    /// Changes a setting and answers its client, after the demands that came before.
-    #[cfg(feature = "admin")]
-    fn put(&self, put: put::Put);
     /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
     fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
@@ -88,44 +61,6 @@ pub(super) trait Probe {
     fn watchdog_every(&self) -> Option<Nanos>;
     /// Feeds the watchdog, if every worker makes progress.
     fn feed_watchdog(&self);
-    /// How long the thread of each worker has waited for a CPU since the start, as far as the kernel says.
-    #[cfg(feature = "admin")]
-    fn run_queue_waits(&self) -> Vec<Nanos> {
-        Vec::new()
-    }
-    /// The pool of each worker, under the policy in force.
-    #[cfg(feature = "admin")]
-    fn pools(&self) -> Vec<usize> {
-        Vec::new()
-    }
-    /// The oldest requests that have not ended, at most so many, and those that are set aside.
-    #[cfg(feature = "admin")]
-    fn oldest(&self, _most: usize) -> Vec<Unended> {
-        Vec::new()
-    }
-    /// How long a request must be delayed until the log says so; 0 = never.
-    #[cfg(feature = "admin")]
-    fn log_delays(&self) -> Nanos {
-        Nanos::ZERO
-    }
-    /// The folder for traces; `None` = none are written.
-    #[cfg(feature = "admin")]
-    fn trace_dir(&self) -> Option<PathBuf> {
-        None
-    }
-    /// Whether a trace was asked for since the last call.
-    #[cfg(feature = "admin")]
-    fn take_trace_asked(&self) -> bool {
-        false
-    }
-    /// The server, as a trace without requests.
-    #[cfg(feature = "admin")]
-    fn described(&self) -> Trace;
-    /// Bytes that wait in the sockets of each worker.
-    #[cfg(feature = "admin")]
-    fn unreceived(&self) -> Vec<u64> {
-        Vec::new()
-    }
 }
 
 /// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true, [`run`] lets go of the
@@ -140,30 +75,6 @@ pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Bounds on clients. A connection carries one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
-    /// stalled one.
-    connections: usize,
-    /// The longest time from accepting to the end of the request's header.
-    #[cfg(feature = "admin")]
-    header: Nanos,
-    /// The longest time from accepting to the last byte of the reply.
-    #[cfg(feature = "admin")]
-    connection: Nanos,
-}
-
-impl Limits {
-    pub(super) const DEFAULT: Limits = Limits {
-        connections: 32,
-        #[cfg(feature = "admin")]
-        header: Nanos::from_secs(5),
-        #[cfg(feature = "admin")]
-        connection: Nanos::from_secs(10),
-    };
-}
-
 /// What [`run`] is asked.
 #[derive(Debug)]
 pub(super) struct Questions {
@@ -176,7 +87,7 @@ impl Questions {
     pub(super) fn new() -> (Questions, Metrics) {
         // One from each connection, as many from those that were cut off since, and room for this process, which asks one at
         // a time.
-        let (asker, asked) = mpsc::channel(2 * Limits::DEFAULT.connections + 1);
+        let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
         (Questions { asker: asker.clone(), asked }, Metrics { asker: Arc::new(Mutex::new(asker)) })
     }
 }
@@ -230,34 +141,13 @@ pub(super) fn run(
 ) -> io::Result<()> {
     let Questions { asker, asked } = questions;
     runtime.block_on(async {
-        let accepting = tokio::spawn(accept(listener, asker, limits, stop.clone()));
+        let accepting = tokio::spawn(http::accept(listener, asker, limits, stop.clone()));
         tokio::select! {
             () = control(collector, probe, asked, stop) => Ok(()),
             // The accept loop ends only by an error or a panic.
             ended = accepting => ended.unwrap_or_else(|panic| Err(io::Error::other(panic))),
         }
     })
-}
-
-/// Accepts until released, and then stays as it is: without a listener.
-#[cfg_attr(not(feature = "admin"), expect(unused_variables, reason = "there is no HTTP"))]
-async fn accept(
-    listener: Option<TcpListener>,
-    asker: mpsc::Sender<Question>,
-    limits: Limits,
-    stop: watch::Receiver<bool>,
-) -> io::Result<()> {
-    #[cfg(feature = "admin")]
-    if let Some(listener) = listener {
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let mut stop = stop;
-        tokio::select! {
-            () = http::serve(listener, asker, limits) => {}
-            Ok(_) = stop.wait_for(|released| *released) => {}
-        }
-    }
-    pending().await
 }
 
 /// What is called on the thread of [`run`].
@@ -267,10 +157,7 @@ type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
     probe: &'a dyn Probe,
-    #[cfg(feature = "admin")]
-    slow: &'a mut Slow,
-    #[cfg(feature = "admin")]
-    capturing: &'a mut Option<capture::Capturing<'m>>,
+    flight: &'a mut Flight<'m>,
     /// What is measured now, once a question was about that.
     snapshot: Option<Arc<Snapshot>>,
 }
@@ -285,50 +172,10 @@ impl Desk<'_, '_> {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
             self.collect();
-            let gauges = self.probe.gauges();
-            #[cfg(feature = "admin")]
-            let gauges = Gauges { blocked: self.slow.blocked(), ..gauges };
+            let gauges = self.flight.shown(self.probe.gauges());
             self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
         }
         self.snapshot.clone().expect("it was taken")
-    }
-
-    /// Whether a capture is under way.
-    fn captures(&self) -> bool {
-        #[cfg(feature = "admin")]
-        let captures = self.capturing.is_some();
-        #[cfg(not(feature = "admin"))]
-        let captures = false;
-        captures
-    }
-
-    fn look_at_capture(&mut self) {
-        #[cfg(feature = "admin")]
-        capture::look(self.capturing, self.probe);
-    }
-
-    /// Reads what the workers recorded.
-    #[cfg(feature = "admin")]
-    fn look(&mut self) {
-        let tick = Tick { at: clock::now(), off_cpu: self.probe.run_queue_waits(), pools: self.probe.pools() };
-        let broken = self.slow.look(self.collector.metrics, tick, self.probe.log_delays());
-        self.write_trace(broken);
-    }
-
-    /// The body of `GET /slow`.
-    #[cfg(feature = "admin")]
-    fn slow(&mut self) -> String {
-        self.look();
-        let waiting = self.probe.oldest(SHOWN);
-        let sockets = self.probe.unreceived();
-        self.slow.to_json(self.collector.metrics, &waiting, &sockets, clock::now())
-    }
-
-    /// The body of `GET /trace`.
-    #[cfg(feature = "admin")]
-    fn trace(&mut self, seconds: Nanos) -> Vec<u8> {
-        self.look();
-        self.slow.to_trace(self.collector.metrics, seconds, clock::now())
     }
 }
 
@@ -338,36 +185,19 @@ async fn control(
     mut questions: mpsc::Receiver<Question>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut tick = tokio::time::interval(COLLECT_EVERY.into());
-    let every = probe.watchdog_every().unwrap_or(COLLECT_EVERY).into();
-    let mut watchdog = tokio::time::interval_at(Instant::now() + every, every);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut gate = tokio::time::interval(gate::DECIDE_EVERY.into());
-    gate.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    #[cfg(feature = "admin")]
-    let mut slow = Slow::new(collector.metrics, gate::DECIDE_EVERY);
-    #[cfg(feature = "admin")]
-    let mut capturing = None;
-    let mut captures = tokio::time::interval(CAPTURES_EVERY.into());
-    captures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut tick, mut gate) = (every(COLLECT_EVERY), every(gate::DECIDE_EVERY));
+    let mut captures = every(CAPTURES_EVERY);
+    let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
+    watchdog.reset();
+    let mut flight = Flight::new(collector.metrics);
     loop {
-        let mut desk = Desk {
-            collector,
-            probe,
-            #[cfg(feature = "admin")]
-            slow: &mut slow,
-            #[cfg(feature = "admin")]
-            capturing: &mut capturing,
-            snapshot: None,
-        };
+        let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {
             biased;
             Err(_) = stop.wait_for(|_| false) => return,
             // Before the questions: however many come, they do not starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
             _ = gate.tick() => {
-                #[cfg(feature = "admin")]
                 desk.look();
                 probe.turn_away();
             }
@@ -377,13 +207,20 @@ async fn control(
                     question(&mut desk);
                 }
             }
-            _ = captures.tick(), if desk.captures() => desk.look_at_capture(),
+            _ = captures.tick(), if desk.flight.captures() => desk.look_at_capture(),
             _ = tick.tick() => {
                 desk.collect();
                 probe.adapt(&desk.collector.recent());
             }
         }
     }
+}
+
+/// Ticks at once, and then each time that this `period` has passed since the last tick.
+fn every(period: Nanos) -> Interval {
+    let mut interval = tokio::time::interval(period.into());
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 #[cfg(test)]

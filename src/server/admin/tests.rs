@@ -1,8 +1,9 @@
 //! The endpoint over real connections to 127.0.0.1.
 
 use super::*;
-use crate::emulation::overheads::Overheads;
+use crate::config::Config;
 use crate::metrics::{Description, Ended, Sample, WorkerMetrics};
+use crate::time::clock;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,16 +25,35 @@ struct Server {
     sick: AtomicBool,
 }
 
+impl Pages for Server {
+    fn ready(&self) -> Result<(), String> {
+        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
+    }
+
+    fn live(&self) -> Arc<Config> {
+        let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
+        Arc::new(Config::from_pairs(pairs).expect("a configuration"))
+    }
+
+    fn config(&self) -> String {
+        "{}\n".into()
+    }
+
+    fn put(&self, put: endpoint::put::Put) {
+        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
+        // Without an answer the server is stopping.
+        if put.value != "stop" {
+            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
+        }
+    }
+}
+
 impl Probe for Server {
     fn kernel_dropped(&self) -> Option<u64> {
         None
     }
 
     fn adapt(&self, _: &Recent) {}
-
-    fn ready(&self) -> Result<(), String> {
-        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
-    }
 
     fn healthy(&self) -> Result<(), String> {
         if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
@@ -52,29 +72,6 @@ impl Probe for Server {
             notices: "ring".into(),
         };
         Gauges { description, ..Gauges::default() }
-    }
-
-    fn described(&self) -> Trace {
-        let (overheads, workload, requests) = (Overheads::NONE, "captured".to_owned(), Vec::new());
-        let (workers, seed, warmup, deadline, left_out) = (1, 0, Nanos::ZERO, None, 0);
-        let (time_scale, emulated) = (10, true);
-        Trace { time_scale, emulated, overheads, workers, seed, warmup, deadline, workload, left_out, requests }
-    }
-
-    fn config(&self) -> String {
-        "{}\n".into()
-    }
-
-    fn is_token(&self, given: &str) -> bool {
-        given == "s3cret"
-    }
-
-    fn put(&self, put: put::Put) {
-        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
-        // Without an answer the server is stopping.
-        if put.value != "stop" {
-            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
-        }
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {

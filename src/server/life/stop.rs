@@ -4,7 +4,7 @@ use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::sched::PolicyName;
 #[cfg(feature = "admin")]
-use crate::server::admin::put::Put;
+use crate::server::admin::endpoint::put::Put;
 use crate::time::Nanos;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;

@@ -147,7 +147,13 @@ fn all_problems_are_said_at_once() {
     let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
     assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?", &names.join(", ")]);
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
-    assert_says(&said, &["allowed: echo, spin, fork, digest, packet-chain", "did you mean FOREBAY_POOLS?"]);
+    assert_says(
+        &said,
+        &[
+            "allowed: echo, spin, fork, digest, packet-chain",
+            "(environment FOREBAY_POOL): no such setting, did you mean pools?",
+        ],
+    );
     assert_says(&said, &["wrokers = \"3\" ", &line(2), "did you mean workers?", "drain-timeout"]);
     assert_says(&said, &["slice = \"50\" ", &line(3), "expected text in quotes, found integer; allowed: 1us to 1s"]);
     assert_says(&said, &["cost-cap = \"2h\" ", &line(4), "allowed: 1us to 1h"]);

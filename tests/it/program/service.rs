@@ -101,7 +101,7 @@ fn what_is_wrong_ends_with_2() {
     assert!(said.starts_with("coap: 4 problems in the configuration:\n"), "{said}");
     for part in [
         "workers = \"0\" (flag",
-        "no setting is called FOREBAY_HANDLER",
+        "(environment FOREBAY_HANDLER): no such setting",
         "burn = \"sleep\" (file",
         "slow = \"2s\" (file",
     ] {

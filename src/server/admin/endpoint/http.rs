@@ -1,17 +1,15 @@
-//! The HTTP side: routes, and the bounds of a connection.
+//! The HTTP side: routes, the bounds of a connection, and the page at `/`.
 
-use super::page;
-use super::put::{Put, VALUE_BYTES_MAX, may_put, setting, value};
-use super::{Desk, Limits, Question};
+use super::flight;
+use super::put::Put;
 use crate::metrics::{Format, weight};
+use crate::output::{PAGE_CHARTS, PAGE_STYLE};
+use crate::server::admin::{CONNECTIONS, Desk, Question};
 use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
-    ORIGIN, VARY,
-};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,14 +17,32 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::future::pending;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use std::sync::{Arc, LazyLock, OnceLock};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+
+/// Bounds on clients. A connection carries one request.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct Limits {
+    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
+    /// stalled one.
+    pub(in crate::server::admin) connections: usize,
+    /// The longest time from accepting to the end of the request's header.
+    pub(in crate::server::admin) header: Nanos,
+    /// The longest time from accepting to the last byte of the reply.
+    pub(in crate::server::admin) connection: Nanos,
+}
+
+impl Limits {
+    pub(in crate::server) const DEFAULT: Limits =
+        Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(10) };
+}
 
 /// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
@@ -42,8 +58,29 @@ type Longer = Arc<OnceLock<Nanos>>;
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
+/// The longest value that a client puts, in bytes. Names are far shorter.
+const VALUE_BYTES_MAX: usize = 256;
+
+/// Accepts until released, and then stays as it is: without a listener.
+pub(in crate::server::admin) async fn accept(
+    listener: Option<TcpListener>,
+    asker: mpsc::Sender<Question>,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    if let Some(listener) = listener {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::select! {
+            () = serve(listener, asker, limits) => {}
+            Ok(_) = stop.wait_for(|released| *released) => {}
+        }
+    }
+    pending().await
+}
+
 /// Accepts and serves connections until dropped.
-pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, limits: Limits) {
+async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>, limits: Limits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Some(limits.header.into()))
@@ -88,20 +125,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: [&str; 12] = [
-    "/",
-    "/metrics",
-    "/latency",
-    "/latency.hlog",
-    "/slow",
-    "/trace",
-    "/capture",
-    "/config",
-    "/healthz",
-    "/readyz",
-    "/policy",
-    "/log",
-];
+const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz /policy /log";
 
 async fn respond(
     request: Request<Incoming>,
@@ -110,16 +134,19 @@ async fn respond(
     longer: Longer,
 ) -> Result<Answer, Infallible> {
     let path = request.uri().path();
-    if !PAGES.contains(&path) {
-        return Ok(text(StatusCode::NOT_FOUND, format!("try one of {}\n", PAGES.join(" "))));
+    if !PAGES.split(' ').any(|page| page == path) {
+        return Ok(text(StatusCode::NOT_FOUND, format!("try one of {PAGES}\n")));
     }
-    let setting = setting(path);
+    let setting = match path {
+        "/policy" => Some("policy"),
+        "/log" => Some("log-level"),
+        _ => None,
+    };
     let allowed = if setting.is_some() { "PUT" } else { "GET,HEAD" };
     // hyper leaves the body out of a reply to HEAD.
     if !allowed.split(',').any(|method| method == request.method()) {
-        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
-        refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-        return Ok(refused);
+        let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
+        return Ok(with(refused, header::ALLOW, allowed));
     }
     if (setting.is_some() || ["/trace", "/capture", "/config"].contains(&path)) && is_foreign(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
@@ -128,27 +155,29 @@ async fn respond(
     if let Some(key) = setting {
         return Ok(put(&asker, key, request, peer).await.unwrap_or_else(stopping));
     }
+    let seconds = match seconds(request.uri().query()) {
+        None if ["/trace", "/capture"].contains(&path) => {
+            let allowed = format!("{path}?seconds=N: N is 1 to 60; without it 1\n");
+            return Ok(text(StatusCode::BAD_REQUEST, allowed));
+        }
+        seconds => seconds.unwrap_or_default(),
+    };
     let answer = match path {
-        "/" => Some(page::page()),
+        "/" => Some(page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
-        "/trace" => match seconds(request.uri().query()) {
-            Some(seconds) => ask(&asker, move |desk| desk.trace(seconds))
-                .await
-                .map(|body| packed(&request, "application/x-protobuf", body)),
-            None => Some(out_of_range(path)),
-        },
-        "/capture" => match seconds(request.uri().query()) {
-            Some(seconds) => capture(&asker, seconds, &longer).await,
-            None => Some(out_of_range(path)),
-        },
+        "/trace" => {
+            let body = ask(&asker, move |desk| desk.trace(seconds)).await;
+            body.map(|body| packed(&request, "application/x-protobuf", body))
+        }
+        "/capture" => capture(&asker, seconds, &longer).await,
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
             "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
             _ => {
-                let format = Format::accepted(Some(&header(&request, ACCEPT)));
+                let format = Format::accepted(Some(&values(&request, header::ACCEPT)));
                 packed(&request, format.content_type(), snapshot.to_prometheus(format))
             }
         }),
@@ -163,13 +192,13 @@ fn stopping() -> Answer {
 /// Whether the page of another origin may have led a browser here. It may have sent the request. Or its owner lets a name mean
 /// this host (DNS rebinding).
 fn is_foreign(request: &Request<Incoming>) -> bool {
-    let host = header(request, HOST);
+    let host = values(request, header::HOST);
     let is_own = |authority: Authority| {
         let name = authority.host().trim_matches(['[', ']']);
         name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
     };
-    let origin = header(request, ORIGIN);
-    let site = header(request, HeaderName::from_static("sec-fetch-site"));
+    let origin = values(request, header::ORIGIN);
+    let site = values(request, HeaderName::from_static("sec-fetch-site"));
     !host.parse().is_ok_and(is_own)
         || !(origin.is_empty() || origin.split_once("://").is_some_and(|(_, from)| from == host))
         || !["", "none", "same-origin"].contains(&&*site)
@@ -179,10 +208,11 @@ fn is_foreign(request: &Request<Incoming>) -> bool {
 async fn capture(asker: &mpsc::Sender<Question>, seconds: Nanos, longer: &Longer) -> Option<Answer> {
     // A connection carries one request.
     let _ = longer.set(seconds);
-    let Some(seen) = ask(asker, move |desk| desk.capture(seconds)).await? else {
+    let (captured, config) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
+    let Some(captured) = captured else {
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
     };
-    Some(text(StatusCode::OK, seen.await.ok()?.to_text().await))
+    Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &config).await))
 }
 
 /// The answer to `peer`, which puts a value of `key`; `None` after the server has begun to stop.
@@ -192,14 +222,16 @@ async fn put(
     request: Request<Incoming>,
     peer: SocketAddr,
 ) -> Option<Answer> {
-    let authorization = header(&request, AUTHORIZATION);
-    if !ask(asker, move |desk| may_put(peer, &authorization, |token| desk.probe.is_token(token))).await? {
+    let authorization = values(&request, header::AUTHORIZATION);
+    let file = ask(asker, |desk| desk.probe.live().admin_token_file.clone()).await?;
+    if !may_put(peer, &authorization, |token| file.is_some_and(|file| file.is(token))) {
         let why = "allowed: from this host, or with Authorization: Bearer TOKEN, the token of --admin-token-file\n";
         return Some(text(StatusCode::FORBIDDEN, why.to_owned()));
     }
-    let Some(value) = value(request.into_body()).await else {
+    let Ok(value) = Limited::new(request.into_body(), VALUE_BYTES_MAX).collect().await else {
         return Some(text(StatusCode::PAYLOAD_TOO_LARGE, format!("allowed: {VALUE_BYTES_MAX} bytes\n")));
     };
+    let value = String::from_utf8_lossy(&value.to_bytes()).trim().to_owned();
     let (answer, answered) = oneshot::channel();
     ask(asker, move |desk| desk.probe.put(Put { key, value, peer, answer })).await?;
     Some(match answered.await.ok()? {
@@ -208,8 +240,10 @@ async fn put(
     })
 }
 
-fn out_of_range(path: &str) -> Answer {
-    text(StatusCode::BAD_REQUEST, format!("{path}?seconds=N: N is 1 to 60; without it 1\n"))
+/// Whether `peer` may change a setting: it is on this host, or has the token.
+fn may_put(peer: SocketAddr, authorization: &str, is_token: impl FnOnce(&str) -> bool) -> bool {
+    let given = authorization.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    peer.ip().to_canonical().is_loopback() || given.is_some_and(|(_, given)| is_token(given.trim()))
 }
 
 /// The time that a trace covers.
@@ -219,7 +253,7 @@ fn seconds(query: Option<&str>) -> Option<Nanos> {
 }
 
 /// All values of a header, separated by commas.
-fn header(request: &Request<Incoming>, name: HeaderName) -> String {
+fn values(request: &Request<Incoming>, name: HeaderName) -> String {
     request.headers().get_all(name).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
 }
 
@@ -242,28 +276,71 @@ fn of_state(state: Result<(), String>, well: &str) -> Answer {
 }
 
 fn text(status: StatusCode, body: String) -> Answer {
-    reply(status, TEXT, body.into())
+    let mut reply = reply(TEXT, body.into());
+    *reply.status_mut() = status;
+    reply
 }
 
 /// A page, by gzip if the client takes that. The lowest level: the thread has other work.
 fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
-    let packs = weight(&header(request, ACCEPT_ENCODING), &["gzip"]) > 0.0;
+    let packs = weight(&values(request, header::ACCEPT_ENCODING), &["gzip"]) > 0.0;
     if packs {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&body).expect("a vector takes everything");
         body = packed.finish().expect("a vector takes everything");
     }
-    let mut reply = reply(StatusCode::OK, content_type, body);
-    reply.headers_mut().insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
-    if packs {
-        reply.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
+    let reply = with(reply(content_type, body), header::VARY, "accept, accept-encoding");
+    if packs { with(reply, header::CONTENT_ENCODING, "gzip") } else { reply }
+}
+
+/// A browser runs only scripts and styles that carry this text, which others cannot guess.
+static NONCE: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState::new().hash_one("page")));
+
+/// The page, which may talk to this server alone. The browser polls the other paths and draws, so the server keeps nothing
+/// for it.
+fn page() -> Answer {
+    let body = include_str!("../page.html").replace("/*style*/", PAGE_STYLE).replace("/*charts*/", PAGE_CHARTS);
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        *NONCE
+    );
+    let mut page = reply("text/html; charset=utf-8", body.replace("{nonce}", &NONCE).into());
+    let policy = HeaderValue::try_from(policy).expect("letters and signs");
+    page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    with(with(page, header::CACHE_CONTROL, "no-store"), header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+}
+
+fn reply(content_type: &'static str, body: Vec<u8>) -> Answer {
+    with(Response::new(Full::from(body)), header::CONTENT_TYPE, content_type)
+}
+
+fn with(mut reply: Answer, name: HeaderName, value: &'static str) -> Answer {
+    reply.headers_mut().insert(name, HeaderValue::from_static(value));
     reply
 }
 
-fn reply(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Answer {
-    let mut reply = Response::new(Full::from(body));
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    reply
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Who may change a setting, and does a wrong token, or another scheme, count as none?
+    #[test]
+    fn another_host_needs_the_token() {
+        let may = |peer: &str, authorization: &str| {
+            may_put(peer.parse().expect("an address"), authorization, |given| given == "secret")
+        };
+        for here in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(may(here, "") && may(here, "Bearer wrong"), "{here}");
+        }
+        for elsewhere in ["10.0.0.1:1", "[fd00::1]:1", "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "[::]:1"] {
+            for authorization in ["Bearer secret", "bearer  secret"] {
+                assert!(may(elsewhere, authorization), "{elsewhere} {authorization}");
+            }
+            for authorization in ["", "secret", "Bearer", "Bearer ", "Bearer wrong", "Basic secret", "Bearer secret,x"]
+            {
+                assert!(!may(elsewhere, authorization), "{elsewhere} {authorization:?}");
+            }
+        }
+    }
 }

@@ -1,0 +1,153 @@
+//! What the recorders of the workers hold, for pages: `GET /slow` and `GET /trace`. `GET /capture`, what the server saw for some
+//! seconds, as a trace that `simulate` and `loadgen` replay. And files, when requests are delayed or SIGUSR1 comes.
+
+use crate::config::{Burn, Config};
+use crate::emulation::overheads::Overheads;
+use crate::fate::CLASSES;
+use crate::metrics::{Capture, Captured, Gauges, Slow, WorkerMetrics};
+use crate::server::admin::{Desk, gate};
+use crate::time::{Nanos, clock};
+use crate::trace::{Trace, TraceRequest};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use tokio::sync::oneshot;
+use tokio::task::{spawn_blocking, yield_now};
+
+/// Requests that are written at once: a millisecond. Then the thread's other work has its turn.
+const WRITTEN_AT_ONCE: usize = 1_000;
+
+/// Files of what the recorder holds. A new one replaces the oldest.
+const FILES: usize = 8;
+/// What one covers. A recorder holds seldom more.
+const FILE_COVERS: Nanos = Nanos::from_secs(10);
+
+/// The requests that `GET /slow` shows of each kind.
+const SHOWN: usize = 32;
+
+/// What is known of slow requests, and the capture under way with who waits for it.
+pub(in crate::server::admin) struct Flight<'m> {
+    slow: Slow,
+    capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
+}
+
+impl<'m> Flight<'m> {
+    pub(in crate::server::admin) fn new(metrics: &'m WorkerMetrics) -> Flight<'m> {
+        Flight { slow: Slow::new(metrics, gate::DECIDE_EVERY), capturing: None }
+    }
+
+    /// Whether a capture is under way.
+    pub(in crate::server::admin) fn captures(&self) -> bool {
+        self.capturing.is_some()
+    }
+
+    /// `gauges` with what is known of slow requests.
+    pub(in crate::server::admin) fn shown(&self, gauges: Gauges) -> Gauges {
+        Gauges { blocked: self.slow.blocked(), ..gauges }
+    }
+}
+
+impl Desk<'_, '_> {
+    /// Reads what the workers recorded.
+    pub(in crate::server::admin) fn look(&mut self) {
+        let log_delays = self.probe.live().log_delays;
+        let broken = self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
+        self.write_trace(broken);
+    }
+
+    /// The body of `GET /slow`.
+    pub(super) fn slow(&mut self) -> String {
+        self.look();
+        let (waiting, sockets) = (self.probe.oldest(SHOWN), self.probe.unreceived());
+        self.flight.slow.to_json(self.collector.metrics, &waiting, &sockets, clock::now())
+    }
+
+    /// The body of `GET /trace`.
+    pub(super) fn trace(&mut self, seconds: Nanos) -> Vec<u8> {
+        self.look();
+        self.flight.slow.to_trace(self.collector.metrics, seconds, clock::now())
+    }
+
+    /// Begins a capture, whose end says what was seen; `None` while there is one.
+    pub(super) fn capture(&mut self, seconds: Nanos) -> Option<oneshot::Receiver<Captured>> {
+        // Of a client that has gone the capture is over.
+        if self.flight.capturing.as_ref().is_some_and(|(_, answer)| !answer.is_closed()) {
+            return None;
+        }
+        self.flight.capturing = None;
+        let (answer, captured) = oneshot::channel();
+        let dropped = self.probe.kernel_dropped();
+        let capture = Capture::begin(self.collector.metrics, seconds, dropped);
+        self.flight.capturing = Some((capture, answer));
+        Some(captured)
+    }
+
+    /// Reads what was captured since the last look; answers when it is over.
+    pub(in crate::server::admin) fn look_at_capture(&mut self) {
+        let probe = self.probe;
+        let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
+        let over = |(capture, answer): &mut (Capture<'_>, oneshot::Sender<_>)| {
+            answer.is_closed() || capture.look(oldest, || probe.kernel_dropped())
+        };
+        if let Some((capture, answer)) = self.flight.capturing.take_if(over) {
+            // A closed connection needs no answer.
+            let _ = answer.send(capture.end());
+        }
+    }
+
+    /// Writes what the recorder holds to a file, if a limit is `broken` or SIGUSR1 came.
+    fn write_trace(&self, broken: bool) {
+        let asked = self.probe.take_trace_asked();
+        match self.probe.live().trace_dir.clone() {
+            Some(folder) if broken || asked => {
+                let trace = self.flight.slow.to_trace(self.collector.metrics, FILE_COVERS, clock::now());
+                // A disk may take long.
+                spawn_blocking(move || match write_file(&folder, &trace) {
+                    Ok(file) => tracing::info!(file = %file.display(), "a trace was written"),
+                    Err(error) => tracing::warn!(%error, folder = %folder.display(), "a trace cannot be written"),
+                });
+            }
+            None if asked => tracing::warn!("SIGUSR1: no trace is written without --trace-dir"),
+            _ => {}
+        }
+    }
+}
+
+fn write_file(folder: &Path, trace: &[u8]) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let files = (0..FILES).map(|number| folder.join(format!("forebay-{number}.pftrace")));
+    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
+    let oldest = files.min_by_key(written).expect("more than none");
+    fs::write(&oldest, trace)?;
+    Ok(oldest)
+}
+
+/// What was `captured` by a server with this `config`: a trace as text, with an account of what it leaves out.
+pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
+    let emulated = config.burn == Burn::Sleep;
+    let header = Trace {
+        time_scale: config.time_scale,
+        emulated,
+        overheads: if emulated { config.overheads } else { Overheads::NONE },
+        // A server has at most 1,024 workers.
+        workers: config.workers as u16,
+        seed: 0,
+        warmup: Nanos::ZERO,
+        deadline: None,
+        workload: "captured".to_owned(),
+        left_out: captured.left_out(),
+        requests: Vec::new(),
+    };
+    let mut text = format!("{captured}{header}");
+    for some in captured.requests.chunks(WRITTEN_AT_ONCE) {
+        for (ended, flow) in some {
+            let at = ended.came_at.minus(captured.from());
+            let cost = Nanos::new((ended.service.get() / header.time_scale).max(1));
+            let class = ended.class.min(CLASSES as u8 - 1);
+            let request = TraceRequest { intended: at, sent: at, cost, flow: *flow, socket: ended.socket, class };
+            writeln!(text, "{request}").expect("a string takes everything");
+        }
+        yield_now().await;
+    }
+    text
+}

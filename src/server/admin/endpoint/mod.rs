@@ -1,0 +1,117 @@
+//! What the endpoint adds to the control thread: pages over HTTP, and what their clients ask of the server.
+
+pub(super) mod flight;
+pub(super) mod http;
+pub(in crate::server) mod put;
+
+pub(super) use flight::Flight;
+pub(in crate::server) use http::Limits;
+
+use super::control::{Control, Phase};
+use crate::config::Config;
+use crate::handler::Handler;
+use crate::metrics::{Tick, Unended};
+use crate::runtime::continuation::lock;
+use crate::server::life::stop::Demand;
+use crate::server::path::packet::{Make, Packet};
+use crate::time::clock;
+use put::Put;
+use std::sync::Arc;
+
+/// The pages' view of their server. Called on the admin thread; no method may block.
+pub(in crate::server) trait Pages {
+    /// Readiness: an error from the start of a stop on, and while the server cannot serve.
+    ///
+    /// # Errors
+    /// The reason in words, in one line.
+    fn ready(&self) -> Result<(), String>;
+    /// The configuration as of now.
+    fn live(&self) -> Arc<Config>;
+    /// The settings in effect, and what became of the last attempt to read them again, as JSON.
+    fn config(&self) -> String;
+    /// Changes a setting and answers its client, after the demands that came before.
+    fn put(&self, put: Put);
+    /// What the host did to the workers, and their pools under the policy in force.
+    fn tick(&self) -> Tick {
+        Tick { at: clock::now(), off_cpu: Vec::new(), pools: Vec::new() }
+    }
+    /// The oldest requests that have not ended, at most so many, and those that are set aside.
+    fn oldest(&self, _most: usize) -> Vec<Unended> {
+        Vec::new()
+    }
+    /// Bytes that wait in the sockets of each worker.
+    fn unreceived(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    /// Whether a trace was asked for since the last call.
+    fn take_trace_asked(&self) -> bool {
+        false
+    }
+}
+
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
+    /// Gives a setting the value that a client has put.
+    pub(in crate::server) fn set(&self, Put { key, value, peer, answer }: Put) {
+        let live = self.live.load_full();
+        // The client may have gone.
+        let _ = answer.send(self.reloads.put(&live, (key, &value, peer), |new| self.take(&live, new)));
+        self.bound.supervisor.ready(&self.live.load());
+    }
+}
+
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
+    fn ready(&self) -> Result<(), String> {
+        match self.phase.load() {
+            Phase::Serving => {}
+            // Connections that came before the successor had the listener ask about the address, which is served.
+            Phase::HandedOver => return Ok(()),
+            Phase::LameDuck => return Err("lame duck".to_owned()),
+            Phase::Draining => return Err("draining".to_owned()),
+        }
+        let gone = self.bound.listening.group.gone();
+        let gone = gone.map(|address| format!("gone: this host has no longer the address of {address}"));
+        let reasons = self.stuck().map(|stuck| stuck.reason).into_iter();
+        let reasons: Vec<_> = reasons.chain(self.bound.transport.trouble(clock::now())).chain(gone).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    fn live(&self) -> Arc<Config> {
+        self.live.load_full()
+    }
+
+    fn config(&self) -> String {
+        self.reloads.to_json(&self.live.load())
+    }
+
+    fn put(&self, put: Put) {
+        self.bound.stop.demand(Demand::Put(put));
+    }
+
+    fn tick(&self) -> Tick {
+        let topology = self.shared.topology();
+        Tick {
+            at: clock::now(),
+            off_cpu: self.bound.run_queue.waits().into_iter().map(Option::unwrap_or_default).collect(),
+            pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
+        }
+    }
+
+    fn oldest(&self, most: usize) -> Vec<Unended> {
+        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
+        all.sort_unstable_by_key(|(about, _)| about.came_at);
+        all.truncate(most);
+        all
+    }
+
+    fn unreceived(&self) -> Vec<u64> {
+        self.dropped_by_socket();
+        let waiting: Vec<u64> = lock(&self.drops).waiting().map(u64::from).collect();
+        // The sockets of a worker are next to one another.
+        let each = waiting.len() / self.bound.config.workers;
+        waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
+    }
+
+    fn take_trace_asked(&self) -> bool {
+        self.trace_asked.take()
+    }
+}

@@ -1,0 +1,58 @@
+//! In place of the endpoint, in a program without its code.
+
+use super::{Desk, Question};
+use crate::metrics::{Gauges, WorkerMetrics};
+use std::io;
+use std::marker::PhantomData;
+use std::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+
+/// Bounds on clients: there are none.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct Limits;
+
+impl Limits {
+    pub(in crate::server) const DEFAULT: Limits = Limits;
+}
+
+/// The pages' view of their server.
+pub(in crate::server) trait Pages {}
+
+impl<T> Pages for T {}
+
+/// What is recorded for pages: nothing.
+pub(super) struct Flight<'m>(PhantomData<&'m ()>);
+
+impl Flight<'_> {
+    pub(super) fn new(_: &WorkerMetrics) -> Self {
+        Flight(PhantomData)
+    }
+
+    pub(super) fn captures(&self) -> bool {
+        false
+    }
+
+    pub(super) fn shown(&self, gauges: Gauges) -> Gauges {
+        gauges
+    }
+}
+
+impl Desk<'_, '_> {
+    pub(super) fn look(&self) {}
+
+    pub(super) fn look_at_capture(&self) {}
+}
+
+pub(super) mod http {
+    use super::{Limits, Question, TcpListener, io, mpsc, watch};
+
+    /// Accepts nothing.
+    pub(in crate::server::admin) async fn accept(
+        _: Option<TcpListener>,
+        _: mpsc::Sender<Question>,
+        _: Limits,
+        _: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        std::future::pending().await
+    }
+}
