@@ -62,7 +62,7 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     /// Whether a trace was asked for. Taken by the admin thread.
     pub(in crate::server) trace_asked: AtomicCell<bool>,
     /// What the kernel turns away. Used by the admin thread.
-    pub(super) gate: Mutex<Gate>,
+    gate: Mutex<Gate>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     following: Mutex<Adaptation>,
 }
@@ -239,7 +239,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     }
 
     fn turn_away(&self) {
-        self.decide();
+        if matches!(self.phase.load(), Phase::Serving | Phase::LameDuck) {
+            lock(&self.gate).decide(self.bound, || self.kernel_dropped());
+        }
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {

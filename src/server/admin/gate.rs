@@ -3,11 +3,13 @@
 
 use crate::config::{self, Config};
 use crate::metrics::GateState;
-use crate::net::{Group, Io, SourcePrefix, program};
+use crate::net::{Group, Io, SourcePrefix, dropped_by_others, program};
+use crate::sched::overload::Limits as _;
 use crate::sched::overload::sources::{Rules, Sources, Standing};
+use crate::server::Bound;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::{io, mem};
 
 /// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last one brought.
 pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
@@ -15,6 +17,13 @@ pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
 const PAUSE: u64 = 100;
 /// With fewer rules than a 64th of the most, the gate stays open.
 const SCALE_MIN: f64 = 1.0 / 64.0;
+
+/// A queue that stands only after a longer time does not delay decisions.
+const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
+/// Workers are busy that idle for less than a tenth of the time.
+const IDLE_SHARE: u64 = 10;
+/// Full buffers count from 5 % of what is received: less is a burst.
+const FULL_SHARE: u64 = 20;
 
 /// Whether sources are limited under `config`, where datagrams are received with `io`. The kernel passes a GRO batch as
 /// one packet, and counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say where the
@@ -26,52 +35,47 @@ pub(in crate::server) fn is_on(config: &Config, io: Io) -> bool {
 /// The state of the gate.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
-    pub(super) on: bool,
-    pub(super) sources: Sources,
+    on: bool,
+    sources: Sources,
     /// Of the programs.
     seed: u64,
-    pub(super) in_force: Rules,
+    in_force: Rules,
     /// The part of all rules that the kernel has memory for.
-    pub(super) scale: f64,
+    scale: f64,
     /// The number of samples read, by worker.
-    pub(super) read: Vec<usize>,
+    read: Vec<usize>,
     /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of ours are its own then, and those of
     /// others may be another program's.
-    pub(super) by_full: bool,
+    by_full: bool,
     /// Whether a queue stood in the last period.
-    pub(super) stood: bool,
-    /// Periods since the last decision, the queues that stood in them, and what was asked for.
-    pub(super) periods: u32,
-    pub(super) standing: Standing,
-    pub(super) asked: Asked,
-    pub(super) last: Reading,
+    stood: bool,
+    /// Periods since the last decision, and the queues that stood in them.
+    periods: u32,
+    standing: Standing,
+    /// Requests that began since then, and those that would have, had there been time. Of those that were shed only what the
+    /// gate as it is now has let in: what waited before it changed says nothing of it.
+    served: u64,
+    not_served: u64,
+    last: Reading,
     /// The readings when the gate came on, and what it had turned away before.
-    pub(super) began: Option<(Drops, u64)>,
+    began: Option<(Drops, u64)>,
     /// What it turned away, at least.
-    pub(super) turned_away: u64,
+    turned_away: u64,
     /// Whether that could not be read when it last changed.
-    pub(super) unread: bool,
-    pub(super) replace_at: Nanos,
-    pub(super) told: Onset,
+    unread: bool,
+    replace_at: Nanos,
+    told: Onset,
 }
 
 /// Datagrams dropped at our sockets, and dropped for another reason than a filter at any.
-pub(super) type Drops = (u64, u64);
-
-/// Requests that began, and those that would have, had there been time. Of those that were shed only what the gate as it
-/// is now has let in: what waited before it changed says nothing of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
-    pub(super) served: u64,
-    pub(super) turned_away: u64,
-}
+type Drops = (u64, u64);
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reading {
-    pub(super) at: Nanos,
-    pub(super) idle: Nanos,
-    pub(super) received: u64,
-    pub(super) drops: Option<Drops>,
+struct Reading {
+    at: Nanos,
+    idle: Nanos,
+    received: u64,
+    drops: Option<Drops>,
 }
 
 impl Gate {
@@ -94,7 +98,7 @@ impl Gate {
         })
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.in_force == Rules::OPEN
     }
 
@@ -103,9 +107,70 @@ impl Gate {
         (!self.unread).then_some(self.turned_away)
     }
 
+    /// Decides what the kernel turns away until the next decision, from what the workers noted. `kernel_dropped`: at our
+    /// sockets, since the start.
+    pub(super) fn decide(&mut self, bound: &Bound, kernel_dropped: impl FnOnce() -> Option<u64>) {
+        if !self.on {
+            return;
+        }
+        let (samples, counts) = (&bound.samples, bound.metrics.counts());
+        let mut reading = Reading { at: clock::now(), idle: counts.idle, received: counts.received, drops: None };
+        let last = self.last;
+        let passed = reading.at.minus(last.at).get().saturating_mul(bound.config.workers as u64);
+        let is_busy = reading.idle.minus(last.idle).get() < passed / IDLE_SHARE;
+        if is_busy || !self.is_open() {
+            let before = if self.is_open() { dropped_by_others().ok() } else { None };
+            let ours = kernel_dropped();
+            reading.drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
+        }
+        self.count(reading.drops);
+        let received = reading.received.saturating_sub(last.received);
+        let is_active = self.sources.is_active();
+        let lost = match (reading.drops, last.drops) {
+            (Some(now), Some(last_drops)) if is_busy && (self.by_full || !is_active) => {
+                now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1))
+            }
+            _ => 0,
+        };
+        let is_full = lost > received / FULL_SHARE;
+        self.last = reading;
+        let (shed, [all, since]) = samples.standing();
+        self.not_served += since + lost;
+        self.served += received.saturating_sub(all);
+        if !is_active {
+            self.by_full = is_full && shed == Standing::None;
+        }
+        // A pause of the host also makes requests wait, once.
+        let lasts = mem::replace(&mut self.stood, shed != Standing::None || is_full);
+        let standing = match shed {
+            _ if !lasts && !is_active => Standing::None,
+            _ if is_full => Standing::Fresh,
+            shed => shed,
+        };
+        let is_idle = standing == Standing::None && !is_active;
+        samples.read(&mut self.read, |prefix, validated, count| {
+            if !is_idle || validated {
+                self.sources.add(prefix, validated, count);
+            }
+        });
+        (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
+        let interval = bound.waiting.limits.bounds(self.standing == Standing::Continuations).interval;
+        // Workers that idle need no longer look.
+        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
+            return;
+        }
+        let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
+        let asked = 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64;
+        let rules = self.sources.decide(standing, periods, asked, &self.in_force, self.scale);
+        if rules.differ(&self.in_force) && (reading.at >= self.replace_at || rules == Rules::OPEN) {
+            self.replace(&bound.listening.group, bound.config.source_prefix, rules, reading.drops);
+            samples.gate_changed(clock::now());
+        }
+    }
+
     /// Counts what the gate turned away, as of these readings. The drops of others were read after ours, and before ours
     /// when the gate came on. So they are never too few.
-    pub(super) fn count(&mut self, drops: Option<Drops>) {
+    fn count(&mut self, drops: Option<Drops>) {
         if self.is_open() {
             return;
         }
@@ -119,7 +184,7 @@ impl Gate {
     }
 
     /// Lets the kernel follow `rules`, which differ from those in force.
-    pub(super) fn replace(&mut self, group: &Group, bits: SourcePrefix, rules: Rules, drops: Option<Drops>) {
+    fn replace(&mut self, group: &Group, bits: SourcePrefix, rules: Rules, drops: Option<Drops>) {
         let (opens, began) = (rules == Rules::OPEN, clock::now());
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
         let result = match (opens, program(bits, self.seed, shares, rules.rest)) {

@@ -15,7 +15,6 @@ pub(super) mod endpoint;
 #[path = "no_endpoint.rs"]
 pub(super) mod endpoint;
 pub(super) mod gate;
-mod overload;
 pub(super) mod run_queue;
 mod said;
 mod stuck;
