@@ -93,34 +93,34 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// Makes `Config` and `SETTINGS` from a list of settings. `form` parses and shows the value. A computed default is an
-/// expression in which the fields of the rows above have their values. The documentation of a field is the help of its flag:
-/// a line, then a list. What follows the list is for programs alone. `details` adds to the list.
+/// Makes `Config` and `SETTINGS` from settings by group. The name of a field is the key, with `_` for `-`. `form` parses and
+/// shows the value. A computed default is an expression in which the fields of the rows above have their values. The
+/// documentation of a field is the help of its flag: a line, then a list. What follows the list is for programs alone.
+/// `details` adds to the list.
 macro_rules! settings {
-    ($(
+    ($([$group:ident] $(
         $(#[doc = $about:literal])+
         $field:ident: $type:ty {
-            key: $key:literal, group: $group:ident, value_name: $value_name:literal, live: $live:literal,
-            default: $default:expr $(=> $computed:expr)?, form: $form:expr,
-            $(details: $made:expr,)?
+            value_name: $value_name:literal, live: $live:literal, default: $default:expr $(=> $computed:expr)?,
+            form: $form:expr $(, details: $made:expr)? $(,)?
         }
-    )+) => {
+    )+)+) => {
         /// All settings of a server. Made by [`Config::from_pairs`] or [`Builder`](crate::server::Builder), which ensure
         /// the bounds stated here; code that changes a field afterwards is responsible for them.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Config {
-            $($(#[doc = $about])+ pub $field: $type,)+
+            $($($(#[doc = $about])+ pub $field: $type,)+)+
         }
 
         mod forms {
             use super::*;
-            $(pub(super) const fn $field() -> Form<$type> { $form })+
+            $($(pub(super) const fn $field() -> Form<$type> { $form })+)+
         }
 
         /// Every setting, in the order in which help and reports show them.
-        pub const SETTINGS: [Setting; [$($key),+].len()] = [$(Setting {
-            key: $key,
+        pub const SETTINGS: [Setting; [$($(stringify!($field)),+),+].len()] = [$($(Setting {
+            key: setting::text(&const { setting::key::<{ stringify!($field).len() }>(stringify!($field)) }),
             group: Group::$group,
             value_name: $value_name,
             default: $default,
@@ -131,21 +131,41 @@ macro_rules! settings {
             help: setting::help(&[$($about),+]),
             details: || setting::details(&[$($about),+]).into_iter()$(.chain($made))?.collect(),
             show: |config| (forms::$field().show)(&config.$field),
-        },)+];
+        },)+)+];
 
         /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has its default here, so
         /// that the rules between settings are still checked.
         pub(super) fn parse(layers: &mut Layers) -> Config {
-            $(
+            $($(
                 let parse = forms::$field().parse;
                 let $field = layers
-                    .given($key, parse)
+                    .given(&stringify!($field).replace('_', "-"), parse)
                     $(.or_else(|| Some($computed)))?
                     .unwrap_or_else(|| parse($default).expect("a test holds that the defaults are valid"));
-            )+
-            Config { $($field),+ }
+            )+)+
+            Config { $($($field),+),+ }
         }
     };
+}
+
+/// The key of a setting: the name of its field, with `-` for `_`.
+pub(super) const fn key<const BYTES: usize>(field: &str) -> [u8; BYTES] {
+    let (mut key, mut at) = ([b'-'; BYTES], 0);
+    while at < BYTES {
+        if field.as_bytes()[at] != b'_' {
+            key[at] = field.as_bytes()[at];
+        }
+        at += 1;
+    }
+    key
+}
+
+/// The bytes of a key as text.
+pub(super) const fn text(key: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(key) {
+        Ok(key) => key,
+        Err(_) => panic!("names of fields are text"),
+    }
 }
 
 /// The first line of a setting's documentation.

@@ -22,14 +22,14 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
 
 settings! {
+    [Network]
     /// UDP addresses on which requests arrive.
     /// - Every worker has a socket on each address.
     /// - 0.0.0.0:53,\[::\]:53 opens sockets for IPv4 and for IPv6; \[::\]:53 alone serves both.
     ///
     /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port 0 takes a free one.
     listen: Vec<SocketAddr> {
-        key: "listen", group: Network, value_name: "ADDRESSES", live: false,
-        default: "127.0.0.1:9000",
+        value_name: "ADDRESSES", live: false, default: "127.0.0.1:9000",
         form: text(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
              a free one; up to 16 of them, separated by commas",
@@ -43,8 +43,7 @@ settings! {
     ///
     /// HTTP over TCP. Port 0 takes a free one; `None` = there is no endpoint.
     admin: Option<SocketAddr> {
-        key: "admin", group: Network, value_name: "ADDRESS", live: false,
-        default: ADMIN,
+        value_name: "ADDRESS", live: false, default: ADMIN,
         form: text(
             "off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
             addresses::admin,
@@ -57,8 +56,7 @@ settings! {
     ///
     /// Read at the start. `None` = no client on another host may.
     admin_token_file: Option<TokenFile> {
-        key: "admin-token-file", group: Network, value_name: "PATH", live: false,
-        default: "off",
+        value_name: "PATH", live: false, default: "off",
         form: text(
             "off, or the path of a file with a token of up to 1024 visible ASCII characters, like /etc/forebay/token",
             addresses::token_file,
@@ -68,10 +66,7 @@ settings! {
     /// Whether histograms in protobuf have classic buckets too.
     /// - Prometheus needs it where it asks for protobuf and does not keep native histograms.
     /// - The text formats of /metrics always have classic buckets, and no others.
-    classic_buckets: bool {
-        key: "classic-buckets", group: Network, value_name: "BOOL", live: false,
-        default: "false", form: value::SWITCH,
-    }
+    classic_buckets: bool { value_name: "BOOL", live: false, default: "false", form: value::SWITCH }
     /// How the server receives datagrams.
     /// - batches: many in one system call.
     /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers
@@ -80,18 +75,14 @@ settings! {
     ///   measure how long requests waited in the socket.
     ///
     /// Never [`Io::Portable`] where `listen` is all addresses.
-    io: Io {
-        key: "io", group: Network, value_name: "HOW", live: false,
-        default: "batches", form: choice!(Io),
-    }
+    io: Io { value_name: "HOW", live: false, default: "batches", form: choice!(Io) }
     /// Source ports whose datagrams are dropped as malformed.
     /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
     /// - Do not add 53 or 123: DNS and NTP clients send from them.
     ///
     /// At most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all different, none 0.
     reject_source_ports: Vec<u16> {
-        key: "reject-source-ports", group: Network, value_name: "PORT,...", live: false,
-        default: "7,13,17,19,1900,11211",
+        value_name: "PORT,...", live: false, default: "7,13,17,19,1900,11211",
         form: text(
             "none, or up to 64 different ports of 1 to 65535, like 7,19",
             addresses::ports,
@@ -103,24 +94,19 @@ settings! {
     /// - A reply that is too long for the path to the client is not sent: replies are never fragmented.
     ///
     /// 512 to 65,507.
-    datagram_max: usize {
-        key: "datagram-max", group: Network, value_name: "BYTES", live: false,
-        default: "2048", form: count::<_, 512, 65_507>(),
-    }
+    datagram_max: usize { value_name: "BYTES", live: false, default: "2048", form: count::<_, 512, 65_507>() }
     /// Reply bytes per request byte, for sources perhaps forged.
     /// - It bounds the replies of each second to each source, a network of source-prefix bits.
     /// - It matters to handlers that allow replies longer than requests.
     /// - A source is not forged once the handler says so, after a cookie for example.
     ///
     /// 1 to 1,000.
-    amplification: u32 {
-        key: "amplification", group: Network, value_name: "FACTOR", live: false,
-        default: "1", form: count::<_, 1, 1_000>(),
-    }
+    amplification: u32 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000>() }
+
+    [Policy]
     /// Which worker serves which request.
     policy: PolicyName {
-        key: "policy", group: Policy, value_name: "NAME", live: true,
-        default: "auto", form: Form { parse: value::policy, ..choice!(PolicyName) },
+        value_name: "NAME", live: true, default: "auto", form: Form { parse: value::policy, ..choice!(PolicyName) },
         details: PolicyName::ALL.iter().map(value::policy_line),
     }
     /// Number of worker threads.
@@ -128,7 +114,7 @@ settings! {
     ///
     /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {
-        key: "workers", group: Policy, value_name: "COUNT", live: false,
+        value_name: "COUNT", live: false,
         default: "the CPUs this process may use" => cpus(), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
     }
     /// Number of groups of workers.
@@ -138,8 +124,7 @@ settings! {
     ///
     /// 1 to `workers`; 1 under policies with sizes of their own.
     groups: usize {
-        key: "groups", group: Policy, value_name: "COUNT", live: false,
-        default: "auto",
+        value_name: "COUNT", live: false, default: "auto",
         form: text("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
     }
     /// Names and sizes of the pools, under policy pools.
@@ -149,7 +134,7 @@ settings! {
     /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set whatever the
     /// policy is, used by `pools` alone.
     pools: Vec<Pool> {
-        key: "pools", group: Policy, value_name: "NAME=COUNT,...", live: true,
+        value_name: "NAME=COUNT,...", live: true,
         default: "front = a fifth of the workers, rounded up; heavy = the rest" => rules::default_pools(workers),
         form: text(
             "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
@@ -161,8 +146,7 @@ settings! {
     ///
     /// 1 us to 1 s; see [`Config::slice_scaled`].
     slice: Nanos {
-        key: "slice", group: Policy, value_name: "DURATION", live: true,
-        default: "50us",
+        value_name: "DURATION", live: true, default: "50us",
         form: text("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
     }
     /// What auto and levels optimise.
@@ -170,10 +154,7 @@ settings! {
     ///   goes.
     /// - latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest
     ///   0.05 % last.
-    optimise: Objective {
-        key: "optimise", group: Policy, value_name: "WHAT", live: true,
-        default: "slowdown", form: choice!(Objective),
-    }
+    optimise: Objective { value_name: "WHAT", live: true, default: "slowdown", form: choice!(Objective) }
     /// Number of workers reserved for light requests.
     /// - auto: by the demand, measured every second.
     /// - hybrid: heavy requests on these workers give way soonest.
@@ -181,33 +162,25 @@ settings! {
     ///
     /// 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {
-        key: "reserved", group: Policy, value_name: "WORKERS", live: true,
-        default: "auto",
+        value_name: "WORKERS", live: true, default: "auto",
         form: text("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
     }
     /// Whether the header's class chooses pool or level.
     /// - none: the class is read after the request has been served.
     /// - header: the class is read when the request arrives.
-    classify: Classify {
-        key: "classify", group: Policy, value_name: "HOW", live: false,
-        default: "none", form: choice!(Classify),
-    }
+    classify: Classify { value_name: "HOW", live: false, default: "none", form: choice!(Classify) }
     /// What a worker without work does.
     /// - adaptive: looks again for a while where idle times are short, else sleeps.
     /// - spin: never sleeps.
     /// - park: sleeps at once.
     ///
     /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
-    wait: Wait {
-        key: "wait", group: Policy, value_name: "HOW", live: false,
-        default: "adaptive", form: choice!(Wait),
-    }
+    wait: Wait { value_name: "HOW", live: false, default: "adaptive", form: choice!(Wait) }
     /// Keeps each worker on one CPU.
     /// - Workers of a group get CPUs of one last-level cache, where there are as many.
-    pin: bool {
-        key: "pin", group: Policy, value_name: "BOOL", live: false,
-        default: "false", form: value::SWITCH,
-    }
+    pin: bool { value_name: "BOOL", live: false, default: "false", form: value::SWITCH }
+
+    [Overload]
     /// Sheds requests that waited longer than this.
     /// - The time in the socket and in queues counts.
     /// - A duration: sheds after it, always.
@@ -216,24 +189,19 @@ settings! {
     ///
     /// See [`Config::max_wait_scaled`].
     max_wait: MaxWait {
-        key: "max-wait", group: Overload, value_name: "DURATION|auto|off", live: true,
-        default: "auto",
+        value_name: "DURATION|auto|off", live: true, default: "auto",
         form: text("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
     }
     /// Whether the kernel turns requests away under overload.
     /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
     /// - off: lets all in, as far as buffers hold them.
-    gate: Gate {
-        key: "gate", group: Overload, value_name: "HOW", live: false,
-        default: "auto", form: choice!(Gate),
-    }
+    gate: Gate { value_name: "HOW", live: false, default: "auto", form: choice!(Gate) }
     /// Address bits that stand for one source.
     /// - The gate shares the CPU time out by source, and amplification counts by source.
     /// - The default is what one network has: a /24 of IPv4, a /56 of IPv6.
     /// - 32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.
     source_prefix: SourcePrefix {
-        key: "source-prefix", group: Overload, value_name: "IPV4,IPV6", live: false,
-        default: "24,56",
+        value_name: "IPV4,IPV6", live: false, default: "24,56",
         form: text(
             "1 to 32 bits of IPv4 and 1 to 64 bits of IPv6, like 24,56",
             addresses::source_prefix,
@@ -246,8 +214,7 @@ settings! {
     ///
     /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
     trusted_networks: Vec<Network> {
-        key: "trusted-networks", group: Overload, value_name: "NETWORK,...", live: false,
-        default: "none",
+        value_name: "NETWORK,...", live: false, default: "none",
         form: text(
             "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
             addresses::networks,
@@ -257,25 +224,18 @@ settings! {
     /// What the client of a shed request receives.
     /// - short: an answer that says so, and how long to wait before the next try.
     /// - silence: nothing. It costs no send, and looks like a lost datagram.
-    shed_answers: ShedAnswers {
-        key: "shed-answers", group: Overload, value_name: "HOW", live: false,
-        default: "short", form: choice!(ShedAnswers),
-    }
+    shed_answers: ShedAnswers { value_name: "HOW", live: false, default: "short", form: choice!(ShedAnswers) }
+
+    [LifeCycle]
     /// Longest time to finish received requests at a stop.
     ///
     /// 0 to 1 h. Never scaled.
-    drain_timeout: Nanos {
-        key: "drain-timeout", group: LifeCycle, value_name: "DURATION", live: true,
-        default: "5s", form: UP_TO_AN_HOUR,
-    }
+    drain_timeout: Nanos { value_name: "DURATION", live: true, default: "5s", form: UP_TO_AN_HOUR }
     /// Time at a stop before the drain begins.
     /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
     ///
     /// 0 to 1 h. Never scaled.
-    lame_duck: Nanos {
-        key: "lame-duck", group: LifeCycle, value_name: "DURATION", live: true,
-        default: "0s", form: UP_TO_AN_HOUR,
-    }
+    lame_duck: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
     /// Unix socket where a new server takes over the sockets.
     /// - No datagram is lost.
     /// - Both servers need the same path, listen, admin, number of workers and user.
@@ -283,8 +243,7 @@ settings! {
     ///
     /// `None` = none.
     handover: Option<PathBuf> {
-        key: "handover", group: LifeCycle, value_name: "PATH", live: false,
-        default: "off",
+        value_name: "PATH", live: false, default: "off",
         form: text(
             "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
             addresses::socket_path,
@@ -296,72 +255,51 @@ settings! {
     /// - It is at least 1s, after which /readyz says 503. 0s: never.
     ///
     /// 0 (never) to 1 h. Never scaled.
-    unhealthy_after: Nanos {
-        key: "unhealthy-after", group: LifeCycle, value_name: "DURATION", live: true,
-        default: "30s", form: UP_TO_AN_HOUR,
-    }
+    unhealthy_after: Nanos { value_name: "DURATION", live: true, default: "30s", form: UP_TO_AN_HOUR }
     /// Logs when requests are delayed this long, and why.
     /// - One line at the onset, and one when no request waited that long for 10 s.
     /// - A request that is shed does not count. 0s: never.
     ///
     /// 0 (never) to 1 h. Never scaled.
-    log_delays: Nanos {
-        key: "log-delays", group: LifeCycle, value_name: "DURATION", live: true,
-        default: "0s", form: UP_TO_AN_HOUR,
-    }
+    log_delays: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
     /// Folder for traces of delays.
     /// - A delay as long as log-delays writes what /trace has of the last 10 s, at most once a minute.
     /// - SIGUSR1 writes one at once. A ninth file replaces the oldest.
     trace_dir: Option<PathBuf> {
-        key: "trace-dir", group: LifeCycle, value_name: "PATH", live: true,
-        default: "off",
+        value_name: "PATH", live: true, default: "off",
         form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
     }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
-    log_level: LogLevel {
-        key: "log-level", group: LifeCycle, value_name: "LEVEL", live: true,
-        default: "info", form: choice!(LogLevel),
-    }
+    log_level: LogLevel { value_name: "LEVEL", live: true, default: "info", form: choice!(LogLevel) }
     /// Form of the log lines on standard error.
-    log_format: LogFormat {
-        key: "log-format", group: LifeCycle, value_name: "FORMAT", live: false,
-        default: "text", form: choice!(LogFormat),
-    }
+    log_format: LogFormat { value_name: "FORMAT", live: false, default: "text", form: choice!(LogFormat) }
+
+    [Bench]
     /// What the server does for each request.
     /// - echo: sends the payload back.
     /// - spin: burns the CPU time that the request asks for.
     /// - fork: as spin, in parts of at least a slice, on several workers at once.
     /// - digest: chains hashes over the payload.
     /// - packet-chain: searches the payload for lines, makes 60 random reads, and burns the cost beyond 2 us.
-    handler: HandlerName {
-        key: "handler", group: Bench, value_name: "NAME", live: false,
-        default: "spin", form: choice!(HandlerName),
-    }
+    handler: HandlerName { value_name: "NAME", live: false, default: "spin", form: choice!(HandlerName) }
     /// Refuses requests that ask for more CPU time.
     ///
     /// 1 us to 1 h; see [`Config::cost_cap_scaled`].
     cost_cap: Nanos {
-        key: "cost-cap", group: Bench, value_name: "DURATION", live: true,
-        default: "100ms",
+        value_name: "DURATION", live: true, default: "100ms",
         form: text("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
     }
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
     /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and
     ///   excludes handlers digest and packet-chain.
-    burn: Burn {
-        key: "burn", group: Bench, value_name: "HOW", live: false,
-        default: "cpu", form: choice!(Burn),
-    }
+    burn: Burn { value_name: "HOW", live: false, default: "cpu", form: choice!(Burn) }
     /// Factor that lengthens times, for emulated cores.
     /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.
     ///
     /// 1 to 1,000,000; see [`Config::scaled`].
-    time_scale: u64 {
-        key: "time-scale", group: Bench, value_name: "FACTOR", live: false,
-        default: "1", form: count::<_, 1, 1_000_000>(),
-    }
+    time_scale: u64 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000_000>() }
     /// What each step costs an emulated core.
     /// - none: nothing.
     /// - lab: 0.1 us for a steal, a hop and a yield.
@@ -372,7 +310,7 @@ settings! {
     ///
     /// Unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core pays by itself.
     overheads: Overheads {
-        key: "overheads", group: Bench, value_name: "SET", live: false,
+        value_name: "SET", live: false,
         default: "stock with burn sleep" => if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE },
         form: text(
             "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none",
@@ -385,10 +323,7 @@ settings! {
     /// - looks: they look now and then, for at most 3 % of the CPU time.
     /// - auto: ring where the kernel permits it.
     /// - Policies that let requests give way use it: ondemand, hybrid, levels and auto.
-    notices: Notices {
-        key: "notices", group: Bench, value_name: "HOW", live: false,
-        default: "auto", form: choice!(Notices),
-    }
+    notices: Notices { value_name: "HOW", live: false, default: "auto", form: choice!(Notices) }
 }
 
 const UP_TO_AN_HOUR: Form<Nanos> =

@@ -41,8 +41,8 @@ const FACTS: [Fact; 4] = [
     Fact {
         file: "src/config/table.rs",
         before: "    /// Keeps each worker on one CPU.",
-        row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", live: false,\n        \
-              default: \"false\", form: value::SWITCH,\n    }",
+        row: "    /// Extra.\n    \
+              extra: bool { value_name: \"BOOL\", live: false, default: \"false\", form: value::SWITCH }",
     },
 ];
 
