@@ -7,7 +7,7 @@ use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environ
 use clap::{Arg, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -123,15 +123,8 @@ pub(super) fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &
         layers.incomplete = true;
     };
     let text = match read_bounded(path) {
-        Ok(text) if text.len() as u64 <= FILE_BYTES_MAX => text,
-        Ok(_) => {
-            unusable(format!("the file is larger than {} KiB; allowed: a file of settings", FILE_BYTES_MAX >> 10));
-            return;
-        }
-        Err(error) => {
-            unusable(format!("the file cannot be read: {error}; allowed: the path of a readable TOML file"));
-            return;
-        }
+        Ok(text) => text,
+        Err(why) => return unusable(why),
     };
     let (table, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
@@ -146,12 +139,15 @@ pub(super) fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &
     }
 }
 
-/// The text of the file at `path`, or one byte more than a file may have. The file's own size is no bound: a device and
-/// a pipe have none.
-fn read_bounded(path: &Path) -> io::Result<String> {
+/// The text of the file at `path`, or why it is of no use. The file's own size is no bound: a device and a pipe have none.
+fn read_bounded(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    Ok(text)
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 <= FILE_BYTES_MAX => Ok(text),
+        Ok(_) => Err(format!("the file is larger than {} KiB; allowed: a file of settings", FILE_BYTES_MAX >> 10)),
+        Err(error) => Err(format!("the file cannot be read: {error}; allowed: the path of a readable TOML file")),
+    }
 }
 
 fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {

@@ -4,8 +4,6 @@ use super::inherited::Inherited;
 use super::{ServeError, Server};
 use crate::config::{Config, listen_text};
 use crate::net::by_address;
-use crate::sched::PolicyName;
-use crate::time::Nanos;
 use std::net::{SocketAddr, UdpSocket};
 
 /// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its default.
@@ -62,26 +60,6 @@ impl Builder {
         self.set("workers", &workers.to_string())
     }
 
-    /// Which worker serves which request.
-    pub fn policy(self, policy: PolicyName) -> Builder {
-        self.set("policy", &policy.to_string())
-    }
-
-    /// CPU time that a request may use before the rest of it may move to another worker.
-    pub fn slice(self, slice: Nanos) -> Builder {
-        self.set("slice", &slice.to_string())
-    }
-
-    /// The longest datagram that is received, and the longest reply.
-    pub fn datagram_max(self, bytes: usize) -> Builder {
-        self.set("datagram-max", &bytes.to_string())
-    }
-
-    /// Bytes of replies per byte of requests, to networks that may be forged.
-    pub fn amplification(self, factor: u32) -> Builder {
-        self.set("amplification", &factor.to_string())
-    }
-
     /// Any setting of [`SETTINGS`](crate::config::SETTINGS), by the name and in the form that flags have, such as
     /// `set("max-wait", "50ms")`. Of several values of one setting the last one holds.
     pub fn set(mut self, name: &str, value: &str) -> Builder {
@@ -122,11 +100,9 @@ mod tests {
     // Do settings become a configuration, the last of a name holding, and is all that is wrong said at once?
     #[test]
     fn settings_are_checked_all_at_once() {
-        let builder = Builder::default().workers(3).policy("levels".parse().expect("a policy")).workers(2);
-        let builder = builder.slice(Nanos::from_micros(7)).datagram_max(600).amplification(3).set("max-wait", "50ms");
+        let builder = Builder::default().workers(3).set("policy", "levels").workers(2).set("max-wait", "50ms");
         let config = builder.config().expect("all is right");
-        assert_eq!((config.workers, config.policy.name(), config.slice), (2, "levels", Nanos::from_micros(7)));
-        assert_eq!((config.datagram_max, config.amplification), (600, 3));
+        assert_eq!((config.workers, config.policy.name()), (2, "levels"));
         let error = builder.workers(0).set("polcy", "steal").bind().expect_err("two are wrong").to_string();
         assert!(error.contains("workers = \"0\"") && error.contains("did you mean policy?"), "{error}");
     }

@@ -24,42 +24,34 @@ pub(super) fn check<H: Handler>() -> Result<(), ServeError> {
 }
 
 fn classes(names: &[&'static str]) -> Result<(), ServeError> {
-    let of_server =
-        |name: &str| (name == ALL_CLASSES).then_some("a name other than \"all\", which stands for all classes");
-    words("CLASS_NAMES", names, of_server)
+    let all = (&[ALL_CLASSES][..], "a name other than \"all\", which stands for all classes");
+    words("CLASS_NAMES", names, all)
 }
 
 fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
-    let of_server = |name: &str| {
-        let taken = Malformed::NAMES.contains(&name) || Refused::NAMES.contains(&name);
-        taken.then_some("a name that no reason of the server has")
-    };
-    words("REASON_NAMES", names, of_server)?;
-    match names.get(REASONS) {
-        Some(name) => Err(ServeError::Name { of: "REASON_NAMES", name, allowed: "16 names" }),
-        None => Ok(()),
-    }
+    let of_server = [&Malformed::NAMES[..], &Refused::NAMES].concat();
+    words("REASON_NAMES", names, (&of_server, "a name that no reason of the server has"))
 }
 
-/// Whether these are words, all different, and none of them is one `of_server`, which says what is allowed then.
-fn words(
-    of: &'static str,
-    names: &[&'static str],
-    of_server: impl Fn(&str) -> Option<&'static str>,
-) -> Result<(), ServeError> {
+/// Whether these are words, all different, and none of them is one of `taken`, which says what is allowed then.
+fn words(of: &'static str, names: &[&'static str], (taken, unlike): (&[&str], &'static str)) -> Result<(), ServeError> {
     for (place, name) in names.iter().copied().enumerate() {
-        let refuse = |allowed| Err(ServeError::Name { of, name, allowed });
-        if !is_word(name) {
-            return refuse(WORD);
-        }
-        if let Some(allowed) = of_server(name) {
-            return refuse(allowed);
-        }
-        if names[..place].contains(&name) {
-            return refuse("each name once");
+        let rules = [
+            (is_word(name), WORD),
+            (!taken.contains(&name), unlike),
+            (!names[..place].contains(&name), "each name once"),
+            (place < REASONS, "16 names"),
+        ];
+        if let Some(allowed) = broken(&rules) {
+            return Err(ServeError::Name { of, name, allowed });
         }
     }
     Ok(())
+}
+
+/// What the first of the rules that do not hold allows.
+fn broken(rules: &[(bool, &'static str)]) -> Option<&'static str> {
+    rules.iter().find(|(holds, _)| !holds).map(|(_, allowed)| *allowed)
 }
 
 /// The most metrics of the handler's own: a page that is scraped every few seconds has a bound.
@@ -109,7 +101,7 @@ impl Server {
             (own.iter().all(|(other, _)| other.name != name), "each name once"),
             (own.len() < OWN_MAX, "256 metrics"),
         ];
-        if let Some((_, allowed)) = rules.into_iter().find(|(holds, _)| !holds) {
+        if let Some(allowed) = broken(&rules) {
             return Err(ServeError::Metric { name, allowed });
         }
         own.push((OwnValue { name, help, kind, value: 0.0 }, read));

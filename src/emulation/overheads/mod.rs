@@ -16,35 +16,56 @@ use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// CPU time of the steps of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overheads {
+/// Makes [`Overheads`] from its steps. One row is a step, and its name in flags and files.
+macro_rules! steps {
+    ($($(#[$meaning:meta])+ $step:ident = $name:literal,)+) => {
+        /// CPU time of the steps of a server.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Overheads {
+            $($(#[$meaning])+ pub $step: Nanos,)+
+        }
+
+        impl Overheads {
+            /// No overheads, as in queueing theory.
+            pub const NONE: Overheads = Overheads { $($step: Nanos::ZERO,)+ };
+
+            /// The names of the steps, in the order in which they are shown.
+            pub(crate) const STEPS: [&'static str; [$($name),+].len()] = [$($name),+];
+
+            fn steps_mut(&mut self) -> [(&'static str, &mut Nanos); Overheads::STEPS.len()] {
+                [$(($name, &mut self.$step)),+]
+            }
+        }
+    };
+}
+
+steps! {
     /// Stealing jobs from another worker's deque.
-    pub steal: Nanos,
+    steal = "steal",
     /// Passing a continuation on to another pool.
-    pub hop: Nanos,
+    hop = "hop",
     /// Stepping aside: pause, queue, resume.
-    pub yield_: Nanos,
+    yield_ = "yield",
     /// From the moment that wakes a sleeping worker to its first step.
-    pub wake: Nanos,
+    wake = "wake",
     /// Receiving one datagram.
-    pub receive: Nanos,
+    receive = "receive",
     /// Sending one reply.
-    pub send: Nanos,
+    send = "send",
     /// Polling for datagrams: a receive that finds none.
-    pub poll: Nanos,
+    poll = "poll",
     /// Looking from within a job whether anything waits in the sockets of busy workers.
-    pub look: Nanos,
+    look = "look",
     /// Taking the kernel's notice of an arrival, looking where it is, and asking for the next notice.
-    pub notice: Nanos,
+    notice = "notice",
     /// Passing a checkpoint.
-    pub checkpoint: Nanos,
+    checkpoint = "checkpoint",
     /// How long an operation keeps a queue between workers, a socket or the watch set from other workers. For a worker
     /// that meets no other this is part of the steps above. Virtual time alone charges it.
-    pub serial: Nanos,
+    serial = "serial",
     /// How much longer an operation takes for each other worker that uses the same place or waits for it; without
     /// [`Overheads::serial`] workers never meet. Virtual time alone charges it.
-    pub contend: Nanos,
+    contend = "contend",
 }
 
 const fn ns(ns: u64) -> Nanos {
@@ -52,9 +73,6 @@ const fn ns(ns: u64) -> Nanos {
 }
 
 impl Overheads {
-    /// No overheads, as in queueing theory.
-    pub const NONE: Overheads = Overheads::of([ns(0); 12]);
-
     /// Hand-overs between workers cost 0.1 us and the network nothing: what the literature's simulations, and the table
     /// in `benches/simulate.md`, assume.
     pub const LAB: Overheads = Overheads { steal: ns(100), hop: ns(100), yield_: ns(100), ..Overheads::NONE };
@@ -87,11 +105,6 @@ impl Overheads {
 
     const NAMED: [(&'static str, Overheads); 3] =
         [("none", Overheads::NONE), ("lab", Overheads::LAB), ("stock", Overheads::STOCK)];
-
-    const fn of(steps: [Nanos; 12]) -> Overheads {
-        let [steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend] = steps;
-        Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend }
-    }
 
     /// The same steps seen by a server on which everything else lasts `factor` times as long.
     pub fn divided_by(self, factor: u64) -> Overheads {
@@ -151,30 +164,6 @@ impl Overheads {
     fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
         self.steps_mut().into_iter().for_each(|(_, step)| *step = change(*step));
         self
-    }
-
-    /// The names of the steps, in the order in which they are shown.
-    pub(crate) const STEPS: [&'static str; 12] = [
-        "steal",
-        "hop",
-        "yield",
-        "wake",
-        "receive",
-        "send",
-        "poll",
-        "look",
-        "notice",
-        "checkpoint",
-        "serial",
-        "contend",
-    ];
-
-    fn steps_mut(&mut self) -> [(&'static str, &mut Nanos); 12] {
-        let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend } =
-            self;
-        let times = [steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend];
-        let mut names = Overheads::STEPS.into_iter();
-        times.map(|time| (names.next().expect("a name for each step"), time))
     }
 }
 
