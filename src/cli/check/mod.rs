@@ -10,7 +10,7 @@ use super::results::Failure;
 use crate::config;
 use clap::Args;
 use host::{Host, Seen};
-use rows::{Change, ROWS, Row, Wanted};
+use rows::{Change, ROWS, Row};
 use serde::Serialize;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -110,16 +110,16 @@ fn finding(host: &Host, row: &'static Row, name: String, path: String) -> Findin
 }
 
 fn judged(host: &Host, row: &'static Row, name: String, path: String, seen: Result<Seen, String>) -> Finding {
-    let (least, most, wanted) = wanted(host, row);
+    let (bound, wanted) = wanted(host, row);
     let (mut state, mut value, mut why_unread, mut change) = (State::Ok, None, None, Vec::new());
     match seen {
         Err(why) => (state, why_unread) = (State::Unread, Some(why)),
         Ok(Seen { number, text, places }) => {
             value = Some(text);
-            if !(least..=most).contains(&number) {
+            if !(row.wanted)(host).contains(&number) {
                 state = State::Change;
                 let written = match row.change {
-                    Change::Bound => Ok(if number < least { least } else { most }.to_string()),
+                    Change::Bound => Ok(bound.to_string()),
                     Change::Text(text) => text(host),
                     Change::ByHand(advice) => Err(advice.to_owned()),
                 };
@@ -133,12 +133,11 @@ fn judged(host: &Host, row: &'static Row, name: String, path: String, seen: Resu
     Finding { name, path, state, value, why_unread, wanted, why: row.why, see: row.see, change }
 }
 
-/// The least and the most that is ok, and their text.
-fn wanted(host: &Host, row: &Row) -> (u64, u64, String) {
-    match row.wanted {
-        Wanted::AtLeast(least) => (least(host), u64::MAX, format!("at least {} {}", least(host), row.unit)),
-        Wanted::AtMost(most) => (0, most, format!("at most {most} {}", row.unit)),
-    }
+/// The bound of what is ok, and its text.
+fn wanted(host: &Host, row: &Row) -> (u64, String) {
+    let (least, most) = (row.wanted)(host).into_inner();
+    let (side, bound) = if most == u64::MAX { ("least", least) } else { ("most", most) };
+    (bound, format!("at {side} {bound} {}", row.unit))
 }
 
 fn in_text(findings: &[Finding]) -> String {

@@ -6,14 +6,7 @@ use super::host::{
 };
 use crate::net::BUFFER_LIMITS as BUFFERS;
 use Change::{ByHand, Text};
-use Wanted::{AtLeast, AtMost};
-
-/// The bound that makes a value ok.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Wanted {
-    AtLeast(fn(&Host) -> u64),
-    AtMost(u64),
-}
+use std::ops::RangeInclusive;
 
 /// What changes a value.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +26,7 @@ pub(super) struct Row {
     /// Where it is read; `IF` is each interface.
     pub path: &'static str,
     pub read: Read,
+    /// The values that are ok, with one bound: from 0 on, or without an end.
     pub wanted: Wanted,
     pub unit: &'static str,
     /// Why it matters.
@@ -44,13 +38,14 @@ pub(super) struct Row {
 
 /// More than this of what came, in a million, is worth a look: a p99.99 would show it.
 const SHARE_PARTS: u64 = 100;
-const SHARE_MAX: Wanted = AtMost(SHARE_PARTS);
+const SHARE_MAX: Wanted = |_| 0..=SHARE_PARTS;
 const SHARE: &str = "in a million";
 
 const UDP_MEM: &str = "/proc/sys/net/ipv4/udp_mem";
 const SOFTNET: &str = "/proc/net/softnet_stat";
 
 type Read = fn(&Host, &str) -> Result<Seen, String>;
+type Wanted = fn(&Host) -> RangeInclusive<u64>;
 
 const fn row(name: &'static str, path: &'static str, read: Read, wanted: Wanted, unit: &'static str) -> Row {
     Row { name, path, read, wanted, unit, why: "", see: "", change: Change::Bound }
@@ -71,34 +66,34 @@ impl Row {
 }
 
 pub(super) const ROWS: [Row; 17] = [
-    row("receive buffer", "/proc/sys/net/core/rmem_max", number, AtLeast(|_| BUFFERS[0].bytes as u64), "bytes")
+    row("receive buffer", "/proc/sys/net/core/rmem_max", number, |_| BUFFERS[0].bytes as u64..=u64::MAX, "bytes")
         .why(BUFFERS[0].consequence)
         .see("kernel_dropped on /latency grows"),
-    row("send buffer", "/proc/sys/net/core/wmem_max", number, AtLeast(|_| BUFFERS[1].bytes as u64), "bytes")
+    row("send buffer", "/proc/sys/net/core/wmem_max", number, |_| BUFFERS[1].bytes as u64..=u64::MAX, "bytes")
         .why(BUFFERS[1].consequence)
         .see("forebay_unsent_total{reason=\"buffer_full\"} grows"),
-    row("UDP memory", UDP_MEM, limit, AtLeast(udp_pages), "pages")
+    row("UDP memory", UDP_MEM, limit, |host| udp_pages(host)..=u64::MAX, "pages")
         .why("all sockets of the host share this memory; beyond it, the kernel drops what buffers have room for")
         .see("nstat -az UdpMemErrors grows")
         .by(Text(|host| host.replaced(UDP_MEM, 2, udp_pages(host)))),
-    row("neighbour queue, IPv4", "/proc/sys/net/ipv4/neigh/IF/unres_qlen_bytes", number, AtMost(4_096), "bytes")
+    row("neighbour queue, IPv4", "/proc/sys/net/ipv4/neigh/IF/unres_qlen_bytes", number, |_| 0..=4_096, "bytes")
         .why("what waits for absent neighbours fills the send buffer, and no reply leaves")
         .see("forebay_unsent_total{reason=\"buffer_full\"} grows while ip neigh shows FAILED"),
-    row("neighbour queue, IPv6", "/proc/sys/net/ipv6/neigh/IF/unres_qlen_bytes", number, AtMost(4_096), "bytes")
+    row("neighbour queue, IPv6", "/proc/sys/net/ipv6/neigh/IF/unres_qlen_bytes", number, |_| 0..=4_096, "bytes")
         .why("as for IPv4")
         .see("as for IPv4"),
-    row("receive queues", "/sys/class/net/IF/queues", receiving, AtLeast(receivers), "CPUs")
+    row("receive queues", "/sys/class/net/IF/queues", receiving, |host| receivers(host)..=u64::MAX, "CPUs")
         .why("each receive queue has one CPU; all workers wait while it is the only busy one")
         .see("mpstat -P ALL 1 shows one CPU with %soft near 100")
         .by(Text(Host::cpu_mask)),
-    row("backlog", "/proc/sys/net/core/netdev_max_backlog", number, AtLeast(backlog), "packets")
+    row("backlog", "/proc/sys/net/core/netdev_max_backlog", number, |host| backlog(host)..=u64::MAX, "packets")
         .why("packets above it are dropped before any socket; RPS, veth and loopback pass through it")
         .see("the row of backlog drops"),
     row("backlog drops", SOFTNET, backlog_drops, SHARE_MAX, SHARE)
         .why("lost before any counter of the server; clients see silence")
         .see("the second column of the file grows")
         .by(ByHand("raise the backlog, or spread datagrams over more receive queues")),
-    row("receive budget", "/proc/sys/net/core/netdev_budget", number, AtLeast(budget), "packets")
+    row("receive budget", "/proc/sys/net/core/netdev_budget", number, |host| budget(host)..=u64::MAX, "packets")
         .why("the most packets of one round of receiving; the rest waits for the next round")
         .see("the row of squeezed rounds"),
     row("squeezed rounds", SOFTNET, squeezed, SHARE_MAX, SHARE)
@@ -109,25 +104,25 @@ pub(super) const ROWS: [Row; 17] = [
         .why("sockets of this host had no room: the server was too slow, or a buffer too small")
         .see("nstat -az UdpRcvbufErrors grows")
         .by(ByHand("raise the receive buffer; if it is large enough, add workers")),
-    row("irqbalance", "/proc", irqbalance, AtMost(0), "processes")
+    row("irqbalance", "/proc", irqbalance, |_| 0..=0, "processes")
         .why("it moves interrupts between CPUs every ten seconds, also to those of busy workers")
         .see("two readings of /proc/interrupts, a minute apart, grow on other CPUs")
         .by(ByHand("systemctl stop irqbalance, then spread the interrupts of the card by hand")),
-    row("CPU governor", GOVERNORS, governors, AtMost(0), "CPUs not at performance")
+    row("CPU governor", GOVERNORS, governors, |_| 0..=0, "CPUs not at performance")
         .why("after a pause a CPU is slow for some milliseconds")
         .see("p99 falls when the load rises")
         .by(Text(|_| Ok("performance".to_owned()))),
-    row("idle states", "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency", idle_states, AtMost(WAKE_US), "us")
+    row("idle states", "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency", idle_states, |_| 0..=WAKE_US, "us")
         .why("a CPU that sleeps deeply wakes late; this adds to the first request after a pause")
         .see("p50 at 1 % load is far above p50 at 30 % load")
         .by(Text(|_| Ok("1".to_owned()))),
-    row("busy read", "/proc/sys/net/core/busy_read", number, AtMost(0), "us")
+    row("busy read", "/proc/sys/net/core/busy_read", number, |_| 0..=0, "us")
         .why("workers wait by themselves (--wait); a wait of the kernel takes their CPU a second time")
         .see("forebay_worker_busy_seconds_total is far below process_cpu_seconds_total at low load"),
-    row("busy poll", "/proc/sys/net/core/busy_poll", number, AtMost(0), "us")
+    row("busy poll", "/proc/sys/net/core/busy_poll", number, |_| 0..=0, "us")
         .why("as for busy read, where a worker sleeps")
         .see("as for busy read"),
-    row("base slice", "/sys/kernel/debug/sched/base_slice_ns", base_slice, AtMost(3_000_000), "ns")
+    row("base slice", "/sys/kernel/debug/sched/base_slice_ns", base_slice, |_| 0..=3_000_000, "ns")
         .why("a program beside the server keeps a worker waiting for as long")
         .see("forebay_worker_run_queue_wait_seconds_total grows"),
 ];

@@ -258,7 +258,7 @@ fn the_page_has_the_table() {
     let page = include_str!("../../../deploy/host.md");
     let rows: Vec<String> = ROWS
         .iter()
-        .map(|row| format!("| {} | `{}` | {} | {} | {} |", row.name, row.path, wanted(&host, row).2, row.why, row.see))
+        .map(|row| format!("| {} | `{}` | {} | {} | {} |", row.name, row.path, wanted(&host, row).1, row.why, row.see))
         .collect();
     let on_page: Vec<&str> = page.lines().filter(|line| line.contains("| `/")).collect();
     assert_eq!(on_page, rows, "the rows should be:\n{}", rows.join("\n"));
