@@ -182,14 +182,9 @@ fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
             let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
             (format!("--{flag} {address}: {source}; {advice}"), USAGE)
         }
-        Some(
-            ServeError::Descriptors { .. }
-            | ServeError::Memory { .. }
-            | ServeError::NoWay(_)
-            | ServeError::Door { .. }
-            | ServeError::Inherited(_)
-            | ServeError::HandOver { source: HandOverError::Refused(_), .. },
-        ) => (error.to_string(), USAGE),
+        Some(ServeError::Unavailable(_) | ServeError::HandOver { source: HandOverError::Refused(_), .. }) => {
+            (error.to_string(), USAGE)
+        }
         _ => (error.to_string(), FAILED),
     };
     output::complain(&format!("{name}: {message}"));
@@ -273,7 +268,7 @@ mod tests {
         let address = ([127, 0, 0, 1], 9_000).into();
         assert_eq!(failed(ServeError::Admin("it ended".to_owned())), 1);
         assert_eq!(failed(ServeError::Output(io::Error::from(ErrorKind::StorageFull))), 1);
-        assert_eq!(failed(ServeError::Descriptors { workers: 9, needed: 99, allowed: 9 }), 2);
+        assert_eq!(failed(ServeError::Unavailable("--workers 9: too many".to_owned())), 2);
         assert_eq!(failed(ServeError::Bind { setting: "listen", address, source }), 2);
         assert_eq!(exit_code("x", Err("of the program".into())), 1);
         let wrong = clap::Error::raw(clap::error::ErrorKind::ValueValidation, "--zone: no such file");

@@ -30,7 +30,7 @@ pub use receive::{Datagram, Receiver, receive_error};
 use send::Sender;
 pub use send::{Message, Outcomes};
 pub use socket::{Group, NotBound, Socket, by_address};
-pub use ways::{NoWay, Ways};
+pub use ways::Ways;
 
 labels! {
     /// A backend: how datagrams go to and from the kernel. The preferred ones come first.

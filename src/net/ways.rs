@@ -21,16 +21,6 @@ pub struct Ways {
     pub refused: String,
 }
 
-/// No backend receives, or none sends.
-#[derive(thiserror::Error)]
-#[error("no --io can {action}: {refused}")]
-pub struct NoWay {
-    action: &'static str,
-    refused: String,
-}
-
-crate::time::show_as_text!(NoWay);
-
 const RECEIVE: &str = "receive";
 
 impl Ways {
@@ -38,8 +28,8 @@ impl Ways {
     /// are probed separately: a system may forbid the call of only one.
     ///
     /// # Errors
-    /// When no backend receives, or none sends.
-    pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, NoWay> {
+    /// When no backend receives, or none sends: why, and what is allowed.
+    pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, String> {
         let all = |attempt: fn(&Socket, Io) -> io::Result<()>| {
             move |io| {
                 addresses.iter().try_for_each(|address| {
@@ -60,7 +50,7 @@ impl Ways {
 }
 
 /// The first backend, from `wanted` on, that passes `probe`, and why those before do not.
-fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>) -> Result<(Io, Vec<String>), NoWay> {
+fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>) -> Result<(Io, Vec<String>), String> {
     let mut refused = Vec::new();
     for io in std::iter::once(wanted).chain(Io::ALL.into_iter().filter(|io| *io != wanted)) {
         let Err(error) = probe(io) else { return Ok((io, refused)) };
@@ -73,7 +63,8 @@ fn first(wanted: Io, action: &'static str, probe: impl Fn(Io) -> io::Result<()>)
         };
         refused.push(format!("{} cannot {action} ({call}): {error}", io.name()));
     }
-    Err(NoWay { action, refused: refused.join("; ") })
+    let (refused, allowed) = (refused.join("; "), "allow one of these calls, or choose another --io or --listen");
+    Err(format!("no --io can {action}: {refused}; {allowed}"))
 }
 
 #[cfg(test)]
@@ -104,13 +95,14 @@ mod tests {
                 true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
                 false => Ok(()),
             });
-            found.map(|(io, refused)| (io, refused.len())).map_err(|error| error.to_string())
+            found.map(|(io, refused)| (io, refused.len()))
         };
         assert_eq!(forbid(&[Io::Batches]), Ok((Io::Gro, 0)));
         assert_eq!(forbid(&[Io::Gro]), Ok((Io::Batches, 1)));
         assert_eq!(forbid(&[Io::Gro, Io::Batches]), Ok((Io::Portable, 2)));
         let none = "no --io can receive: gro cannot receive (recvmsg): permission denied; batches cannot receive \
-                    (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
+                    (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied; allow one of these \
+                    calls, or choose another --io or --listen";
         assert_eq!(forbid(&Io::ALL), Err(none.to_owned()));
     }
 

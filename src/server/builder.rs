@@ -79,7 +79,7 @@ impl Builder {
     /// Binds the server: see [`Server::bind`].
     ///
     /// # Errors
-    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Inherited`] when the [`Builder::sockets`] are
+    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Unavailable`] when the [`Builder::sockets`] are
     /// not those that the settings ask for, and those of [`Server::bind`].
     pub fn bind(self) -> Result<Server, ServeError> {
         Server::with(&self.config()?, Inherited { sockets: self.sockets, admin: None })

@@ -2,7 +2,6 @@
 
 use super::HandOverError;
 use crate::config::Problems;
-use crate::net::NoWay;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,37 +20,9 @@ pub enum ServeError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The system permits no backend to receive datagrams, or none to send them.
-    #[error("{0}; allow one of these calls, or choose another --io or --listen")]
-    NoWay(#[from] NoWay),
-    /// The kernel gives no notices of arrivals, and `--notices ring` wants them.
-    #[error("--notices ring: this system has no io_uring of Linux 6.1: {0}; allowed: auto, looks")]
-    NoNotices(io::Error),
-    /// Too few file descriptors are allowed.
-    #[error(
-        "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
-         RLIMIT_NOFILE); allowed: fewer workers, four descriptors each and one more for each address of --listen, or a \
-         higher limit: LimitNOFILE={needed} in a systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
-    )]
-    Descriptors {
-        /// The configured number of workers.
-        workers: usize,
-        /// Descriptors that the workers and everything else need.
-        needed: u64,
-        /// Descriptors that the kernel allows.
-        allowed: u64,
-    },
-    /// The system gives too little memory.
-    #[error(
-        "--workers {workers}: needs {mib} MiB of memory, which this system does not give; allowed: fewer workers, or a higher \
-         limit: `ulimit -v`, LimitAS= in a systemd unit, vm.overcommit_memory"
-    )]
-    Memory {
-        /// The configured number of workers.
-        workers: usize,
-        /// What all of them take, in MiB.
-        mib: usize,
-    },
+    /// This system does not give what the settings ask for. The text names the setting and what is allowed.
+    #[error("{0}")]
+    Unavailable(String),
     /// The sockets of the server that runs cannot be taken over.
     #[error("--handover {}: {source}", .path.display())]
     HandOver {
@@ -60,33 +31,14 @@ pub enum ServeError {
         /// The reason.
         source: HandOverError,
     },
-    /// Nothing can listen for successors.
-    #[error("--handover {}: cannot listen there: {source}; allowed: off, or a path where this user may make a socket", .path.display())]
-    Door {
-        /// The configured path.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The sockets that systemd passes are not those that are needed.
-    #[error("LISTEN_FDS: {0}")]
-    Inherited(String),
-    /// A metric of the handler's own cannot be shown.
-    #[error("metric {name:?}: not allowed; allowed: {allowed}")]
-    Metric {
-        /// The name as given.
-        name: String,
-        /// The broken rule.
-        allowed: &'static str,
-    },
-    /// A name in [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
-    /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) of the handler cannot be shown.
+    /// A metric of the handler's own, or a name in [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
+    /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) of the handler, cannot be shown.
     #[error("{of}: {name:?}: not allowed; allowed: {allowed}")]
     Name {
-        /// Which of both.
+        /// What has the name.
         of: &'static str,
         /// The name as given.
-        name: &'static str,
+        name: String,
         /// The broken rule.
         allowed: &'static str,
     },

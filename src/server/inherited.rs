@@ -97,5 +97,5 @@ pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<
 }
 
 fn refused(reason: String) -> ServeError {
-    ServeError::Inherited(reason)
+    ServeError::Unavailable(format!("LISTEN_FDS: {reason}"))
 }

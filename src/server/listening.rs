@@ -36,8 +36,11 @@ impl Listening {
         };
         // Only now: of two servers that start at once, one has the port and comes here.
         if let Some(path) = &config.handover {
-            let open = |source| ServeError::Door { path: path.clone(), source };
-            listening.door = Some(Door::open(path).map_err(open)?);
+            let refused = |error| {
+                let (path, allowed) = (path.display(), "allowed: off, or a path where this user may make a socket");
+                ServeError::Unavailable(format!("--handover {path}: cannot listen there: {error}; {allowed}"))
+            };
+            listening.door = Some(Door::open(path).map_err(refused)?);
         }
         Ok(listening)
     }

@@ -46,7 +46,6 @@ mod sizes;
 mod spawner;
 pub(crate) mod yields;
 
-pub use crate::net::NoWay;
 pub use admin::Metrics;
 #[cfg(feature = "cli")]
 pub(crate) use bench::run_bench;
@@ -162,10 +161,8 @@ impl Server {
     /// to its hard limit.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting, [`ServeError::Descriptors`] the number of open files needed,
-    /// [`ServeError::Memory`] the memory. [`ServeError::NoWay`] names the system calls that would be needed, and
-    /// [`ServeError::NoNotices`] what `--notices ring` lacks. [`ServeError::HandOver`] says why the running server
-    /// serves on.
+    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] says which setting asks for more open files,
+    /// memory or system calls than this system gives. [`ServeError::HandOver`] says why the running server serves on.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::default())
     }
@@ -174,7 +171,7 @@ impl Server {
     /// variables from the environment, and so must be called before other threads read it.
     ///
     /// # Errors
-    /// See [`Server::bind`]; [`ServeError::Inherited`] when the sockets are not those that `config` asks for.
+    /// See [`Server::bind`]; [`ServeError::Unavailable`] when the sockets are not those that `config` asks for.
     #[cfg(feature = "admin")]
     pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::from_environment()?)
@@ -191,7 +188,7 @@ impl Server {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
             return Err(ServeError::Bind { setting: "listen", address, source });
         }
-        let ways = Ways::find(&config.listen, config.io)?;
+        let ways = Ways::find(&config.listen, config.io).map_err(ServeError::Unavailable)?;
         if !ways.refused.is_empty() {
             tracing::warn!(
                 receive = ways.receive.name(),

@@ -16,14 +16,16 @@ pub(super) struct Found {
 /// The permitted way nearest to `wanted`.
 ///
 /// # Errors
-/// [`ServeError::NoNotices`] where the kernel gives none and nothing else is wanted.
+/// [`ServeError::Unavailable`] where the kernel gives none and nothing else is wanted.
 pub(super) fn find(wanted: Notices) -> Result<Found, ServeError> {
     if wanted == Notices::Looks {
         return Ok(Found { by_kernel: false, refused: None });
     }
     match notice::probe() {
         Ok(()) => Ok(Found { by_kernel: true, refused: None }),
-        Err(error) if wanted == Notices::Ring => Err(ServeError::NoNotices(error)),
+        Err(error) if wanted == Notices::Ring => Err(ServeError::Unavailable(format!(
+            "--notices ring: this system has no io_uring of Linux 6.1: {error}; allowed: auto, looks"
+        ))),
         Err(error) => {
             let refused = format!("no io_uring of Linux 6.1: {error}");
             tracing::info!("heavy requests look for fresh ones (--notices looks): this system has {refused}");

@@ -43,7 +43,7 @@ fn words(of: &'static str, names: &[&'static str], (taken, unlike): (&[&str], &'
             (place < REASONS, "16 names"),
         ];
         if let Some(allowed) = broken(&rules) {
-            return Err(ServeError::Name { of, name, allowed });
+            return Err(ServeError::Name { of, name: name.to_owned(), allowed });
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ impl Server {
     /// each scrape, on the thread of the admin endpoint: it must not wait.
     ///
     /// # Errors
-    /// [`ServeError::Metric`] unless the name is new, begins with a letter, and has letters, digits and `_` alone. Names
+    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits and `_` alone. Names
     /// that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more than 256.
     pub fn counter(
         self,
@@ -102,7 +102,7 @@ impl Server {
             (own.len() < OWN_MAX, "256 metrics"),
         ];
         if let Some(allowed) = broken(&rules) {
-            return Err(ServeError::Metric { name, allowed });
+            return Err(ServeError::Name { of: "metric", name, allowed });
         }
         own.push((OwnValue { name, help, kind, value: 0.0 }, read));
         Ok(self)

@@ -120,11 +120,16 @@ impl Memory {
     /// Asks the system for all of it at once and gives it back: a start that fails half-way aborts without a word.
     ///
     /// # Errors
-    /// [`ServeError::Memory`] when there is not as much.
+    /// [`ServeError::Unavailable`] when there is not as much.
     pub(super) fn probe(self) -> Result<(), ServeError> {
         let bytes = self.workers * (self.worker_bytes + STACK);
-        let refused = |_| ServeError::Memory { workers: self.workers, mib: bytes.div_ceil(1 << 20) };
-        Vec::<u8>::new().try_reserve_exact(bytes).map_err(refused)
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+            let (workers, mib) = (self.workers, bytes.div_ceil(1 << 20));
+            ServeError::Unavailable(format!(
+                "--workers {workers}: needs {mib} MiB of memory, which this system does not give; allowed: fewer workers, or \
+                 a higher limit: `ulimit -v`, LimitAS= in a systemd unit, vm.overcommit_memory"
+            ))
+        })
     }
 }
 
@@ -156,7 +161,7 @@ const USUAL: u64 = 8;
 /// Raises the limit to what the kernel allows this process.
 ///
 /// # Errors
-/// [`ServeError::Descriptors`] when that is too little for `workers` workers on this many addresses.
+/// [`ServeError::Unavailable`] when that is too little for `workers` workers on this many addresses.
 pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<(), ServeError> {
     let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
     let needed = open + workers as u64 * (PER_WORKER + addresses as u64) + TOGETHER;
@@ -164,7 +169,12 @@ pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<()
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let allowed = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() { soft } else { hard };
     if allowed < needed {
-        return Err(ServeError::Descriptors { workers, needed, allowed });
+        return Err(ServeError::Unavailable(format!(
+            "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
+             RLIMIT_NOFILE); allowed: fewer workers, four descriptors each and one more for each address of --listen, or a \
+             higher limit: LimitNOFILE={needed} in a systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn \
+             {needed}` as root in a shell"
+        )));
     }
     Ok(())
 }

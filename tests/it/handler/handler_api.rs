@@ -129,7 +129,7 @@ fn names_and_metrics_are_the_handlers_own() {
     thread.join().expect("no panic").expect("it ends well");
     for name in ["", "9lives", "a-b", "forebay_x", "process_x", "x_total"] {
         let error = bind().gauge(name, "", || 0.0).expect_err("a bad name").to_string();
-        assert!(error.contains(&format!("metric {name:?}")) && error.contains("allowed: "), "{error}");
+        assert!(error.contains(&format!("metric: {name:?}")) && error.contains("allowed: "), "{error}");
     }
     let twice = bind().gauge("x", "", || 0.0).and_then(|server| server.counter("x", "", || 0.0));
     assert!(twice.expect_err("one name").to_string().contains("each name once"));
