@@ -88,48 +88,39 @@ fn count(findings: &[Finding], state: State) -> usize {
 
 /// Every row of the table, those of interfaces once for each. The loopback has no queues and no neighbours.
 fn findings(host: &Host) -> Vec<Finding> {
-    let of_row = |row: &'static Row| -> Vec<Finding> {
-        match &host.interfaces {
-            _ if !row.path.contains("/IF/") => vec![finding(host, row, row.name.to_owned(), row.path.to_owned())],
-            Ok(names) => {
-                let of = |name: &String| {
-                    let path = row.path.replace("/IF/", &format!("/{name}/"));
-                    finding(host, row, format!("{}, {name}", row.name), path)
-                };
-                names.iter().filter(|name| *name != "lo").map(of).collect()
-            }
-            Err(why) => vec![judged(host, row, row.name.to_owned(), row.path.to_owned(), Err(why.clone()))],
-        }
+    let of_row = |row: &'static Row| {
+        let interfaces: Vec<_> = match &host.interfaces {
+            _ if !row.path.contains("/IF/") => vec![Ok(None)],
+            Ok(names) => names.iter().filter(|name| *name != "lo").map(|name| Ok(Some(name))).collect(),
+            Err(why) => vec![Err(why.clone())],
+        };
+        interfaces.into_iter().map(move |interface| finding(host, row, interface))
     };
     ROWS.iter().flat_map(of_row).collect()
 }
 
-fn finding(host: &Host, row: &'static Row, name: String, path: String) -> Finding {
-    let seen = (row.read)(host, &path);
-    judged(host, row, name, path, seen)
-}
-
-fn judged(host: &Host, row: &'static Row, name: String, path: String, seen: Result<Seen, String>) -> Finding {
+/// How `row` stands, on an `interface` if it has one.
+fn finding(host: &Host, row: &'static Row, interface: Result<Option<&String>, String>) -> Finding {
+    let (name, path) = match interface {
+        Ok(Some(one)) => (format!("{}, {one}", row.name), row.path.replace("/IF/", &format!("/{one}/"))),
+        _ => (row.name.to_owned(), row.path.to_owned()),
+    };
     let (bound, wanted) = wanted(host, row);
-    let (mut state, mut value, mut why_unread, mut change) = (State::Ok, None, None, Vec::new());
-    match seen {
-        Err(why) => (state, why_unread) = (State::Unread, Some(why)),
-        Ok(Seen { number, text, places }) => {
-            value = Some(text);
-            if !(row.wanted)(host).contains(&number) {
-                state = State::Change;
-                let written = match row.change {
-                    Change::Bound => Ok(bound.to_string()),
-                    Change::Text(text) => text(host),
-                    Change::ByHand(advice) => Err(advice.to_owned()),
-                };
-                change = match written {
-                    Ok(text) => places.iter().map(|place| format!("echo {text} | tee {place}")).collect(),
-                    Err(advice) => vec![advice],
-                };
-            }
+    let (state, value, why_unread, change) = match interface.and_then(|_| (row.read)(host, &path)) {
+        Err(why) => (State::Unread, None, Some(why), Vec::new()),
+        Ok(Seen { number, text, .. }) if (row.wanted)(host).contains(&number) => {
+            (State::Ok, Some(text), None, Vec::new())
         }
-    }
+        Ok(Seen { text, places, .. }) => {
+            let written = match row.change {
+                Change::Bound => Ok(bound.to_string()),
+                Change::Text(text) => text(host),
+                Change::ByHand(advice) => Err(advice.to_owned()),
+            };
+            let command = |text: String| places.iter().map(|place| format!("echo {text} | tee {place}")).collect();
+            (State::Change, Some(text), None, written.map_or_else(|advice| vec![advice], command))
+        }
+    };
     Finding { name, path, state, value, why_unread, wanted, why: row.why, see: row.see, change }
 }
 
