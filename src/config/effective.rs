@@ -1,15 +1,9 @@
 //! The configuration in effect: all layers together, parsed, with the rules between settings applied.
 
-#[cfg(feature = "cli")]
-use super::Scope;
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::setting::{Shape, find};
-#[cfg(feature = "cli")]
-use super::sources;
 use super::{Config, SETTINGS, rules, table};
-#[cfg(feature = "cli")]
-use std::ffi::OsString;
 use std::fmt;
 
 /// A configuration, and the origin of each of its values.
@@ -19,35 +13,6 @@ pub(crate) struct Effective {
     pub(crate) config: Config,
     /// The settings that the program has, in the order of [`super::SETTINGS`].
     pub(crate) rows: Vec<Claim>,
-}
-
-/// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
-/// `scope`. `matches` are of a command with [`super::with_flags`]; `environment` is all of it, other programs' variables included. The file
-/// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
-///
-/// # Errors
-/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then wrong values in
-/// the order of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not
-/// parsed, but its type is a problem all the same.
-///
-/// # Panics
-/// If the command behind `matches` lacks one of those flags.
-#[cfg(feature = "cli")]
-pub(crate) fn load(
-    scope: &Scope,
-    matches: &clap::ArgMatches,
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Effective, Problems> {
-    let mut layers = Layers::default();
-    sources::read_flags(scope, matches, &mut layers);
-    sources::read_environment(scope, environment, &mut layers);
-    if let Some((path, named_by)) = layers.config_file.take() {
-        sources::read_file(scope, &path, &named_by, &mut layers);
-    }
-    scope.offer_defaults(&mut layers);
-    let mut effective = resolve(layers)?;
-    effective.rows.retain(|row| scope.find(&row.key).is_some());
-    Ok(effective)
 }
 
 /// The configuration that `pairs` and the defaults make; of a key that comes twice, the last value.

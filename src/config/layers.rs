@@ -5,17 +5,12 @@ use super::problem::{Claim, Origin, Problem, suggestion};
 use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, find};
 use super::value::Refusal;
 use std::collections::BTreeMap;
-#[cfg(feature = "cli")]
-use std::path::PathBuf;
 
 /// The texts in the layers, and the problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     /// The settings that some layer has.
     pub(super) given: BTreeMap<String, Claim>,
-    /// The file to read, and where its path was written.
-    #[cfg(feature = "cli")]
-    pub(super) config_file: Option<(PathBuf, Origin)>,
     /// The problems found so far.
     pub(super) problems: Vec<Problem>,
     /// Whether a layer could not be read: it may have settings that no other layer has.
@@ -25,12 +20,6 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
-    #[cfg(feature = "cli")]
-    pub(super) fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
-        self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));
-    }
-
     /// The value of `key` if some layer has it and it is valid; an invalid one becomes a problem.
     pub(super) fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
         let given = self.given.get(key)?;

@@ -25,12 +25,8 @@ mod problem;
 mod reload;
 mod rules;
 #[cfg(feature = "cli")]
-mod scope;
-#[cfg(feature = "cli")]
 mod sources;
 mod table;
-#[cfg(feature = "cli")]
-mod unused;
 mod value;
 
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
@@ -38,19 +34,13 @@ pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
 pub use addresses::TokenFile;
 pub(crate) use effective::Effective;
-#[cfg(feature = "cli")]
-pub(crate) use effective::load;
 pub use problem::{Claim, Origin, Problem, Problems};
 #[cfg(feature = "admin")]
 pub(crate) use reload::put;
 pub(crate) use reload::{Reloaded, reload};
-#[cfg(feature = "cli")]
-pub(crate) use scope::Scope;
 pub use setting::{Allowed, Group, Setting, Shape};
 #[cfg(feature = "cli")]
-pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH};
-#[cfg(feature = "cli")]
-pub(crate) use sources::with_flags;
+pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, Scope, load, with_flags};
 pub use table::{Config, SETTINGS};
 pub(crate) use value::list_text as listen_text;
 pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};

@@ -1,9 +1,15 @@
 //! The layers above the defaults: command line, environment and file, each as text by setting.
 
-use super::Scope;
+mod scope;
+mod unused;
+
+pub(crate) use super::setting::{CHECK_CONFIG, CHECK_HEALTH};
+pub(crate) use scope::Scope;
+
+use super::effective::{Effective, resolve};
 use super::layers::{Layers, no_such_setting};
-use super::problem::{Origin, Problem};
-use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, Shape, environment_name};
+use super::problem::{Claim, Origin, Problem, Problems};
+use super::setting::{CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -35,20 +41,50 @@ struct MetaFlags {
 }
 
 /// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of settings are not parsed
-/// here: [`super::load`] parses them, so that all problems of all layers are reported together.
+/// here: [`load`] parses them, so that all problems of all layers are reported together.
 pub(crate) fn with_flags(command: Command, scope: &Scope) -> Command {
     let flags = scope.settings().map(|setting| flag(setting, scope.default_text(setting)));
     MetaFlags::augment_args(command.args(flags))
 }
 
-/// Offers `layers` the settings in `matches`.
-pub(super) fn read_flags(scope: &Scope, matches: &ArgMatches, layers: &mut Layers) {
+/// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
+/// `scope`. `matches` are of a command with [`with_flags`]; `environment` is all of it, other programs' variables included. The file
+/// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
+///
+/// # Errors
+/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then wrong values in
+/// the order of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not
+/// parsed, but its type is a problem all the same.
+///
+/// # Panics
+/// If the command behind `matches` lacks one of those flags.
+pub(crate) fn load(
+    scope: &Scope,
+    matches: &ArgMatches,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Effective, Problems> {
+    let mut layers = Layers::default();
     for setting in scope.settings() {
         if let Some(text) = matches.get_one::<String>(setting.key) {
             layers.offer(setting.key, text.clone(), Origin::Flag);
         }
     }
-    layers.config_file = matches.get_one::<PathBuf>(CONFIG).map(|path| (path.clone(), Origin::Flag));
+    let by_flag = matches.get_one::<PathBuf>(CONFIG).map(|path| (path.clone(), Origin::Flag));
+    let by_variable = read_environment(scope, environment, &mut layers);
+    if let Some((path, named_by)) = by_flag.or(by_variable) {
+        read_file(scope, &path, &named_by, &mut layers);
+    }
+    scope.offer_defaults(&mut layers);
+    let mut effective = resolve(layers)?;
+    effective.rows.retain(|row| scope.find(&row.key).is_some());
+    Ok(effective)
+}
+
+impl Layers {
+    /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
+    fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
+        self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));
+    }
 }
 
 fn flag(setting: &Setting, default: &str) -> Arg {
@@ -70,13 +106,13 @@ fn flag(setting: &Setting, default: &str) -> Arg {
 
 const PREFIX: &str = "FOREBAY_";
 
-/// Offers `layers` every `FOREBAY_` variable of `variables`. A variable that is not a setting is a problem: it could be
-/// a typo that silently leaves a server on its default.
-pub(super) fn read_environment(
+/// Offers `layers` every `FOREBAY_` variable of `variables`, and returns the file that one of them names. A variable that is
+/// not a setting is a problem: it could be a typo that silently leaves a server on its default.
+fn read_environment(
     scope: &Scope,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     layers: &mut Layers,
-) {
+) -> Option<(PathBuf, Origin)> {
     let mut ours: Vec<(String, OsString)> = variables
         .into_iter()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
@@ -84,10 +120,11 @@ pub(super) fn read_environment(
         .collect();
     // The environment has no order of its own; problems should have one.
     ours.sort();
+    let mut file = None;
     for (name, value) in ours {
         let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
         if name == environment_name(CONFIG) {
-            layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
+            file = Some((PathBuf::from(value), Origin::Environment));
             continue;
         }
         let setting = scope.find(&key).filter(|setting| setting.environment_name() == name);
@@ -101,6 +138,7 @@ pub(super) fn read_environment(
         };
         layers.problems.push(Problem::of(&key, value.to_string_lossy(), Origin::Environment, message));
     }
+    file
 }
 
 /// True if Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...) every container of the
@@ -117,7 +155,7 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Offers `layers` every setting of the file at `path`; `named_by` is where the path came from.
-pub(super) fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers) {
+fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers) {
     let mut unusable = |message| {
         layers.problems.push(Problem::of(CONFIG, path.display().to_string(), named_by.clone(), message));
         layers.incomplete = true;

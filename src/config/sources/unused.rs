@@ -1,9 +1,9 @@
 //! Settings that are given and change nothing.
 
-use super::effective::Effective;
-use super::problem::{Claim, Origin};
-use super::setting::find;
-use super::{Burn, HandlerName};
+use crate::config::effective::Effective;
+use crate::config::problem::{Claim, Origin};
+use crate::config::setting::find;
+use crate::config::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
 /// Settings that some policies use and others do not.
