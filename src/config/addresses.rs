@@ -13,17 +13,21 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
     text.parse().map_err(|_| "not an IP address and a port".to_owned())
 }
 
-/// What a value that takes code which a feature adds is answered where it is missing.
+/// What `parse` makes of a text that takes code of feature `admin`; `None` for `off`.
+fn unless_off<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<Option<T>, Refusal> {
+    match text {
+        "off" => Ok(None),
+        _ if cfg!(feature = "admin") => parse(text).map(Some),
+        _ => Err(NO_ADMIN.to_owned()),
+    }
+}
+
 const NO_ADMIN: &str =
     "more than this program has: it was built without forebay's feature admin, so that only off works";
 
 /// The address of the admin endpoint; `None` for `off`.
 pub(super) fn admin(text: &str) -> Result<Option<SocketAddr>, Refusal> {
-    match text {
-        "off" => Ok(None),
-        _ if cfg!(feature = "admin") => address(text).map(Some),
-        _ => Err(NO_ADMIN.to_owned()),
-    }
+    unless_off(text, address)
 }
 
 /// Addresses separated by commas, of which no two take the same datagrams.
@@ -109,13 +113,11 @@ pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
 
 /// A path; `None` for `off`.
 pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
-    match text {
-        "off" => Ok(None),
-        _ if cfg!(not(feature = "admin")) => Err(NO_ADMIN.to_owned()),
+    unless_off(text, |text| match text {
         "" => Err("no path".to_owned()),
         _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
-        _ => Ok(Some(PathBuf::from(text))),
-    }
+        _ => Ok(PathBuf::from(text)),
+    })
 }
 
 /// The text of a path; `off` for none.

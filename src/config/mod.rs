@@ -105,22 +105,12 @@ impl Config {
         self.overheads.times(self.time_scale)
     }
 
-    /// `slice`, scaled.
-    pub fn slice_scaled(&self) -> Nanos {
-        self.scaled(self.slice)
-    }
-
     /// `max_wait`, scaled where it is a duration; what is measured is scaled already.
     pub fn max_wait_scaled(&self) -> MaxWait {
         match self.max_wait {
             MaxWait::For(bound) => MaxWait::For(self.scaled(bound)),
             unscaled => unscaled,
         }
-    }
-
-    /// `cost_cap`, scaled: the bound on the cost in a request's header.
-    pub fn cost_cap_scaled(&self) -> Nanos {
-        self.scaled(self.cost_cap)
     }
 }
 
@@ -190,10 +180,11 @@ mod tests {
         assert_eq!(config.max_wait_scaled(), MaxWait::For(Nanos::from_secs(5)));
         assert_eq!(Config::default().max_wait_scaled(), MaxWait::Auto);
         assert_eq!(config.slice, Nanos::from_micros(50));
-        assert_eq!(config.slice_scaled(), Nanos::from_millis(50));
-        assert_eq!(config.cost_cap_scaled(), Nanos::from_secs(100));
+        assert_eq!(config.scaled(config.slice), Nanos::from_millis(50));
+        assert_eq!(config.scaled(config.cost_cap), Nanos::from_secs(100));
         assert_eq!(config.drain_timeout, Nanos::from_secs(2));
-        assert_eq!(Config::default().slice_scaled(), Config::default().slice);
+        let one = Config::default();
+        assert_eq!(one.scaled(one.slice), one.slice);
     }
 
     // Are the bounds that the table states the parser's: both ends taken, what lies beyond refused?

@@ -144,7 +144,7 @@ settings! {
     }
     /// CPU time before a request may move to another worker.
     ///
-    /// 1 us to 1 s; see [`Config::slice_scaled`].
+    /// 1 us to 1 s; see [`Config::scaled`].
     slice: Nanos {
         value_name: "DURATION", live: true, default: "50us",
         form: text("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
@@ -285,7 +285,7 @@ settings! {
     handler: HandlerName { value_name: "NAME", live: false, default: "spin", form: choice!(HandlerName) }
     /// Refuses requests that ask for more CPU time.
     ///
-    /// 1 us to 1 h; see [`Config::cost_cap_scaled`].
+    /// 1 us to 1 h; see [`Config::scaled`].
     cost_cap: Nanos {
         value_name: "DURATION", live: true, default: "100ms",
         form: text("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),

@@ -14,7 +14,7 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
         HandlerName::Echo => run(server, Echo),
         HandlerName::Spin => run(server, Spin::new(burner(config), config.time_scale)),
         HandlerName::Fork => {
-            run(server, Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers))
+            run(server, Forking::new(burner(config), config.time_scale, config.scaled(config.slice), config.workers))
         }
         HandlerName::Digest => run(server, Digest),
         HandlerName::PacketChain => run(server, PacketChain::new(burner(config))),
@@ -22,9 +22,10 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
 }
 
 fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
-    let bench = Bench::new(work, server.bound.config.cost_cap_scaled());
+    let scaled = |config: &Config| config.scaled(config.cost_cap);
+    let bench = Bench::new(work, scaled(&server.bound.config));
     let cost_cap = bench.cost_cap();
-    server.on_reload(move |config| cost_cap.set(config.cost_cap_scaled())).run(&bench)
+    server.on_reload(move |config| cost_cap.set(scaled(config))).run(&bench)
 }
 
 fn burner(config: &Config) -> Burner {

@@ -38,7 +38,7 @@ impl Adaptation {
             yield_cost,
             look_cost,
             objective: config.optimise,
-            ..Tuning::new(group, config.slice_scaled())
+            ..Tuning::new(group, config.scaled(config.slice))
         };
         let core = sched::Adaptation::new(config.policy, tuning, config.burn == Burn::Sleep);
         let core = core.of_group(group as f64 / config.workers as f64);
