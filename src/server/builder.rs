@@ -1,6 +1,6 @@
 //! Building a server by code.
 
-use super::inherited::Inherited;
+use super::listening::Inherited;
 use super::{ServeError, Server};
 use crate::config::{Config, listen_text};
 use crate::net::by_address;

@@ -35,7 +35,6 @@ mod explore;
 #[cfg(test)]
 #[path = "../../tests/support/golden.rs"]
 mod golden;
-mod inherited;
 mod life;
 mod listening;
 mod notices;
@@ -67,11 +66,10 @@ use crate::time::clock;
 use admin::Questions;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
-use inherited::Inherited;
 use life::reload::Reloads;
 use life::stop::Demand;
 use life::supervisor::Supervisor;
-use listening::Listening;
+use listening::{Inherited, Listening};
 use path::common::Transport;
 use path::packet::{PacketBody, Serving};
 use path::reply::credit::Credit;
