@@ -33,29 +33,27 @@ fn parse(text: &str) -> Result<Overheads, String> {
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
         format!("it is not TOML: {message}")
     })?;
-    let mut overheads = Overheads::NONE;
-    let mut steps = overheads.steps_mut();
-    let mut missing: Vec<&str> = steps.iter().map(|(name, _)| *name).chain(["schema"]).collect();
-    for (key, value) in table.get_ref() {
-        let key: &str = key.get_ref();
-        let text = match value.get_ref() {
-            DeValue::String(text) => text,
-            other => return Err(format!("{key} is {}, and has to be text in quotes", other.type_str())),
-        };
-        missing.retain(|name| *name != key);
-        if key == "schema" {
-            if text != SCHEMA {
-                return Err(format!("its schema is {text:?}, and has to be {SCHEMA:?}"));
-            }
-            continue;
-        }
-        let Some((_, step)) = steps.iter_mut().find(|(name, _)| *name == key) else {
-            return Err(format!("{key} is no step; steps are {}", Overheads::STEPS.join(", ")));
-        };
-        let time = parse_duration(text).ok().filter(|time| *time <= STEP_MAX);
-        **step = time.ok_or_else(|| format!("{key} is {text:?}, and has to be 0ns to {STEP_MAX}"))?;
+    let table = table.get_ref();
+    let text = |key: &str| match table.get(key).map(|value| value.get_ref()) {
+        Some(DeValue::String(text)) => Ok(text),
+        Some(other) => Err(format!("{key} is {}, and has to be text in quotes", other.type_str())),
+        None => Err(format!("it lacks {key}")),
+    };
+    let schema = text("schema")?;
+    if schema != SCHEMA {
+        return Err(format!("its schema is {schema:?}, and has to be {SCHEMA:?}"));
     }
-    if missing.is_empty() { Ok(overheads) } else { Err(format!("it lacks {}", missing.join(", "))) }
+    let mut keys = table.keys().map(|key| &**key.get_ref());
+    if let Some(key) = keys.find(|key| *key != "schema" && !Overheads::STEPS.contains(key)) {
+        return Err(format!("{key} is no step; steps are {}", Overheads::STEPS.join(", ")));
+    }
+    let mut overheads = Overheads::NONE;
+    for (name, step) in overheads.steps_mut() {
+        let written = text(name)?;
+        let time = parse_duration(written).ok().filter(|time| *time <= STEP_MAX);
+        *step = time.ok_or_else(|| format!("{name} is {written:?}, and has to be 0ns to {STEP_MAX}"))?;
+    }
+    Ok(overheads)
 }
 
 #[cfg(test)]
@@ -81,7 +79,7 @@ mod tests {
             (right.replace("look = \"150ns\"", "look = 150"), "look is integer, and has to be text in quotes"),
             (right.replace("look =", "glance ="), "glance is no step; steps are steal, hop, yield"),
             (right.replace("look = ", "look "), "it is not TOML: "),
-            (String::new(), "it lacks steal, hop"),
+            (String::new(), "it lacks schema"),
         ] {
             let error = parse(&wrong).expect_err(said);
             assert!(error.contains(said), "{said}: {error}");
