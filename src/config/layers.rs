@@ -27,7 +27,7 @@ impl Layers {
             Ok(value) => return Some(value),
             Err(refusal) => refusal,
         };
-        let allowed = find(key).map_or_else(String::new, |setting| setting.allowed.to_string());
+        let allowed = find(key).map_or_else(String::new, |setting| (setting.allowed)());
         let message = format!("{refusal}; allowed: {allowed}");
         self.problems.push(Problem { claims: vec![given.clone()], message });
         None

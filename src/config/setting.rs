@@ -2,7 +2,6 @@
 
 use super::{Config, SETTINGS};
 use crate::fate::labels;
-use std::fmt;
 
 /// The flag that names the file.
 pub(super) const CONFIG: &str = "config";
@@ -30,7 +29,7 @@ pub struct Setting {
     /// Whether a new value takes effect when the running server reads its file again; else when it is started again.
     pub live: bool,
     /// The allowed values, as help and errors state them.
-    pub allowed: Allowed,
+    pub allowed: fn() -> String,
     /// The meaning of the setting, in one line.
     pub help: &'static str,
     /// The sentences that `--help` adds.
@@ -55,16 +54,6 @@ labels! {
     }
 }
 
-/// The allowed values in words.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Allowed {
-    /// A fixed text.
-    Fixed(&'static str),
-    /// A text made from a list of names or from bounds.
-    Made(fn() -> String),
-}
-
 /// The notation of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,15 +70,6 @@ impl Setting {
     /// The name in the environment: `FOREBAY_` and the key in upper case with `_` for `-`.
     pub fn environment_name(&self) -> String {
         environment_name(self.key)
-    }
-}
-
-impl fmt::Display for Allowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Allowed::Fixed(text) => f.pad(text),
-            Allowed::Made(make) => f.pad(&make()),
-        }
     }
 }
 

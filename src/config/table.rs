@@ -30,7 +30,7 @@ settings! {
     /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port 0 takes a free one.
     listen: Vec<SocketAddr> {
         value_name: "ADDRESSES", live: false, default: "127.0.0.1:9000",
-        form: text(
+        form: text!(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
              a free one; up to 16 of them, separated by commas",
             addresses::listen,
@@ -44,7 +44,7 @@ settings! {
     /// HTTP over TCP. Port 0 takes a free one; `None` = there is no endpoint.
     admin: Option<SocketAddr> {
         value_name: "ADDRESS", live: false, default: ADMIN,
-        form: text(
+        form: text!(
             "off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
             addresses::admin,
             |address| option_text(*address, "off"),
@@ -57,7 +57,7 @@ settings! {
     /// Read at the start. `None` = no client on another host may.
     admin_token_file: Option<TokenFile> {
         value_name: "PATH", live: false, default: "off",
-        form: text(
+        form: text!(
             "off, or the path of a file with a token of up to 1024 visible ASCII characters, like /etc/forebay/token",
             addresses::token_file,
             addresses::path_text,
@@ -83,7 +83,7 @@ settings! {
     /// At most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all different, none 0.
     reject_source_ports: Vec<u16> {
         value_name: "PORT,...", live: false, default: "7,13,17,19,1900,11211",
-        form: text(
+        form: text!(
             "none, or up to 64 different ports of 1 to 65535, like 7,19",
             addresses::ports,
             |ports| list_or_none(ports),
@@ -125,7 +125,7 @@ settings! {
     /// 1 to `workers`; 1 under policies with sizes of their own.
     groups: usize {
         value_name: "COUNT", live: false, default: "auto",
-        form: text("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
+        form: text!("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
     }
     /// Names and sizes of the pools, under policy pools.
     /// - Requests start in the first pool and hop to the next ones, in this order.
@@ -136,7 +136,7 @@ settings! {
     pools: Vec<Pool> {
         value_name: "NAME=COUNT,...", live: true,
         default: "front = a fifth of the workers, rounded up; heavy = the rest" => rules::default_pools(workers),
-        form: text(
+        form: text!(
             "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
             value::pools,
             |pools| list_text(pools),
@@ -147,7 +147,7 @@ settings! {
     /// 1 us to 1 s; see [`Config::scaled`].
     slice: Nanos {
         value_name: "DURATION", live: true, default: "50us",
-        form: text("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
+        form: text!("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
     }
     /// What auto and levels optimise.
     /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it
@@ -163,7 +163,7 @@ settings! {
     /// 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {
         value_name: "WORKERS", live: true, default: "auto",
-        form: text("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
+        form: text!("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
     }
     /// Whether the header's class chooses pool or level.
     /// - none: the class is read after the request has been served.
@@ -190,7 +190,7 @@ settings! {
     /// See [`Config::max_wait_scaled`].
     max_wait: MaxWait {
         value_name: "DURATION|auto|off", live: true, default: "auto",
-        form: text("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
+        form: text!("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
     }
     /// Whether the kernel turns requests away under overload.
     /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
@@ -202,7 +202,7 @@ settings! {
     /// - 32,64 tells the hosts of an IPv4 network apart, and the subnets of an IPv6 network.
     source_prefix: SourcePrefix {
         value_name: "IPV4,IPV6", live: false, default: "24,56",
-        form: text(
+        form: text!(
             "1 to 32 bits of IPv4 and 1 to 64 bits of IPv6, like 24,56",
             addresses::source_prefix,
             |bits| format!("{},{}", bits.v4, bits.v6),
@@ -215,7 +215,7 @@ settings! {
     /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
     trusted_networks: Vec<Network> {
         value_name: "NETWORK,...", live: false, default: "none",
-        form: text(
+        form: text!(
             "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
             addresses::networks,
             |networks| list_or_none(networks),
@@ -244,7 +244,7 @@ settings! {
     /// `None` = none.
     handover: Option<PathBuf> {
         value_name: "PATH", live: false, default: "off",
-        form: text(
+        form: text!(
             "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
             addresses::socket_path,
             addresses::path_text,
@@ -267,7 +267,7 @@ settings! {
     /// - SIGUSR1 writes one at once. A ninth file replaces the oldest.
     trace_dir: Option<PathBuf> {
         value_name: "PATH", live: true, default: "off",
-        form: text("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
+        form: text!("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
     }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
@@ -288,7 +288,7 @@ settings! {
     /// 1 us to 1 h; see [`Config::scaled`].
     cost_cap: Nanos {
         value_name: "DURATION", live: true, default: "100ms",
-        form: text("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
+        form: text!("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
     }
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
@@ -312,7 +312,7 @@ settings! {
     overheads: Overheads {
         value_name: "SET", live: false,
         default: "stock with burn sleep" => if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE },
-        form: text(
+        form: text!(
             "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none",
             |text| text.parse().map_err(|error: OverheadsError| error.to_string()),
             Overheads::text,
@@ -327,4 +327,4 @@ settings! {
 }
 
 const UP_TO_AN_HOUR: Form<Nanos> =
-    text("0s to 1h", |text| value::duration(text, Nanos::ZERO..=HOUR), ToString::to_string);
+    text!("0s to 1h", |text| value::duration(text, Nanos::ZERO..=HOUR), ToString::to_string);

@@ -2,7 +2,7 @@
 //! values are in the table of settings.
 
 use super::problem::suggestion;
-use super::setting::{Allowed, Shape};
+use super::setting::Shape;
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::fate::labels;
 use crate::sched::{Entry, PolicyName};
@@ -92,7 +92,8 @@ impl Burn {
 /// How a setting is written.
 pub(super) struct Form<T> {
     pub(super) shape: Shape,
-    pub(super) allowed: Allowed,
+    /// The allowed values in words.
+    pub(super) allowed: fn() -> String,
     pub(super) parse: fn(&str) -> Result<T, Refusal>,
     /// The text that `parse` reads as this value.
     pub(super) show: fn(&T) -> String,
@@ -103,9 +104,7 @@ macro_rules! choice {
     ($type:ident) => {
         Form {
             shape: $crate::config::Shape::Text,
-            allowed: $crate::config::Allowed::Made(|| {
-                $type::ALL.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")
-            }),
+            allowed: || $type::ALL.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "),
             parse: |text| value::chosen(text, $type::ALL.as_ref(), |one| one.name()),
             show: |one| one.name().to_owned(),
         }
@@ -113,25 +112,24 @@ macro_rules! choice {
 }
 pub(super) use choice;
 
+/// Any text that `parse` takes.
+macro_rules! text {
+    ($allowed:literal, $parse:expr, $show:expr $(,)?) => {
+        Form { shape: $crate::config::Shape::Text, allowed: || $allowed.to_owned(), parse: $parse, show: $show }
+    };
+}
+pub(super) use text;
+
 /// `true` or `false`.
 pub(super) const SWITCH: Form<bool> = Form {
     shape: Shape::Switch,
-    ..text("true, false", |text| text.parse().map_err(|_| "neither true nor false".to_owned()), ToString::to_string)
+    ..text!("true, false", |text| text.parse().map_err(|_| "neither true nor false".to_owned()), ToString::to_string)
 };
 
 /// A whole number of `LOW` to `HIGH`.
 pub(super) const fn count<T: TryFrom<u64> + Display, const LOW: u64, const HIGH: u64>() -> Form<T> {
-    let allowed = Allowed::Made(|| format!("{LOW} to {HIGH}"));
+    let allowed = || format!("{LOW} to {HIGH}");
     Form { shape: Shape::Count, allowed, parse: |text| number(text, LOW..=HIGH), show: T::to_string }
-}
-
-/// Any text that `parse` takes.
-pub(super) const fn text<T>(
-    allowed: &'static str,
-    parse: fn(&str) -> Result<T, Refusal>,
-    show: fn(&T) -> String,
-) -> Form<T> {
-    Form { shape: Shape::Text, allowed: Allowed::Fixed(allowed), parse, show }
 }
 
 /// The reason why a text is not a value of its setting.

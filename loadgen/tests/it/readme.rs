@@ -119,7 +119,7 @@ fn markdown_table() -> String {
     let mut list = String::new();
     for setting in &forebay::config::SETTINGS {
         let Setting { key, allowed, help, live, details, .. } = setting;
-        let environment = setting.environment_name();
+        let (environment, allowed) = (setting.environment_name(), allowed());
         let change = if *live { "live" } else { "at start" };
         let default = if setting.computed { setting.default.to_owned() } else { format!("`{}`", setting.default) };
         table += &format!("| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help} |\n");

@@ -96,7 +96,7 @@ fn flag(setting: &Setting, default: &str) -> Arg {
         .value_name(value_name)
         .help_heading(group.name())
         .help(help)
-        .long_help(format!("{text}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
+        .long_help(format!("{text}\nAllowed: {}.\n[env: {environment}] [default: {default}]", allowed()));
     match setting.shape {
         // `--pin` alone means true; `--pin=false` undoes what a lower layer says.
         Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
@@ -133,7 +133,7 @@ fn read_environment(
                 layers.offer(setting.key, text.to_owned(), Origin::Environment);
                 continue;
             }
-            (Some(setting), None) => format!("not text (UTF-8); allowed: {}", setting.allowed),
+            (Some(setting), None) => format!("not text (UTF-8); allowed: {}", (setting.allowed)()),
             (None, _) => no_such_setting(&key, scope.settings()),
         };
         layers.problems.push(Problem::of(&key, value.to_string_lossy(), Origin::Environment, message));
@@ -202,7 +202,7 @@ fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layer
                 Some(text) => layers.offer(setting.key, text, origin),
                 None => {
                     let found = value.get_ref().type_str();
-                    let (expected, allowed) = (shape_text(setting.shape), setting.allowed);
+                    let (expected, allowed) = (shape_text(setting.shape), (setting.allowed)());
                     layers.problems.push(problem(format!("expected {expected}, found {found}; allowed: {allowed}")));
                 }
             },
