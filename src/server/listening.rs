@@ -128,14 +128,14 @@ impl Inherited {
                 inherited.sockets.push(socket);
             } else if let Ok(Some(listener)) = passed.take_tcp_listener(number) {
                 if inherited.admin.replace(listener).is_some() {
-                    return Err(refused(format!(
+                    return Err(refused(&format!(
                         "socket {number} ({name:?}) is a second TCP listener; allowed: one, for --admin"
                     )));
                 }
             } else {
                 let allowed =
                     "UDP sockets (ListenDatagram=) for requests, and one TCP listener (ListenStream=) for --admin";
-                return Err(refused(format!("socket {number} ({name:?}) is of no use; allowed: {allowed}")));
+                return Err(refused(&format!("socket {number} ({name:?}) is of no use; allowed: {allowed}")));
             }
         }
         Ok(inherited)
@@ -150,7 +150,7 @@ impl Inherited {
 /// The group of `sockets`, which must be those that `config` asks for: on each address as many as there are workers.
 fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<Group, ServeError> {
     let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
-    let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(error.to_string()))?;
+    let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(&error.to_string()))?;
     let fits =
         |asked: &SocketAddr, bound: SocketAddr| bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0);
     let place = |bound: SocketAddr| listen.iter().position(|asked| fits(asked, bound));
@@ -161,7 +161,7 @@ fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<G
         let bound: Vec<SocketAddr> = found.iter().map(|(address, _)| *address).collect();
         let missing = if missing.is_empty() { String::new() } else { format!("; none at {}", listen_text(&missing)) };
         let (listen, bound) = (listen_text(listen), listen_text(&bound));
-        return Err(refused(format!(
+        return Err(refused(&format!(
             "--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"
         )));
     }
@@ -172,7 +172,7 @@ fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<G
             1 => (String::new(), format!(", or --workers {passed}")),
             _ => (format!(": {}", Vec::from_iter(counts).join(", ")), ", for each address".to_owned()),
         };
-        return Err(refused(format!(
+        return Err(refused(&format!(
             "--workers {workers}, and {passed} UDP sockets{counts}; allowed: {workers} lines of ListenDatagram= with \
              ReusePort=yes in the socket unit{each}"
         )));
@@ -181,15 +181,15 @@ fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<G
     // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and gives all to the last one.
     let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
     if workers > 1 && sockets.iter().any(is_alone) {
-        return Err(refused(format!(
+        return Err(refused(&format!(
             "--workers {workers}, and UDP sockets of which one gets all datagrams of an address; allowed: ReusePort=yes in \
              the socket unit, or --workers 1"
         )));
     }
     let sockets = sockets.into_iter().map(OwnedFd::from).collect();
-    Group::adopt(sockets, io).map_err(|error| refused(error.to_string()))
+    Group::adopt(sockets, io).map_err(|error| refused(&error.to_string()))
 }
 
-fn refused(reason: String) -> ServeError {
+fn refused(reason: &str) -> ServeError {
     ServeError::Unavailable(format!("LISTEN_FDS: {reason}"))
 }

@@ -183,8 +183,11 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             classic_buckets: config.classic_buckets,
             own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
             spawned: self.bound.spawning.0.ends(),
-            // `Flight::shown` adds the rest.
-            ..Gauges::default()
+            // `Flight::shown` adds these.
+            #[cfg(feature = "admin")]
+            blocked: Vec::new(),
+            #[cfg(feature = "admin")]
+            slowest: Vec::new(),
         }
     }
 
