@@ -55,7 +55,7 @@ pub(super) trait Probe: Pages {
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
     /// Called every [`gate::DECIDE_EVERY`]: decides what the kernel turns away.
-    fn turn_away(&self) {}
+    fn turn_away(&self);
     /// How often to feed the supervisor's watchdog; `None` if there is none.
     fn watchdog_every(&self) -> Option<Nanos>;
     /// Feeds the watchdog, if every worker makes progress.

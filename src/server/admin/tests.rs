@@ -1,12 +1,14 @@
 //! The endpoint over real connections to 127.0.0.1.
 
+mod mock;
+
 use super::*;
-use crate::config::Config;
-use crate::metrics::{Description, Ended, Sample, WorkerMetrics};
+use crate::metrics::{Ended, Sample, WorkerMetrics};
 use crate::time::clock;
+use mock::Server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A bound far above the duration of any test here: a test that reaches it fails instead of hanging.
@@ -18,68 +20,6 @@ const HINT: &str =
 
 const CAPTURE_SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 const SECONDS: &str = "/trace?seconds=N: N is 1 to 60; without it 1\n";
-
-#[derive(Default)]
-struct Server {
-    draining: AtomicBool,
-    sick: AtomicBool,
-}
-
-impl Pages for Server {
-    fn ready(&self) -> Result<(), String> {
-        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
-    }
-
-    fn live(&self) -> Arc<Config> {
-        let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
-        Arc::new(Config::from_pairs(pairs).expect("a configuration"))
-    }
-
-    fn config(&self) -> String {
-        "{}\n".into()
-    }
-
-    fn put(&self, put: endpoint::put::Put) {
-        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
-        // Without an answer the server is stopping.
-        if put.value != "stop" {
-            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
-        }
-    }
-}
-
-impl Probe for Server {
-    fn kernel_dropped(&self) -> Option<u64> {
-        None
-    }
-
-    fn adapt(&self, _: &Recent) {}
-
-    fn healthy(&self) -> Result<(), String> {
-        if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
-    }
-
-    fn gauges(&self) -> Gauges {
-        let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
-        let description = Description {
-            policy,
-            listen,
-            workers: 1,
-            groups: 1,
-            burn: "cpu".into(),
-            time_scale: 1,
-            overheads: None,
-            notices: "ring".into(),
-        };
-        Gauges { description, ..Gauges::default() }
-    }
-
-    fn watchdog_every(&self) -> Option<Nanos> {
-        None
-    }
-
-    fn feed_watchdog(&self) {}
-}
 
 /// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {

@@ -32,21 +32,13 @@ pub(in crate::server) trait Pages {
     /// Changes a setting and answers its client, after the demands that came before.
     fn put(&self, put: Put);
     /// What the host did to the workers, and their pools under the policy in force.
-    fn tick(&self) -> Tick {
-        Tick { at: clock::now(), off_cpu: Vec::new(), pools: Vec::new() }
-    }
+    fn tick(&self) -> Tick;
     /// The oldest requests that have not ended, at most so many, and those that are set aside.
-    fn oldest(&self, _most: usize) -> Vec<Unended> {
-        Vec::new()
-    }
+    fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes that wait in the sockets of each worker.
-    fn unreceived(&self) -> Vec<u64> {
-        Vec::new()
-    }
+    fn unreceived(&self) -> Vec<u64>;
     /// Whether a trace was asked for since the last call.
-    fn take_trace_asked(&self) -> bool {
-        false
-    }
+    fn take_trace_asked(&self) -> bool;
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {

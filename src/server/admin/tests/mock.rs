@@ -1,0 +1,91 @@
+//! A server that has no workers, for the endpoint in front of it.
+
+use crate::config::Config;
+use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
+use crate::server::admin::Probe;
+use crate::server::admin::endpoint::Pages;
+use crate::server::admin::endpoint::put::Put;
+use crate::time::{Nanos, clock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What stands for a server: it says what a test wants.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) draining: AtomicBool,
+    pub(super) sick: AtomicBool,
+}
+
+impl Pages for Server {
+    fn tick(&self) -> Tick {
+        Tick { at: clock::now(), off_cpu: Vec::new(), pools: Vec::new() }
+    }
+
+    fn oldest(&self, _: usize) -> Vec<Unended> {
+        Vec::new()
+    }
+
+    fn unreceived(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn take_trace_asked(&self) -> bool {
+        false
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
+    }
+
+    fn live(&self) -> Arc<Config> {
+        let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
+        Arc::new(Config::from_pairs(pairs).expect("a configuration"))
+    }
+
+    fn config(&self) -> String {
+        "{}\n".into()
+    }
+
+    fn put(&self, put: Put) {
+        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
+        // Without an answer the server is stopping.
+        if put.value != "stop" {
+            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
+        }
+    }
+}
+
+impl Probe for Server {
+    fn kernel_dropped(&self) -> Option<u64> {
+        None
+    }
+
+    fn adapt(&self, _: &Recent) {}
+
+    fn turn_away(&self) {}
+
+    fn healthy(&self) -> Result<(), String> {
+        if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
+    }
+
+    fn gauges(&self) -> Gauges {
+        let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
+        let description = Description {
+            policy,
+            listen,
+            workers: 1,
+            groups: 1,
+            burn: "cpu".into(),
+            time_scale: 1,
+            overheads: None,
+            notices: "ring".into(),
+        };
+        Gauges { description, ..Gauges::default() }
+    }
+
+    fn watchdog_every(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn feed_watchdog(&self) {}
+}
