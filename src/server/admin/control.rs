@@ -186,8 +186,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             // `Flight::shown` adds these.
             #[cfg(feature = "admin")]
             blocked: Vec::new(),
-            #[cfg(feature = "admin")]
-            slowest: Vec::new(),
         }
     }
 
@@ -265,5 +263,4 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         }
         watch.feeds = feeds;
     }
-
 }

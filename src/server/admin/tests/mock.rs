@@ -7,7 +7,7 @@ use crate::server::admin::endpoint::Pages;
 use crate::server::admin::endpoint::put::Put;
 use crate::time::{Nanos, clock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What stands for a server: it says what a test wants.
 #[derive(Default)]
