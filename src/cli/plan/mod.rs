@@ -7,7 +7,7 @@ mod text;
 
 pub(super) use arguments::PlanArguments;
 
-use super::results::{Bar, Failure, open, printed, write};
+use super::results::{Failure, bar, open, printed, write};
 use super::simulate::fleet;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
@@ -15,7 +15,6 @@ use crate::lab::study::capacity::max_load;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::study::progress::Progress as _;
 use crate::lab::study::question::Question;
 use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, most_requests};
@@ -30,26 +29,25 @@ use std::ops::RangeInclusive;
 /// A message that names the flag in question and what is allowed.
 pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let demand = demand(arguments)?;
-    let (question, goal_source) = question(arguments, &demand)?;
+    let (mut question, goal_source) = question(arguments, &demand)?;
     let json = open("--json", &arguments.json)?;
-    let progress = Bar::new(None, arguments.quiet);
-    let search = question.search(&arguments.policy, &progress);
+    let progress = bar(None, arguments.quiet);
+    question.scenario.progress = progress.clone();
+    let search = question.search(&arguments.policy);
     let findings = match search.chosen {
         Some(chosen) => {
             let look = search.answers[chosen].look.clone();
-            progress.looks_at(format!("what {} does when things change", look.settings.spec));
-            let what_ifs = question.what_ifs(demand.replayed.as_ref());
-            let changes = parallel::map(&what_ifs, |what_if| question.change(&look.settings, what_if, &progress));
+            progress.set_message(format!("what {} does when things change", look.settings.spec));
+            let changes = question.changes(&look.settings, demand.replayed.as_ref());
             Ok(Advice::new(&question, &search, look, changes))
         }
         None => {
             let on_most = question.scenario_on(*question.workers.end());
             let scenario = Scenario { requests: SUSTAINED.min(on_most.requests), ..on_most };
-            let load = |spec: &PolicySpec| max_load(&scenario, *spec, &question.goal, None, 0, &progress);
-            Err(parallel::map(&arguments.policy, load))
+            Err(parallel::map(&arguments.policy, |spec| max_load(&scenario, *spec, &question.goal, 0)))
         }
     };
-    progress.finish();
+    progress.finish_and_clear();
     let report = Report { question, source: demand.source.clone(), goal_source, search, findings };
     write(&json, || json::render(&report))?;
     Ok(printed(text::render(&report), &[json.as_ref()]))

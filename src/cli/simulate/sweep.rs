@@ -1,7 +1,7 @@
 //! From flags to simulations.
 
 use super::arguments::{Pools, SimulateArguments};
-use crate::cli::results::Bar;
+use crate::cli::results::bar;
 use crate::lab::sim::{Balance, Fleet, Replay};
 use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load, max_load_of_best};
 use crate::lab::study::goal::Goal;
@@ -101,6 +101,10 @@ impl<'a> Sweep<'a> {
             groups: arguments.groups.0,
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
+            sizes: match &arguments.pools {
+                Some(Pools::Sizes(sizes)) => Some(sizes.clone()),
+                _ => None,
+            },
             thief_threshold: arguments.thief_threshold,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
@@ -124,36 +128,32 @@ impl<'a> Sweep<'a> {
 
     /// Runs all simulations.
     pub(super) fn carry_out(&self) -> Results {
-        let arguments = self.arguments;
-        let each = self.scenario.requests + self.scenario.warmup();
-        let sizes = |spec: PolicySpec| match &arguments.pools {
-            Some(Pools::Sizes(sizes)) if spec.has_sizes() => Some(sizes.as_slice()),
-            _ => None,
-        };
-        let runs =
-            self.arguments.policy.iter().flat_map(|spec| self.scenarios.iter().map(|scenario| (*spec, scenario)));
-        if let Some(goal) = arguments.max_load {
-            let runs: Vec<_> = runs.collect();
-            let progress = Bar::new(Some(runs.len() as u64 * SIMULATIONS * each), arguments.quiet);
-            let searches = parallel::map(&runs, |(spec, scenario)| match arguments.pools {
-                Some(Pools::Best) => max_load_of_best(scenario, *spec, &goal, &progress),
-                _ => max_load(scenario, *spec, &goal, sizes(*spec), 0, &progress),
-            });
-            progress.finish();
-            return Results::Sustained(goal, searches);
-        }
+        let Sweep { scenario, scenarios, arguments } = self;
+        let each = scenario.requests + scenario.warmup();
         // Rounded, for display. Of a fleet, the share of the capacity of all.
         let servers = arguments.servers.map_or(1.0, f64::from);
-        let of_run =
-            self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
+        let of_run = scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs: Vec<_> =
-            runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load))).collect();
-        let progress = Bar::new(Some(runs.len() as u64 * each), arguments.quiet);
-        let simulations =
-            parallel::map(&runs, |(spec, scenario, load)| scenario.run(*spec, *load, sizes(*spec), &progress));
-        progress.finish();
-        Results::Outcomes(simulations)
+        let runs = (arguments.policy.len() * scenarios.len()) as u64;
+        let simulations = if arguments.max_load.is_some() { SIMULATIONS } else { loads.len() as u64 };
+        let progress = bar(Some(runs * simulations * each), arguments.quiet);
+        let counted = |scenario: &Scenario<'a>| Scenario { progress: progress.clone(), ..scenario.clone() };
+        let scenarios: Vec<_> = scenarios.iter().map(counted).collect();
+        let runs = arguments.policy.iter().flat_map(|spec| scenarios.iter().map(|scenario| (*spec, scenario)));
+        let results = if let Some(goal) = arguments.max_load {
+            let best = arguments.pools == Some(Pools::Best);
+            let search = |(spec, scenario): &(PolicySpec, &Scenario<'a>)| match best {
+                true => max_load_of_best(scenario, *spec, &goal),
+                false => max_load(scenario, *spec, &goal, 0),
+            };
+            Results::Sustained(goal, parallel::map(&runs.collect::<Vec<_>>(), search))
+        } else {
+            let runs = runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)));
+            let run = |(spec, scenario, load): &(PolicySpec, &Scenario<'a>, f64)| scenario.run(*spec, *load);
+            Results::Outcomes(parallel::map(&runs.collect::<Vec<_>>(), run))
+        };
+        progress.finish_and_clear();
+        results
     }
 }
 

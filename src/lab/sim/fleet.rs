@@ -19,22 +19,6 @@ pub struct Fleet {
     pub balance: Balance,
 }
 
-/// What came of the requests of a fleet.
-#[derive(Clone, Debug)]
-pub struct FleetTally {
-    /// The requests of all servers together.
-    pub tally: Tally,
-    /// The load that came to each server after the warm-up, as a share of its capacity.
-    pub loads: Vec<f64>,
-}
-
-impl FleetTally {
-    /// The load of the busiest server, as a share of its capacity.
-    pub fn busiest(&self) -> f64 {
-        self.loads.iter().copied().fold(0.0, f64::max)
-    }
-}
-
 impl Fleet {
     /// Servers that are left.
     pub fn left(self) -> usize {
@@ -56,26 +40,23 @@ impl Fleet {
         offer.by_flow(shape, self.balance.zipf())
     }
 
-    /// What becomes of `arrivals`, the requests of `offer`, on servers that are each like `setup`. After the first
-    /// `until_look` requests `look` is asked how many come before it is asked again. After `None` no more come, and the
-    /// servers serve the rest.
+    /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and counts them in `tally`.
+    /// Returns the load that came to each server after the warm-up, as a share of its capacity.
     ///
     /// # Panics
     /// If no server is left, or a request has no cost.
-    pub fn simulate_while(
+    pub fn simulate_into(
         self,
         setup: &Setup,
-        offer: &OpenLoop<'_>,
+        (flows, seed): (u16, u64),
         arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
-        until_look: u64,
-        mut look: impl FnMut(&Tally) -> Option<u64>,
-    ) -> FleetTally {
+        tally: &RefCell<Tally>,
+    ) -> Vec<f64> {
         let workers = setup.workers();
-        let tally = RefCell::new(Tally::new());
-        let servers = Servers::new(setup, self.left(), &tally);
-        let mut balancer = Balancer::new(self.balance, self.left(), offer.flows, offer.seed);
+        let servers = Servers::new(setup, self.left(), tally);
+        let mut balancer = Balancer::new(self.balance, self.left(), flows, seed);
         // Each server's kernel hashes flows in its own way.
-        let sockets = spread_each(self.left(), offer.flows, workers, offer.seed);
+        let sockets = spread_each(self.left(), flows, workers, seed);
         let beside = setup.overheads.per_request();
         // The work that came to each server after the warm-up.
         let mut came = vec![Nanos::ZERO; self.left()];
@@ -90,9 +71,8 @@ impl Fleet {
             }
             server
         };
-        servers.run_while(arrivals, place, until_look, || look(&tally.borrow()));
+        servers.run(arrivals, place);
         let capacity = until.minus(since.unwrap_or(until)).as_secs_f64() * workers as f64;
-        let load = |came: &Nanos| came.as_secs_f64() / capacity;
-        FleetTally { tally: tally.into_inner(), loads: came.iter().map(load).collect() }
+        came.into_iter().map(|came| came.as_secs_f64() / capacity).collect()
     }
 }

@@ -26,7 +26,7 @@ pub use balance::{Balance, ZIPF_MAX};
 #[cfg(test)]
 pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::Fit;
-pub use fleet::{Fleet, FleetTally};
+pub use fleet::Fleet;
 pub(crate) use open_loop::spread;
 pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use reference::Reference;
@@ -174,24 +174,17 @@ impl Setup {
 /// # Panics
 /// If a request comes to a socket that does not exist, or has no cost.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
-    simulate_while(setup, incoming, u64::MAX, |_| None)
+    let tally = RefCell::default();
+    simulate_into(setup, incoming, &tally);
+    tally.into_inner()
 }
 
-/// As [`simulate`], while `look` wants more: it is asked after the first `until_look` requests, and says how many come
-/// before it is asked again. After `None` no more come, and those that did are served.
+/// As [`simulate`], into a tally that `incoming` may look at. Each request is drawn when the one before it has come.
 ///
 /// # Panics
 /// As [`simulate`].
-pub fn simulate_while(
-    setup: &Setup,
-    incoming: impl Iterator<Item = ArrivingRequest>,
-    until_look: u64,
-    mut look: impl FnMut(&Tally) -> Option<u64>,
-) -> Tally {
-    let tally = RefCell::new(Tally::new());
-    let one = Servers::new(setup, 1, &tally);
-    one.run_while(incoming.map(|request| (request, 0)), |_, _, _| 0, until_look, || look(&tally.borrow()));
-    tally.into_inner()
+pub fn simulate_into(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>, tally: &RefCell<Tally>) {
+    Servers::new(setup, 1, tally).run(incoming.map(|request| (request, 0)), |_, _, _| 0);
 }
 
 #[cfg(test)]

@@ -54,15 +54,17 @@ impl<'o> Replay<'o> {
             classified: self.fit.classified || name.entry().needs_class,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
-        if let Rest::Sleeps { wait, nap_min } = &mut setup.rest {
-            let Trace { time_scale, emulated, overheads, .. } = self.offered;
-            *nap_min = Nanos::new(nap_min.get() / time_scale);
-            // An emulated core that is not charged for wake-ups sleeps at once.
-            if *emulated && overheads.wake == Nanos::ZERO {
-                *wait = Wait::Park;
-            }
-        }
+        setup.rest = Replay::rest(self.offered, setup.rest);
         (fitted, setup)
+    }
+
+    /// What an idle worker did in the run of `offered`, where it would do `rest` otherwise.
+    pub(crate) fn rest(offered: &Trace, rest: Rest) -> Rest {
+        let Rest::Sleeps { wait, nap_min } = rest else { return rest };
+        // An emulated core that is not charged for wake-ups sleeps at once.
+        let parks = offered.emulated && offered.overheads.wake == Nanos::ZERO;
+        let nap_min = Nanos::new(nap_min.get() / offered.time_scale);
+        Rest::Sleeps { wait: if parks { Wait::Park } else { wait }, nap_min }
     }
 
     /// All requests, in the order in which they were sent.

@@ -68,14 +68,11 @@ impl<'a> Servers<'a> {
     }
 
     /// Lets `arrivals` come, which are requests and their flows in the order of their times, until all is done. `place`
-    /// gives each a server, and a socket there. After the first `until_look` of them `look` says how many come before it
-    /// is asked again; `None` = no more.
-    pub(super) fn run_while(
+    /// gives each a server, and a socket there.
+    pub(super) fn run(
         mut self,
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
         mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
-        mut until_look: u64,
-        mut look: impl FnMut() -> Option<u64>,
     ) {
         let mut next = arrivals.next();
         loop {
@@ -86,9 +83,7 @@ impl<'a> Servers<'a> {
                 Some((mut came, flow)) if came.at < first_at.min(self.nap_until) => {
                     let server = place(&self, &mut came, flow);
                     self.arrive(server, came);
-                    until_look = until_look.saturating_sub(1);
-                    let more = until_look > 0 || look().inspect(|more| until_look = *more).is_some();
-                    next = if more { arrivals.next() } else { None };
+                    next = arrivals.next();
                 }
                 _ if self.nap_until < first_at => self.end_nap(),
                 _ if first_at < Nanos::MAX => {

@@ -16,9 +16,11 @@ pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExp
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
-    classes: [Class; CLASSES],
-    /// The values in the order of the ends of requests, for their intervals.
-    streams: Box<Streams>,
+    latency_us: Figure,
+    slowdown: Figure,
+    /// Sums over the answered requests' costs, in seconds.
+    cost_sum: f64,
+    cost_squares: f64,
     memory: Memory,
     precision: f64,
     /// When the last request ended.
@@ -45,61 +47,15 @@ pub(super) struct Worked {
     pub(super) contended: Nanos,
 }
 
-/// Values in their order.
-#[derive(Clone, Debug, Default)]
-struct Streams {
-    latency_us: Batches,
-    slowdown: Batches,
-    /// Sums over the answered requests' costs, in seconds.
-    cost_sum: f64,
-    cost_squares: f64,
-    answered: u64,
-}
-
-impl Streams {
-    fn record(&mut self, class: u8, latency_us: f64, slowdown: f64) {
-        self.latency_us.record(class, latency_us);
-        self.slowdown.record(class, slowdown);
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Class {
-    /// Distributions of the answered requests; made when the first of the class is answered.
-    values: Option<Box<Values>>,
-    unanswered: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Values {
-    latency_ns: Histogram<u64>,
-    slowdown: Histogram<u64>,
-    /// The exact sum, for the mean.
-    latency_sum_ns: u128,
-    slowdown_sum: f64,
-}
-
-/// Slowdowns are recorded in thousandths.
-const SLOWDOWN_UNIT: f64 = 1_000.0;
-
-/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones are recorded as that.
-const VALUE_MAX: u64 = 1 << 45;
-
-impl Values {
-    fn new() -> Values {
-        let histogram = || Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("valid bounds");
-        Values { latency_ns: histogram(), slowdown: histogram(), latency_sum_ns: 0, slowdown_sum: 0.0 }
-    }
-}
-
-impl Tally {
-    pub(super) fn new() -> Tally {
-        let classes = [(); CLASSES].map(|()| Class { values: None, unanswered: 0 });
+impl Default for Tally {
+    fn default() -> Tally {
         Tally {
             ended: [0; Fate::ALL.len()],
             kernel_dropped: 0,
-            classes,
-            streams: Box::default(),
+            latency_us: Figure::default(),
+            slowdown: Figure::default(),
+            cost_sum: 0.0,
+            cost_squares: 0.0,
             memory: Memory::UNKNOWN,
             precision: PRECISION,
             ended_at: Nanos::ZERO,
@@ -107,7 +63,9 @@ impl Tally {
             changes: Vec::new(),
         }
     }
+}
 
+impl Tally {
     /// Counts a request of `class` that cost `cost` and was answered after `latency`, at `now`.
     pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
         self.ended[Fate::Answered as usize] += 1;
@@ -115,17 +73,11 @@ impl Tally {
         if !counts {
             return;
         }
-        let values = self.classes[usize::from(class)].values.get_or_insert_with(|| Box::new(Values::new()));
-        values.latency_ns.saturating_record(latency.get());
-        let slowdown = latency.get() as f64 / cost.get() as f64;
-        values.slowdown.saturating_record((slowdown * SLOWDOWN_UNIT).round() as u64);
-        values.latency_sum_ns += u128::from(latency.get());
-        values.slowdown_sum += slowdown;
-        let (streams, seconds) = (&mut self.streams, cost.as_secs_f64());
-        streams.record(class, latency.as_micros_f64(), slowdown);
-        streams.cost_sum += seconds;
-        streams.cost_squares += seconds * seconds;
-        streams.answered += 1;
+        self.latency_us.record(class, latency.as_micros_f64());
+        self.slowdown.record(class, latency.get() as f64 / cost.get() as f64);
+        let seconds = cost.as_secs_f64();
+        self.cost_sum += seconds;
+        self.cost_squares += seconds * seconds;
     }
 
     /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full socket where that is
@@ -139,8 +91,8 @@ impl Tally {
             None => self.kernel_dropped += 1,
         }
         if counts {
-            self.classes[usize::from(class)].unanswered += 1;
-            self.streams.record(class, f64::INFINITY, f64::INFINITY);
+            self.latency_us.record(class, f64::INFINITY);
+            self.slowdown.record(class, f64::INFINITY);
         }
     }
 
@@ -148,11 +100,10 @@ impl Tally {
     /// cost. Intervals need both, and the run cannot show them. A percentile counts as known with an upper end of at
     /// most `precision` times the lower one.
     pub fn of_queue(self, load: f64, beside: Nanos, precision: f64) -> Tally {
-        let Streams { cost_sum, cost_squares, answered, .. } = *self.streams;
-        let (count, beside) = (answered.max(1) as f64, beside.as_secs_f64());
-        let (mean, square) = (cost_sum / count, cost_squares / count);
+        let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
+        let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
         let known = Memory::of_moments(load, mean + beside, square + 2.0 * beside * mean + beside * beside);
-        let memory = if answered == 0 { Memory::UNKNOWN } else { known };
+        let memory = if self.cost_sum > 0.0 { known } else { Memory::UNKNOWN };
         Tally { memory, precision, ..self }
     }
 
@@ -194,11 +145,9 @@ impl Tally {
     /// chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
     /// times, as for an interval, or leave its workers no time to catch up.
     pub fn is_unstable(&self) -> bool {
-        let count = self.streams.latency_us.sample(None).count();
+        let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
-        let occurs = |(_, class): &(u8, &Class)| class.values.is_some() || class.unanswered > 0;
-        let mut classes = (0..).zip(&self.classes).filter(occurs);
-        tells && classes.any(|(number, _)| self.latency_sample(Some(number)).grows())
+        tells && self.latency_us.occurring().any(|(number, ..)| self.latency_sample(Some(number)).grows())
     }
 
     /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a
@@ -220,125 +169,158 @@ impl Tally {
 
     /// The share of requests that were answered within `limit`: of `all`, and of each class that occurred, by name.
     pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
-        self.shares_within(|values| &values.latency_ns, limit.get())
+        self.latency_us.shares_within(limit.get())
     }
 
     /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
     pub fn share_slower_than(&self, slowdown: f64) -> f64 {
-        let limit = (slowdown * SLOWDOWN_UNIT * (1.0 + 1e-3)).round() as u64;
-        self.shares_within(|values| &values.slowdown, limit).first().map_or(0.0, |(_, within)| 1.0 - within)
-    }
-
-    fn shares_within(&self, of: fn(&Values) -> &Histogram<u64>, limit: u64) -> Vec<(&'static str, f64)> {
-        let count = |class: &Class| {
-            let answered = class.values.as_deref().map(of);
-            let within = answered.map_or(0, |values| values.count_between(0, limit));
-            (within, answered.map_or(0, Histogram::len) + class.unanswered)
-        };
-        let counts = self.classes.each_ref().map(count);
-        let all = counts.iter().fold((0, 0), |all, of_class| (all.0 + of_class.0, all.1 + of_class.1));
-        let named = std::iter::once((ALL_CLASSES, all)).chain(CLASS_NAMES.into_iter().zip(counts));
-        let occurred = named.filter(|(_, (_, requests))| *requests > 0);
-        occurred.map(|(name, (within, requests))| (name, within as f64 / requests as f64)).collect()
+        let limit = (slowdown * THOUSANDTHS * (1.0 + 1e-3)).round() as u64;
+        self.slowdown.shares_within(limit).first().map_or(0.0, |(_, within)| 1.0 - within)
     }
 
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.
     pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
-        self.blocks(|values| &values.latency_ns, 1e3, &self.streams.latency_us)
+        self.latency_us.blocks(self.memory, self.precision)
     }
 
     /// Latency over cost: of `all`, and of each class that occurred, by name.
     pub fn slowdown(&self) -> Vec<(&'static str, Block)> {
-        self.blocks(|values| &values.slowdown, SLOWDOWN_UNIT, &self.streams.slowdown)
+        self.slowdown.blocks(self.memory, self.precision)
     }
 
     /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
-        block(&self.histograms(|values| &values.slowdown), self.unanswered(), SLOWDOWN_UNIT)
-            .percentile(percentile)
-            .unwrap_or(f64::INFINITY)
+        self.slowdown.all().block().percentile(percentile).unwrap_or(f64::INFINITY)
     }
 
     /// Mean latency of the answered requests, of one class or of all; zero if there is none.
     pub fn latency_mean(&self, class: Option<u8>) -> Nanos {
-        let (sum, count) = self.sums(class, |values| values.latency_sum_ns as f64);
-        Nanos::new((sum / count.max(1.0)).round() as u64)
+        Nanos::new((self.latency_us.mean(class) * 1e3).round() as u64)
     }
 
     /// Mean slowdown of the answered requests, of one class or of all; zero if there is none.
     pub fn slowdown_mean(&self, class: Option<u8>) -> f64 {
-        let (sum, count) = self.sums(class, |values| values.slowdown_sum);
-        sum / count.max(1.0)
-    }
-
-    fn sums(&self, class: Option<u8>, sum: impl Fn(&Values) -> f64) -> (f64, f64) {
-        let chosen = (0..).zip(&self.classes).filter(|(number, _)| class.is_none_or(|class| class == *number));
-        let values = chosen.filter_map(|(_, class)| class.values.as_deref());
-        values.fold((0.0, 0.0), |(total, count), values| (total + sum(values), count + values.latency_ns.len() as f64))
-    }
-
-    fn unanswered(&self) -> u64 {
-        self.classes.iter().map(|class| class.unanswered).sum()
-    }
-
-    fn histograms(&self, of: impl Fn(&Values) -> &Histogram<u64>) -> Vec<&Histogram<u64>> {
-        self.classes.iter().filter_map(|class| class.values.as_deref()).map(of).collect()
-    }
-
-    fn blocks(
-        &self,
-        of: impl Fn(&Values) -> &Histogram<u64> + Copy,
-        unit: f64,
-        stream: &Batches,
-    ) -> Vec<(&'static str, Block)> {
-        let whole = stream.sample(None);
-        let bounds = |sample: &Sample| {
-            let share = sample.count() as f64 / whole.count().max(1) as f64;
-            sample.bounds(self.memory.of_share(share), self.precision)
-        };
-        let all = block(&self.histograms(of), self.unanswered(), unit).bounded(bounds(&whole));
-        let numbered = (0..).zip(CLASS_NAMES).zip(&self.classes);
-        let occurred = numbered.filter(|(_, class)| class.values.is_some() || class.unanswered > 0);
-        let classes = occurred.map(|((number, name), class)| {
-            let histograms: Vec<_> = class.values.as_deref().map(of).into_iter().collect();
-            let bounds = bounds(&stream.sample(Some(number)));
-            (name, block(&histograms, class.unanswered, unit).bounded(bounds))
-        });
-        std::iter::once((ALL_CLASSES, all)).chain(classes).collect()
+        self.slowdown.mean(class)
     }
 
     /// The slowdowns of one class or of all, in the order of their ends.
     pub fn slowdown_sample(&self, class: Option<u8>) -> Sample {
-        self.streams.slowdown.sample(class)
+        self.slowdown.stream.sample(class)
     }
 
     /// The latencies in microseconds of one class or of all, in the order of their ends.
     pub fn latency_sample(&self, class: Option<u8>) -> Sample {
-        self.streams.latency_us.sample(class)
+        self.latency_us.stream.sample(class)
     }
 }
 
-/// The block of all values in `histograms` and of `infinite` further ones that are infinitely large.
-fn block(histograms: &[&Histogram<u64>], infinite: u64, unit: f64) -> Block {
-    let mut bins: Vec<(u64, u64)> = histograms
-        .iter()
-        .flat_map(|histogram| histogram.iter_recorded())
-        .map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
-        .collect();
-    bins.sort_unstable();
-    let finite: u64 = bins.iter().map(|(_, count)| count).sum();
-    let mut bins = bins.into_iter();
-    let (mut seen, mut highest) = (0, 0);
-    Block::from_ranks(finite, finite + infinite, |rank| {
-        if rank > finite {
-            return f64::INFINITY;
+/// The latency or the slowdown of requests.
+#[derive(Clone, Debug, Default)]
+struct Figure {
+    classes: [Class; CLASSES],
+    /// The values in the order of the ends of requests, for their intervals.
+    stream: Batches,
+}
+
+/// The values of one class, or of all.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// Those of the answered requests; made when the first is answered.
+    values: Option<Box<Histogram<u64>>>,
+    /// Their sum, for the mean.
+    sum: f64,
+    unanswered: u64,
+}
+
+/// Values are recorded in thousandths: nanoseconds, or thousandths of a slowdown.
+const THOUSANDTHS: f64 = 1_000.0;
+
+/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones are recorded as that.
+const VALUE_MAX: u64 = 1 << 45;
+
+impl Figure {
+    /// Records the value of a request of `class`; infinity is that of one that was not answered.
+    fn record(&mut self, class: u8, value: f64) {
+        self.stream.record(class, value);
+        let Class { values, sum, unanswered } = &mut self.classes[usize::from(class)];
+        if value == f64::INFINITY {
+            *unanswered += 1;
+            return;
         }
-        while seen < rank {
-            let (value, count) = bins.next().expect("the bins hold `finite` values");
-            (seen, highest) = (seen + count, value);
+        let histogram = || Box::new(Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("valid bounds"));
+        values.get_or_insert_with(histogram).saturating_record((value * THOUSANDTHS).round() as u64);
+        *sum += value;
+    }
+
+    /// The classes that occurred, with their numbers and names.
+    fn occurring(&self) -> impl Iterator<Item = (u8, &'static str, &Class)> {
+        let numbered = (0..).zip(CLASS_NAMES).zip(&self.classes);
+        numbered.map(|((number, name), class)| (number, name, class)).filter(|(.., class)| class.requests() > 0)
+    }
+
+    fn all(&self) -> Class {
+        let mut all = Class::default();
+        for Class { values, sum, unanswered } in &self.classes {
+            match (&mut all.values, values) {
+                (Some(all), Some(values)) => **all += &**values,
+                (none, values) => *none = none.take().or_else(|| values.clone()),
+            }
+            all.sum += sum;
+            all.unanswered += unanswered;
         }
-        highest as f64 / unit
-    })
+        all
+    }
+
+    /// The share of values up to `limit` thousandths, of `all` and of each class that occurred.
+    fn shares_within(&self, limit: u64) -> Vec<(&'static str, f64)> {
+        let share = |class: &Class| {
+            let within = class.values.as_ref().map_or(0, |values| values.count_between(0, limit));
+            within as f64 / class.requests() as f64
+        };
+        let all = Some(self.all()).filter(|all| all.requests() > 0).map(|all| (ALL_CLASSES, share(&all)));
+        all.into_iter().chain(self.occurring().map(|(_, name, class)| (name, share(class)))).collect()
+    }
+
+    /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the queue.
+    fn blocks(&self, memory: Memory, precision: f64) -> Vec<(&'static str, Block)> {
+        let (all, whole) = (self.all(), self.stream.sample(None));
+        let block = |class: &Class, sample: &Sample| {
+            let share = sample.count() as f64 / whole.count().max(1) as f64;
+            class.block().bounded(sample.bounds(memory.of_share(share), precision))
+        };
+        let classes = self.occurring();
+        let classes = classes.map(|(number, name, class)| (name, block(class, &self.stream.sample(Some(number)))));
+        std::iter::once((ALL_CLASSES, block(&all, &whole))).chain(classes).collect()
+    }
+
+    fn mean(&self, class: Option<u8>) -> f64 {
+        let class = class.map_or_else(|| self.all(), |class| self.classes[usize::from(class)].clone());
+        class.sum / class.answered().max(1) as f64
+    }
+}
+
+impl Class {
+    fn answered(&self) -> u64 {
+        self.values.as_ref().map_or(0, |values| values.len())
+    }
+
+    fn requests(&self) -> u64 {
+        self.answered() + self.unanswered
+    }
+
+    /// The block of these values. Unanswered requests are infinitely large.
+    fn block(&self) -> Block {
+        let bins = self.values.iter().flat_map(|values| values.iter_recorded());
+        let up_to = bins.scan(0, |count, bin| {
+            *count += bin.count_at_value();
+            Some((*count, bin.value_iterated_to()))
+        });
+        let mut up_to = up_to.peekable();
+        Block::from_ranks(self.answered(), self.requests(), |rank| {
+            while up_to.next_if(|(count, _)| *count < rank).is_some() {}
+            up_to.peek().map_or(f64::INFINITY, |(_, value)| *value as f64 / THOUSANDTHS)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -347,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_unanswered_are_infinitely_slow_and_the_warm_up_does_not_count() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         let us = Nanos::from_micros;
         for latency in 1..=98 {
             tally.answered(0, us(1), us(latency), us(latency), true);

@@ -2,7 +2,6 @@
 
 use super::judge::{Judged, Verdict};
 use super::policy_spec::PolicySpec;
-use super::progress::Progress;
 use super::scenario::Scenario;
 use crate::lab::study::goal::Goal;
 use crate::sched::Sizes;
@@ -29,21 +28,14 @@ pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 /// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or for the scenario's
 /// requests. A load that is not decided counts as not sustained. If the highest load is not above `floor` hundredths, there
 /// is none, after one simulation.
-pub(crate) fn max_load(
-    scenario: &Scenario<'_>,
-    spec: PolicySpec,
-    goal: &Goal,
-    sizes: Option<&[usize]>,
-    floor: u32,
-    progress: &dyn Progress,
-) -> Sustained {
+pub(crate) fn max_load(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal, floor: u32) -> Sustained {
     let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
     let (mut holds, mut open) = (floor, HUNDREDTHS);
     let (mut at, mut not_at) = (None, None);
     // The first simulation decides whether the search is worthwhile.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
     while open - holds > 1 && hundredths < open {
-        let judged = scenario.judge(spec, share(hundredths), sizes, goal, scenario.requests, progress);
+        let judged = scenario.judge(spec, share(hundredths), goal, scenario.requests);
         if judged.verdict == Verdict::Holds {
             (holds, at) = (hundredths, Some(judged));
         } else {
@@ -56,22 +48,18 @@ pub(crate) fn max_load(
 }
 
 /// The highest load of `spec` with the sizes that sustain most.
-pub(crate) fn max_load_of_best(
-    scenario: &Scenario<'_>,
-    spec: PolicySpec,
-    goal: &Goal,
-    progress: &dyn Progress,
-) -> Sustained {
-    let begin = scenario.default_sizes(spec, 1.0);
-    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
-        return max_load(scenario, spec, goal, None, 0, progress);
+pub(crate) fn max_load_of_best(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal) -> Sustained {
+    let sizes = scenario.default_sizes(spec, 1.0).unwrap_or_default();
+    let &[begin, rest] = sizes.as_slice() else { return max_load(scenario, spec, goal, 0) };
+    let of = |sizes: [usize; 2], floor| {
+        max_load(&Scenario { sizes: Some(sizes.into()), ..scenario.clone() }, spec, goal, floor)
     };
-    let mut best = max_load(scenario, spec, goal, Some(&begin), 0, progress);
+    let mut best = of([begin, rest], 0);
     // The first group may have all workers where the others are not a group of their own.
     let most = scenario.workers - usize::from(spec.sizes() != Sizes::Reserved);
-    climb(scenario.workers, most, begin[0], |sizes| {
+    climb(scenario.workers, most, begin, |sizes| {
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
-        let found = max_load(scenario, spec, goal, Some(sizes), floor, progress);
+        let found = of(sizes, floor);
         let better = found.max_load > best.max_load;
         if better {
             best = found;
@@ -85,14 +73,14 @@ pub(crate) fn max_load_of_best(
 const PATIENCE: usize = 2;
 
 /// Tries other sizes of two groups, away from `begin` in both directions, while they improve according to `improves`.
-fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
+fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut([usize; 2]) -> bool) {
     let up = begin + 1..=most;
     let down = (1..begin).rev();
     for fronts in [&mut { up } as &mut dyn Iterator<Item = usize>, &mut { down }] {
         let mut in_vain = 0;
         while in_vain < PATIENCE {
             let Some(front) = fronts.next() else { break };
-            in_vain = if improves(&[front, workers - front]) { 0 } else { in_vain + 1 };
+            in_vain = if improves([front, workers - front]) { 0 } else { in_vain + 1 };
         }
     }
 }

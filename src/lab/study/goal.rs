@@ -141,7 +141,6 @@ impl FromStr for Goal {
 #[cfg(test)]
 mod tests {
     use super::super::policy_spec::PolicySpec;
-    use super::super::progress::Silent;
     use super::super::scenario::Scenario;
     use super::*;
     use crate::emulation::overheads::Overheads;
@@ -183,7 +182,7 @@ mod tests {
         let workload = workload.with_time_beside(Overheads::LAB.per_request());
         let run = |policy: &str, load| {
             let spec: PolicySpec = policy.parse().expect("a policy");
-            Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load, None, &Silent).tally
+            Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load).tally
         };
         for (policy, load) in [("steal", 0.5), ("global", 0.7), ("ondemand", 0.9), ("pools", 0.9)] {
             let tally = run(policy, load);

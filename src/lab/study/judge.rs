@@ -6,13 +6,12 @@
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
-use super::progress::Progress;
-use super::replayed::Replayed;
-use super::scenario::{Length, Scenario, Simulation};
+use super::scenario::{Scenario, Simulation};
 use crate::fate::CLASS_NAMES;
 use crate::lab::sim::{Fleet, Tally};
 use crate::lab::stats::{Memory, Sample};
-use std::fmt;
+use std::cell::RefCell;
+use std::{fmt, iter};
 
 /// What a simulation said of a goal.
 #[derive(Clone, Debug)]
@@ -163,60 +162,34 @@ impl Scenario<'_> {
         Trial { goal, memory, guarded, least: self.least(load, memory), most }
     }
 
-    /// Simulates `spec` at `load`, in pools of `sizes` if it has any, until it is known whether `goal` holds, or for
-    /// `most` measured requests. What cannot be stable is not simulated to any length.
-    pub(crate) fn judge(
-        &self,
-        spec: PolicySpec,
-        load: f64,
-        sizes: Option<&[usize]>,
-        goal: &Goal,
-        most: u64,
-        progress: &dyn Progress,
-    ) -> Judged {
-        let bound = self.unstable_from(spec, load, sizes).unwrap_or(1.0);
+    /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured requests. What cannot be
+    /// stable is not simulated to any length. The verdict on recorded requests is as certain as they are: all of them come.
+    pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Judged {
+        let bound = self.unstable_from(spec, load).unwrap_or(1.0);
         let hopeless = self.hopeless(load, bound);
-        let most = if hopeless.is_some() { FIRST.min(most) } else { most };
+        let recorded = self.stretched.map(|run| run.offered.measured());
+        let most = recorded.unwrap_or(if hopeless.is_some() { FIRST.min(most) } else { most });
         let trial = self.trial(goal, load, bound, most);
-        let warmup = (trial.least.min(most) / 10).max(1);
-        let (mut measured, mut verdict) = (FIRST.min(most), None);
-        let until_look = warmup + measured;
-        let simulation = {
-            let look = &mut |tally: &Tally| {
-                verdict = trial.verdict(tally, measured);
+        let warmup = if recorded.is_some() { 0 } else { (trial.least.min(most) / 10).max(1) };
+        let mut measured = recorded.unwrap_or(FIRST.min(most));
+        let (mut taken, mut verdict, tally) = (0, None, RefCell::default());
+        let mut incoming = self.incoming(load, warmup, most);
+        let until_told = iter::from_fn(|| {
+            if recorded.is_none() && taken == warmup + measured {
+                verdict = trial.verdict(&tally.borrow(), measured);
                 let next = trial.next(measured);
-                let more = verdict.is_none().then(|| next - measured).filter(|more| *more > 0);
-                measured += more.unwrap_or(0);
-                more
-            };
-            let length = Length { warmup, most, until_look, look };
-            self.run_for(spec, load, sizes, length, progress)
-        };
+                if verdict.is_some() || next == measured {
+                    return None;
+                }
+                measured = next;
+            }
+            taken += 1;
+            incoming.next()
+        });
+        let simulation = self.run_on(spec, load, warmup, until_told, &tally);
         let told = hopeless.map(Verdict::Fails).or(verdict);
         let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(Verdict::Undecided);
         Judged { simulation, verdict, requests: measured }
-    }
-
-    /// Simulates `spec`, in pools of `sizes` if it has any, with the requests of `replayed` in their order. Their times are
-    /// stretched so that they amount to `load`. The verdict on `goal` is as certain as they are.
-    pub(crate) fn judge_recorded(
-        &self,
-        spec: PolicySpec,
-        load: f64,
-        sizes: Option<&[usize]>,
-        goal: &Goal,
-        replayed: &Replayed,
-        progress: &dyn Progress,
-    ) -> Judged {
-        let bound = self.unstable_from(spec, load, sizes).unwrap_or(1.0);
-        let requests = replayed.offered.measured();
-        let incoming = replayed.stretched(self.rate(load), self.workers);
-        let length = Length { warmup: 0, most: 0, until_look: u64::MAX, look: &mut |_| None };
-        let simulation = self.run_on(spec, load, sizes, incoming, length, progress);
-        let trial = self.trial(goal, load, bound, requests);
-        let told =
-            self.hopeless(load, bound).map(Verdict::Fails).or_else(|| trial.verdict(&simulation.tally, requests));
-        Judged { simulation, verdict: told.unwrap_or(Verdict::Undecided), requests }
     }
 }
 

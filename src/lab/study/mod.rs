@@ -6,7 +6,6 @@ pub(crate) mod goal;
 pub(crate) mod judge;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;
-pub(crate) mod progress;
 pub(crate) mod question;
 pub(crate) mod replayed;
 pub(crate) mod scenario;

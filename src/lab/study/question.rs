@@ -2,8 +2,8 @@
 
 use super::goal::Goal;
 use super::judge::Judged;
+use super::parallel;
 use super::policy_spec::PolicySpec;
-use super::progress::Progress;
 use super::replayed::Replayed;
 use super::scenario::Scenario;
 use crate::emulation::overheads::Overheads;
@@ -76,11 +76,10 @@ impl<'a> Question<'a> {
     }
 
     /// Judges `settings` at the planned rate by the requests of `seed`, at most `most` of them.
-    pub(crate) fn look(&self, settings: Settings, seed: u64, most: u64, progress: &dyn Progress) -> Look {
+    pub(crate) fn look(&self, settings: Settings, seed: u64, most: u64) -> Look {
         let Settings { spec, workers, ref sizes } = settings;
-        let scenario = Scenario { seed, ..self.scenario_on(workers) };
-        let load = self.load_at(self.planned_rate(), workers);
-        let judged = scenario.judge(spec, load, sizes.as_deref(), &self.goal, most, progress);
+        let scenario = Scenario { seed, sizes: sizes.clone(), ..self.scenario_on(workers) };
+        let judged = scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most);
         Look { settings, judged }
     }
 
@@ -119,55 +118,36 @@ pub(crate) struct Change {
     pub(crate) judged: Judged,
 }
 
-/// A change to look at.
-pub(crate) struct WhatIf<'a> {
-    what: String,
-    /// The factor on the rate.
-    factor: f64,
-    shape: Shape,
-    fleet: Option<Fleet>,
-    replayed: Option<&'a Replayed>,
-}
-
 /// Mean lengths of bursts, and of the times between them.
 const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
 /// The most requests of a look: a change is shown with its figure, decided or not.
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {
-    /// What may change.
-    pub(crate) fn what_ifs(&self, replayed: Option<&'a Replayed>) -> Vec<WhatIf<'a>> {
-        let fleet = self.scenario.fleet;
-        let same = |what: String| WhatIf { what, factor: 1.0, shape: Shape::Poisson, fleet, replayed: None };
-        let mut all = vec![same("the rate as asked for".to_owned())];
-        if let Some(fleet) = fleet {
+    /// How `settings` do after each change that may be.
+    pub(crate) fn changes(&self, settings: &Settings, replayed: Option<&'a Replayed>) -> Vec<Change> {
+        let &Settings { spec, workers, ref sizes } = settings;
+        let same = &Scenario { sizes: sizes.clone(), ..self.scenario_on(workers) };
+        let mut all = vec![("the rate as asked for".to_owned(), 1.0, same.clone())];
+        if let Some(fleet) = same.fleet {
             let others = [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten();
             all.extend(others.filter(|lost| *lost < fleet.servers).map(|lost| {
                 let what = match lost {
                     0 => format!("all {} servers", fleet.servers),
                     _ => format!("{} of {} servers", fleet.servers - lost, fleet.servers),
                 };
-                WhatIf { fleet: Some(Fleet { lost, ..fleet }), ..same(what) }
+                (what, 1.0, Scenario { fleet: Some(Fleet { lost, ..fleet }), ..same.clone() })
             }));
         }
         let factors = [("20 % more load", 1.2), ("twice the load", 2.0)];
-        all.extend(factors.map(|(what, factor)| WhatIf { factor, ..same(what.to_owned()) }));
-        all.extend(BURSTS.map(|mean| WhatIf { shape: Shape::Bursts(mean), ..same(format!("bursts of {mean}")) }));
-        all.extend(replayed.map(|run| WhatIf { replayed: Some(run), ..same("as recorded".to_owned()) }));
-        all
-    }
-
-    /// How `settings` do after a change.
-    pub(crate) fn change(&self, settings: &Settings, what_if: &WhatIf<'a>, progress: &dyn Progress) -> Change {
-        let &WhatIf { ref what, factor, shape, fleet, replayed } = what_if;
-        let Settings { spec, workers, sizes } = settings;
-        let (load, sizes) = (self.load_at(self.rate * factor, *workers), sizes.as_deref());
-        let scenario = Scenario { fleet, shape, ..self.scenario_on(*workers) };
-        let most = MOST.min(scenario.requests);
-        let judged = match replayed {
-            Some(replayed) => scenario.judge_recorded(*spec, load, sizes, &self.goal, replayed, progress),
-            None => scenario.judge(*spec, load, sizes, &self.goal, most, progress),
-        };
-        Change { what: what.clone(), judged }
+        all.extend(factors.map(|(what, factor)| (what.to_owned(), factor, same.clone())));
+        let bursts = |mean| Scenario { shape: Shape::Bursts(mean), ..same.clone() };
+        all.extend(BURSTS.map(|mean| (format!("bursts of {mean}"), 1.0, bursts(mean))));
+        let recorded = |run| Scenario { stretched: Some(run), ..same.clone() };
+        all.extend(replayed.map(|run| ("as recorded".to_owned(), 1.0, recorded(run))));
+        parallel::map(&all, |(what, factor, scenario)| {
+            let load = self.load_at(self.rate * factor, workers);
+            Change { what: what.clone(), judged: scenario.judge(spec, load, &self.goal, MOST.min(scenario.requests)) }
+        })
     }
 }

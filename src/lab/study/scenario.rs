@@ -1,15 +1,16 @@
 //! One simulation: a policy with its sizes and budgets at a load.
 
 use super::policy_spec::PolicySpec;
-use super::progress::{Progress, watched};
 use super::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
-use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_while};
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::{Made, MaxWait, Objective, PolicyName, grouping};
+use crate::sched::{Made, MaxWait, Objective, PolicyName, Sizes, grouping};
 use crate::time::Nanos;
+use indicatif::ProgressBar;
+use std::cell::RefCell;
 
 /// The common conditions of all simulations of a report.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) overheads: Overheads,
     /// The slice; `None` = fitted to the workload.
     pub(crate) slice: Option<Nanos>,
+    /// The sizes of groups, for policies that have any; `None` = fitted to the workload.
+    pub(crate) sizes: Option<Vec<usize>>,
     /// The thief threshold; `None` = the server's.
     pub(crate) thief_threshold: Option<Nanos>,
     pub(crate) checkpoint_step: Nanos,
@@ -39,8 +42,13 @@ pub(crate) struct Scenario<'a> {
     pub(crate) objective: Objective,
     /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
+    /// Recorded requests in their order, in place of drawn ones, whose times are stretched so that they amount to the load.
+    pub(crate) stretched: Option<&'a Replayed>,
     /// How drawn requests follow one another.
     pub(crate) shape: Shape,
+    /// Counts simulated requests, from every thread that simulates, and names the current simulation: `pools on 14
+    /// workers`. Of several at once, that is the last to start.
+    pub(crate) progress: ProgressBar,
 }
 
 /// The result of one simulation.
@@ -65,19 +73,10 @@ impl Simulation {
     }
 }
 
-/// How long a simulation goes on: while `look` wants more. It is asked after the first `until_look` requests, and says how
-/// many come before it is asked again.
-pub(super) struct Length<'l> {
-    /// Requests before any is measured.
-    pub(super) warmup: u64,
-    /// The most requests that are measured.
-    pub(super) most: u64,
-    pub(super) until_look: u64,
-    pub(super) look: &'l mut dyn FnMut(&Tally) -> Option<u64>,
-}
-
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
 const STEPS_MAX: f64 = 1e11;
+/// Requests between two reports of progress: some milliseconds of simulating.
+const REPORTED: u64 = 1 << 14;
 /// A server decides anew each second, by what it has measured in so many.
 const SECOND: Nanos = Nanos::from_secs(1);
 const WINDOW: u64 = 10;
@@ -139,6 +138,7 @@ impl<'a> Scenario<'a> {
             flows: Scenario::flows_for(workers),
             overheads,
             slice: None,
+            sizes: None,
             thief_threshold: None,
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
@@ -146,7 +146,9 @@ impl<'a> Scenario<'a> {
             classified: false,
             objective: Objective::default(),
             replayed: None,
+            stretched: None,
             shape: Shape::Poisson,
+            progress: ProgressBar::hidden(),
         }
     }
 
@@ -178,87 +180,99 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// Simulates `spec` at `load`, in pools of `sizes` if it has any.
-    pub(crate) fn run(
-        &self,
-        spec: PolicySpec,
-        load: f64,
-        sizes: Option<&[usize]>,
-        progress: &dyn Progress,
-    ) -> Simulation {
-        let look = &mut |_: &Tally| None;
-        let length = Length { warmup: self.warmup(), most: self.requests, until_look: u64::MAX, look };
-        self.run_for(spec, load, sizes, length, progress)
+    /// Simulates `spec` at `load`.
+    pub(crate) fn run(&self, spec: PolicySpec, load: f64) -> Simulation {
+        let warmup = self.warmup();
+        self.run_on(spec, load, warmup, self.incoming(load, warmup, self.requests), &RefCell::default())
     }
 
-    /// Simulates `spec` at `load` for `length`, in pools of `sizes` if it has any.
-    pub(super) fn run_for(
+    /// The requests that come at `load`, each with its source port: `warmup` of them before `most` are measured.
+    pub(super) fn incoming(
         &self,
-        spec: PolicySpec,
         load: f64,
-        sizes: Option<&[usize]>,
-        length: Length<'_>,
-        progress: &dyn Progress,
-    ) -> Simulation {
-        let offer = self.offer(load, length.warmup, length.most);
-        let incoming: Box<dyn Iterator<Item = (ArrivingRequest, u16)>> = match (self.replayed, self.fleet) {
-            (Some(run), _) => {
+        warmup: u64,
+        most: u64,
+    ) -> Box<dyn Iterator<Item = (ArrivingRequest, u16)> + 'a> {
+        let offer = OpenLoop {
+            workload: self.workload,
+            rate: self.rate(load),
+            flows: self.flows,
+            seed: self.seed,
+            deadline: self.deadline.unwrap_or(Nanos::MAX),
+            warmup,
+            requests: most,
+        };
+        match (self.replayed, self.stretched, self.fleet) {
+            (Some(run), ..) => {
                 let flows = run.offered.requests.iter().map(|request| request.flow);
                 Box::new(Replay::new(&run.offered).arrivals().zip(flows))
             }
-            (None, Some(fleet)) => Box::new(fleet.arrivals(&offer, self.shape)),
-            (None, None) => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
-        };
-        self.run_on(spec, load, sizes, incoming, length, progress)
+            (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
+            (.., Some(fleet)) => Box::new(fleet.arrivals(&offer, self.shape)),
+            _ => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
+        }
     }
 
-    /// Simulates `spec`, in pools of `sizes` if it has any, with `incoming` for `length`, each with its source port. They are
-    /// as much as `load`.
+    /// Simulates `spec` with `incoming`, of which `warmup` are not measured. They are as much as `load`, and are counted in
+    /// `tally`, which is taken.
     pub(super) fn run_on(
         &self,
         spec: PolicySpec,
         load: f64,
-        sizes: Option<&[usize]>,
+        warmup: u64,
         incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
-        Length { warmup, until_look, look, .. }: Length<'_>,
-        progress: &dyn Progress,
+        tally: &RefCell<Tally>,
     ) -> Simulation {
-        let incoming = watched(incoming, progress);
+        let mut taken = 0_u64;
+        let incoming = incoming.inspect(|_| {
+            taken += 1;
+            if taken.is_multiple_of(REPORTED) {
+                self.progress.inc(REPORTED);
+            }
+        });
         let alone = |(request, _): (ArrivingRequest, u16)| request;
-        let policy = match spec {
-            PolicySpec::Server(policy) => policy,
+        let (mut chosen, mut of_server, mut busiest) = (String::new(), None, None);
+        match spec {
             PolicySpec::Reference(reference) => {
-                let tally = reference.simulate_while(self.workers, incoming.map(alone), until_look, look);
-                return self.finished(spec, load, None, tally, None);
+                reference.simulate_into(self.workers, incoming.map(alone), tally);
+                if self.overheads != Overheads::NONE {
+                    "free of --overheads".clone_into(&mut chosen);
+                }
             }
-        };
-        let (made, setup, fit) = match self.replay(sizes) {
-            Some(replay) => {
-                let (made, setup) = replay.server(policy);
-                (made, setup, replay.fit)
+            PolicySpec::Server(policy) => {
+                let (made, setup) = self.adapting(policy, load, warmup);
+                (chosen, of_server) = (made.chosen, made.unstable_from);
+                if let Some(fleet) = self.fleet {
+                    let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
+                    let loads = fleet.simulate_into(&setup, (self.flows, self.seed), incoming, tally);
+                    busiest = Some(loads.into_iter().fold(0.0, f64::max));
+                } else {
+                    simulate_into(&setup, incoming.map(alone), tally);
+                }
             }
-            None => self.server(policy, load, sizes),
-        };
-        let (made, setup) = self.adapting(policy, made, setup, &fit, warmup as f64 / self.rate(load));
-        let Some(fleet) = self.fleet else {
-            let tally = simulate_while(&setup, incoming.map(alone), until_look, look);
-            return self.finished(spec, load, Some(made), tally, None);
-        };
-        let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
-        let came = fleet.simulate_while(&setup, &self.offer(load, 0, 0), incoming, until_look, look);
-        let busiest = came.busiest();
-        self.finished(spec, load, Some(made), came.tally, Some(busiest))
+        }
+        let unstable_from = self.bound(of_server);
+        // A group at its own bound is as busy as all workers at theirs.
+        let busy = load / unstable_from.unwrap_or(1.0);
+        let tally = tally.take().of_queue(busy, self.overheads.per_request(), PRECISION);
+        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
+        Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
     }
 
-    /// The same server, which follows what it measures if `policy` does. It begins to measure with the run if the warm-up is
-    /// as long as its window. In a shorter run it is a server that has measured these requests before.
-    fn adapting(&self, policy: PolicyName, made: Made, setup: Setup, fit: &Fit, drawn_seconds: f64) -> (Made, Setup) {
+    /// A server under `policy`, which follows what it measures if the policy does. It begins to measure with the run if the
+    /// warm-up is as long as its window. In a shorter run it is a server that has measured these requests before.
+    fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup) {
+        let (made, setup, fit) = self.server(policy, load);
         if !policy.entry().adapts {
             return (made, setup);
         }
-        let trace = self.replayed.map(|replayed| &replayed.offered);
-        let every = Nanos::new(SECOND.get() / trace.map_or(1, |trace| trace.time_scale));
-        let warmup = trace.map_or(drawn_seconds, |trace| (trace.warmup.get() / trace.time_scale) as f64 / 1e9);
+        let (time_scale, warmup) = match self.replayed {
+            Some(Replayed { offered, .. }) => {
+                (offered.time_scale, (offered.warmup.get() / offered.time_scale) as f64 / 1e9)
+            }
+            None => (1, warmup as f64 / self.rate(load)),
+        };
+        let every = Nanos::new(SECOND.get() / time_scale);
         let known = warmup < every.times(WINDOW).as_secs_f64();
         let adaptation = fit.adaptation(policy, known);
         let unmeasured = |setup: Setup| setup.with_max_wait(self.max_wait, &ServiceTimes::default(), None);
@@ -267,43 +281,11 @@ impl<'a> Scenario<'a> {
         (made, setup.following(Follows { adaptation, max_wait: self.max_wait, every }))
     }
 
-    fn finished(
-        &self,
-        spec: PolicySpec,
-        load: f64,
-        made: Option<Made>,
-        tally: Tally,
-        busiest: Option<f64>,
-    ) -> Simulation {
-        let free = || if self.overheads == Overheads::NONE { "" } else { "free of --overheads" };
-        let (chosen, unstable_from) =
-            made.map_or_else(|| (free().to_owned(), None), |made| (made.chosen, made.unstable_from));
-        let unstable_from = self.bound(unstable_from);
-        // A group at its own bound is as busy as all workers at theirs.
-        let busy = load / unstable_from.unwrap_or(1.0);
-        let tally = tally.of_queue(busy, self.overheads.per_request(), PRECISION);
-        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
-        Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
-    }
-
-    /// The offer of `warmup + requests` requests at `load`.
-    fn offer(&self, load: f64, warmup: u64, requests: u64) -> OpenLoop<'a> {
-        OpenLoop {
-            workload: self.workload,
-            rate: self.rate(load),
-            flows: self.flows,
-            seed: self.seed,
-            deadline: self.deadline.unwrap_or(Nanos::MAX),
-            warmup,
-            requests,
-        }
-    }
-
     /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
     /// capacity.
-    pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64, sizes: Option<&[usize]>) -> Option<f64> {
+    pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
-            PolicySpec::Server(policy) => self.bound(self.server(policy, load, sizes).0.unstable_from),
+            PolicySpec::Server(policy) => self.bound(self.server(policy, load).0.unstable_from),
             PolicySpec::Reference(_) => None,
         }
     }
@@ -318,58 +300,52 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup, Fit) {
-        let groups = match policy.entry().may_group() {
+    /// What is made of `policy` at `load`, a server that follows it, and what both are fitted to.
+    fn server(&self, policy: PolicyName, load: f64) -> (Made, Setup, Fit) {
+        let entry = policy.entry();
+        let groups = match entry.may_group() && self.replayed.is_none() {
             true => grouping::sizes(self.workers, self.groups.unwrap_or(grouping::groups_of(self.workers, None))),
             false => vec![self.workers],
         };
-        let share = groups[0] as f64 / self.workers as f64;
         let fit = self.fit(load);
         let fit = Fit {
-            sizes: sizes.map(<[usize]>::to_vec),
+            sizes: self.sizes.clone().filter(|_| entry.sizes != Sizes::None),
             workers: groups[0],
             groups: groups.len(),
-            offered: fit.offered * share,
+            offered: fit.offered * (groups[0] as f64 / self.workers as f64),
             ..fit
         };
-        let fitted = fit.policy(policy);
-        let setup = Setup {
+        let made = fit.policy(policy);
+        let mut setup = Setup {
             groups,
-            classified: self.classified || policy.entry().needs_class,
+            classified: self.classified || entry.needs_class,
             checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(fitted.policy(), self.overheads)
+            ..Setup::with_overheads(made.policy(), self.overheads)
         };
+        if let Some(run) = self.replayed {
+            setup.rest = Replay::rest(&run.offered, setup.rest);
+        }
         let setup = setup.with_max_wait(self.max_wait, &fit.times, fit.classified.then_some(&fit.of_class));
-        (fitted, setup, fit)
-    }
-
-    /// The replay of the trace; `None` without a trace.
-    fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
-        let mut replay = Replay::new(&self.replayed?.offered);
-        self.choose(&mut replay.fit);
-        replay.fit.sizes = sizes.map(<[usize]>::to_vec);
-        replay.overheads = self.overheads;
-        replay.checkpoint_step = self.checkpoint_step;
-        Some(replay)
+        (made, setup, fit)
     }
 
     /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would measure.
     pub(crate) fn fit(&self, load: f64) -> Fit {
-        let drawn = || Fit::new(self.workload, self.workers, self.load_of_left(load));
-        let mut fit = self.replayed.map_or_else(drawn, |run| Replay::new(&run.offered).fit);
-        self.choose(&mut fit);
-        fit
-    }
-
-    /// Puts the given options into `fit`.
-    fn choose(&self, fit: &mut Fit) {
-        fit.slice = self.slice.unwrap_or(fit.slice);
-        fit.thief_threshold = self.thief_threshold;
-        fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
-        fit.look_cost = self.overheads.look;
-        fit.classified = self.classified;
-        fit.objective = self.objective;
+        let fit = match self.replayed {
+            Some(run) => Replay::new(&run.offered).fit,
+            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
+        };
         // What was recorded comes to all servers that are left.
-        fit.offered /= self.replayed.and(self.fleet).map_or(1, Fleet::left) as f64;
+        let shared_by = self.replayed.and(self.fleet).map_or(1, Fleet::left);
+        Fit {
+            slice: self.slice.unwrap_or(fit.slice),
+            thief_threshold: self.thief_threshold,
+            yield_cost: self.overheads.yield_.max(Nanos::new(1)),
+            look_cost: self.overheads.look,
+            classified: self.classified,
+            objective: self.objective,
+            offered: fit.offered / shared_by as f64,
+            ..fit
+        }
     }
 }

@@ -4,7 +4,6 @@
 use super::judge::Verdict;
 use super::parallel;
 use super::policy_spec::PolicySpec;
-use super::progress::Progress;
 use super::question::{Look, Question, Settings};
 use crate::sched::Sizes;
 
@@ -36,19 +35,19 @@ const LESS_LEAST: u64 = 500_000;
 
 impl Question<'_> {
     /// Searches all of `policies`.
-    pub(crate) fn search(&self, policies: &[PolicySpec], progress: &dyn Progress) -> Search {
+    pub(crate) fn search(&self, policies: &[PolicySpec]) -> Search {
         let least = *self.workers.start();
-        let mut answers = parallel::map(policies, |spec| self.fewest(*spec, least, progress));
+        let mut answers = parallel::map(policies, |spec| self.fewest(*spec, least));
         while let Some(best) = self.best(&answers) {
             let Settings { spec, workers, .. } = answers[best].look.settings;
-            let look = self.confirmed(spec, workers, self.scenario.requests, progress);
+            let look = self.confirmed(spec, workers, self.scenario.requests);
             if look.judged.verdict == Verdict::Holds {
                 answers[best].look = look;
-                let less = self.descend(&mut answers[best], progress);
+                let less = self.descend(&mut answers[best]);
                 return Search { answers, chosen: Some(best), less };
             }
             answers[best] = match workers < *self.workers.end() {
-                true => self.fewest(spec, workers + 1, progress),
+                true => self.fewest(spec, workers + 1),
                 false => Answer { look, seems: false },
             };
         }
@@ -64,10 +63,10 @@ impl Question<'_> {
     }
 
     /// The fewest workers, `from` and up, on which the goal seems to hold under `spec`.
-    fn fewest(&self, spec: PolicySpec, from: usize, progress: &dyn Progress) -> Answer {
+    fn fewest(&self, spec: PolicySpec, from: usize) -> Answer {
         let on = |workers: usize| {
-            progress.looks_at(format!("{spec} on {workers} workers"));
-            let look = self.look(self.settings(spec, workers), self.scenario.seed, self.bisected(), progress);
+            self.scenario.progress.set_message(format!("{spec} on {workers} workers"));
+            let look = self.look(self.settings(spec, workers), self.scenario.seed, self.bisected());
             Answer { seems: look.judged.seems(&self.goal), look }
         };
         let (from, most) = (from.max(least_of(spec)), *self.workers.end());
@@ -92,11 +91,11 @@ impl Question<'_> {
 
     /// `spec` on `workers` workers, by runs with other seeds than that of the bisection, which chose what looks best with
     /// its own. Of the runs, the first that does not hold the goal, or else the one with the worst figure.
-    fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64, progress: &dyn Progress) -> Look {
-        progress.looks_at(format!("whether {spec} holds on {workers} workers"));
+    fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64) -> Look {
+        self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
         let looks =
-            parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most, progress));
+            parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most));
         let rank =
             |look: &Look| (look.judged.verdict == Verdict::Holds, -self.goal.figure(&look.judged.simulation.tally));
         let worst = looks.into_iter().min_by(|a, b| {
@@ -107,14 +106,14 @@ impl Question<'_> {
     }
 
     /// Takes workers away from `answer` for as long as the goal holds; returns the first look that does not hold it.
-    fn descend(&self, answer: &mut Answer, progress: &dyn Progress) -> Option<Look> {
+    fn descend(&self, answer: &mut Answer) -> Option<Look> {
         loop {
             let Settings { spec, workers, .. } = answer.look.settings;
             if workers == (*self.workers.start()).max(least_of(spec)) {
                 return None;
             }
             let most = LESS * answer.look.judged.requests.max(LESS_LEAST);
-            let less = self.confirmed(spec, workers - 1, most.min(self.scenario.requests), progress);
+            let less = self.confirmed(spec, workers - 1, most.min(self.scenario.requests));
             if less.judged.verdict != Verdict::Holds {
                 return Some(less);
             }

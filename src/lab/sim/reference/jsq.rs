@@ -20,7 +20,7 @@ impl JoinShortestQueue {
 }
 
 impl Discipline for JoinShortestQueue {
-    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId) {
         let workers = self.queues.len();
         let from = self.rotation;
         let shortest =
@@ -33,7 +33,7 @@ impl Discipline for JoinShortestQueue {
         }
     }
 
-    fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId) {
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId) {
         let done = self.queues[worker].pop_front().expect("it was serving");
         stage.finish(done, now);
         match self.queues[worker].front() {

@@ -1,10 +1,9 @@
 //! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
 //! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
+mod central;
 mod jsq;
 mod processor_sharing;
-mod round_robin;
-mod srpt;
 
 use super::event_list::EventList;
 use super::requests::{Request, RequestId, Requests};
@@ -12,6 +11,8 @@ use super::{ArrivingRequest, Tally};
 use crate::emulation::overheads::STEP_MAX;
 use crate::sched::WorkerId;
 use crate::time::{Nanos, parse_duration};
+use central::Central;
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 
@@ -38,37 +39,36 @@ pub enum Reference {
 /// Central preemption as published: a quantum of 5 us and a switch of 1 us.
 const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
 
+/// All references with a name; any other is a round robin.
+const NAMED: [(&str, Reference); 5] = [
+    ("srpt", Reference::Srpt),
+    ("ps", Reference::ProcessorSharing),
+    ("priority", Reference::Priority),
+    ("jsq", Reference::JoinShortestQueue),
+    ("central", CENTRAL),
+];
+
 impl FromStr for Reference {
     type Err = ();
 
     /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
     /// quantum is above zero, a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
-        match text.split(':').collect::<Vec<_>>()[..] {
-            ["srpt"] => Ok(Reference::Srpt),
-            ["ps"] => Ok(Reference::ProcessorSharing),
-            ["priority"] => Ok(Reference::Priority),
-            ["jsq"] => Ok(Reference::JoinShortestQueue),
-            ["central"] => Ok(CENTRAL),
-            ["rr", quantum, switch] => {
-                let (quantum, switch) = (parse_duration(quantum).map_err(drop)?, parse_duration(switch).map_err(drop)?);
-                let allowed = quantum > Nanos::ZERO && switch <= STEP_MAX;
-                if allowed { Ok(Reference::RoundRobin { quantum, switch }) } else { Err(()) }
-            }
-            _ => Err(()),
-        }
+        let round_robin = || {
+            let (quantum, switch) = text.strip_prefix("rr:")?.split_once(':')?;
+            let (quantum, switch) = (parse_duration(quantum).ok()?, parse_duration(switch).ok()?);
+            (quantum > Nanos::ZERO && switch <= STEP_MAX).then_some(Reference::RoundRobin { quantum, switch })
+        };
+        let named = NAMED.into_iter().find(|(name, _)| *name == text);
+        named.map(|(_, reference)| reference).or_else(round_robin).ok_or(())
     }
 }
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Reference::Srpt => f.pad("srpt"),
-            Reference::ProcessorSharing => f.pad("ps"),
-            Reference::Priority => f.pad("priority"),
-            Reference::JoinShortestQueue => f.pad("jsq"),
-            CENTRAL => f.pad("central"),
-            Reference::RoundRobin { quantum, switch } => f.pad(&format!("rr:{quantum}:{switch}")),
+        match (NAMED.into_iter().find(|(_, named)| named == self), *self) {
+            (None, Reference::RoundRobin { quantum, switch }) => f.pad(&format!("rr:{quantum}:{switch}")),
+            (named, _) => f.pad(named.map_or("", |(name, _)| name)),
         }
     }
 }
@@ -79,58 +79,51 @@ impl Reference {
     /// # Panics
     /// If there is no worker.
     pub fn simulate(self, workers: usize, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
-        self.simulate_while(workers, incoming, u64::MAX, |_| None)
+        let tally = RefCell::default();
+        self.simulate_into(workers, incoming, &tally);
+        tally.into_inner()
     }
 
-    /// As [`Reference::simulate`], while `look` wants more, as in [`simulate_while`](super::simulate_while).
+    /// As [`Reference::simulate`], into a tally that `incoming` may look at, as in [`simulate_into`](super::simulate_into).
     ///
     /// # Panics
     /// If there is no worker.
-    pub fn simulate_while(
+    pub fn simulate_into(
         self,
         workers: usize,
         incoming: impl Iterator<Item = ArrivingRequest>,
-        until_look: u64,
-        look: impl FnMut(&Tally) -> Option<u64>,
-    ) -> Tally {
+        tally: &RefCell<Tally>,
+    ) {
         assert!(workers > 0, "somebody works");
-        let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally: Tally::new() };
+        let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally };
         let mut discipline: Box<dyn Discipline> = match self {
-            Reference::Srpt => Box::new(srpt::Srpt::new(workers)),
+            Reference::Srpt => Box::new(Central::shortest(workers)),
             Reference::ProcessorSharing => Box::new(processor_sharing::ProcessorSharing::new(workers)),
-            Reference::RoundRobin { quantum, switch } => {
-                Box::new(round_robin::RoundRobin::new(workers, quantum, switch, false))
-            }
-            Reference::Priority => Box::new(round_robin::RoundRobin::new(workers, Nanos::MAX, Nanos::ZERO, true)),
+            Reference::RoundRobin { quantum, switch } => Box::new(Central::round_robin(workers, quantum, switch)),
+            Reference::Priority => Box::new(Central::priority(workers)),
             Reference::JoinShortestQueue => Box::new(jsq::JoinShortestQueue::new(workers)),
         };
-        stage.play(&mut *discipline, incoming, until_look, look)
+        stage.play(&mut *discipline, incoming);
     }
 }
 
 /// What a reference policy decides.
 trait Discipline {
     /// Called when a request has come.
-    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId);
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId);
     /// Called when the time of `worker` in the event list has come.
-    fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId);
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId);
 }
 
 /// What all reference policies act upon.
-struct Stage {
+struct Stage<'t> {
     event_list: EventList,
     requests: Requests,
-    tally: Tally,
+    tally: &'t RefCell<Tally>,
 }
 
-impl Stage {
-    fn play(
-        mut self,
-        discipline: &mut dyn Discipline,
-        mut incoming: impl Iterator<Item = ArrivingRequest>,
-        mut until_look: u64,
-        mut look: impl FnMut(&Tally) -> Option<u64>,
-    ) -> Tally {
+impl Stage<'_> {
+    fn play(mut self, discipline: &mut dyn Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) {
         let mut next = incoming.next();
         loop {
             let (time, worker) = self.event_list.first();
@@ -138,19 +131,17 @@ impl Stage {
                 Some(coming) if coming.at < time => {
                     let request = self.requests.add(Request::new(&coming));
                     discipline.arrive(&mut self, coming.at, request);
-                    until_look = until_look.saturating_sub(1);
-                    let more = until_look > 0 || look(&self.tally).inspect(|more| until_look = *more).is_some();
-                    next = if more { incoming.next() } else { None };
+                    next = incoming.next();
                 }
                 _ if time < Nanos::MAX => discipline.due(&mut self, time, worker),
-                _ => return self.tally,
+                _ => return,
             }
         }
     }
 
     fn finish(&mut self, request: RequestId, now: Nanos) {
         let request = self.requests.remove(request);
-        self.tally.answered(request.class, request.cost, now.minus(request.due), now, request.counts);
+        self.tally.borrow_mut().answered(request.class, request.cost, now.minus(request.due), now, request.counts);
     }
 }
 

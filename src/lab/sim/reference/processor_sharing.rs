@@ -40,7 +40,7 @@ impl ProcessorSharing {
         self.counted = now;
     }
 
-    fn set_clock(&self, stage: &mut Stage) {
+    fn set_clock(&self, stage: &mut Stage<'_>) {
         match self.present.peek() {
             None => stage.event_list.clear(CLOCK),
             Some(Reverse((end, _))) => {
@@ -53,14 +53,14 @@ impl ProcessorSharing {
 }
 
 impl Discipline for ProcessorSharing {
-    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId) {
         self.count(now);
         let end = self.given + u128::from(stage.requests.of(request).cost.get()) * UNITS;
         self.present.push(Reverse((end, request)));
         self.set_clock(stage);
     }
 
-    fn due(&mut self, stage: &mut Stage, now: Nanos, _: WorkerId) {
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, _: WorkerId) {
         self.count(now);
         if let Some(Reverse((_, request))) = self.present.pop() {
             stage.finish(request, now);

@@ -1,16 +1,17 @@
 //! Verdicts that theory knows.
 
 use super::*;
+use crate::lab::study::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
-use crate::lab::study::progress::Silent;
 use crate::lab::workload::{Trace, Workload};
 
 /// Judges `policy` on four workers without overheads.
 fn judge(workload: &str, policy: &str, load: f64, sizes: Option<&[usize]>, goal: &str, most: u64) -> Judged {
     let workload: Workload = workload.parse().expect("a form");
-    let scenario = Scenario::new(&workload, 4, Overheads::NONE, 1, most);
+    let new = Scenario::new(&workload, 4, Overheads::NONE, 1, most);
+    let scenario = Scenario { sizes: sizes.map(<[usize]>::to_vec), ..new };
     let goal: Goal = goal.parse().expect("a goal");
-    scenario.judge(policy.parse().expect("a policy"), load, sizes, &goal, most, &Silent)
+    scenario.judge(policy.parse().expect("a policy"), load, &goal, most)
 }
 
 // Is a goal that M/M/4 holds decided so, one that it misses as well, and one at the very figure mostly not? Each look may
@@ -21,7 +22,7 @@ fn what_theory_knows_is_found() {
     let at = |seed: u64, limit_us: f64| {
         let scenario = Scenario::new(&workload, 4, Overheads::NONE, seed, 1);
         let goal: Goal = format!("p99-latency<={limit_us:.0}us").parse().expect("a goal");
-        scenario.judge("global".parse().expect("a policy"), 0.8, None, &goal, 150_000, &Silent).verdict
+        scenario.judge("global".parse().expect("a policy"), 0.8, &goal, 150_000).verdict
     };
     let exact = exact_p99();
     assert!((6.0..7.5).contains(&exact), "{exact}");
@@ -114,10 +115,11 @@ fn a_trace_comes_to_all_servers_of_a_fleet() {
     let scenario = Scenario { fleet: Some(fleet), ..new };
     let (spec, goal) = ("steal".parse().expect("a policy"), "p99-slowdown<=10".parse().expect("a goal"));
     let busiest = |simulation: Simulation| simulation.fleet.expect("a fleet").1;
-    let recorded = scenario.judge_recorded(spec, 0.3, None, &goal, &replayed, &Silent).simulation;
+    let recorded = Scenario { stretched: Some(&replayed), ..scenario.clone() };
+    let recorded = recorded.judge(spec, 0.3, &goal, 6_000).simulation;
     assert!((busiest(recorded) - 0.4).abs() < 0.02, "eight workers' load of .3 on six");
     let again = Scenario { replayed: Some(&replayed), ..scenario };
-    assert!((busiest(again.run(spec, 0.125, None, &Silent)) - 1.0 / 6.0).abs() < 0.02, "one worker's work on six");
+    assert!((busiest(again.run(spec, 0.125)) - 1.0 / 6.0).abs() < 0.02, "one worker's work on six");
     assert!((again.fit(0.125).offered - 1.0 / 3.0).abs() < 1e-2, "{}", again.fit(0.125).offered);
     assert_eq!(again.hopeless(0.6, 0.5), Some(Cause::Server(0.5)));
     assert_eq!(Scenario { fleet: None, ..again }.hopeless(0.6, 0.5), Some(Cause::Sizes(0.5)));

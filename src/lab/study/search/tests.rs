@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::emulation::overheads::Overheads;
-use crate::lab::study::progress::Silent;
 use crate::lab::study::scenario::Scenario;
 use crate::lab::workload::Workload;
 use std::ops::RangeInclusive;
@@ -26,10 +25,10 @@ fn ask<T>(
 fn a_recommendation_is_confirmed_by_other_requests() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
         let spec = "ondemand".parse().expect("a policy");
-        let search = question.search(&[spec], &Silent);
+        let search = question.search(&[spec]);
         let look = &search.answers[search.chosen.expect("a recommendation")].look;
         let figure = |look: &Look| question.goal.figure(&look.judged.simulation.tally);
-        let by = |seed| figure(&question.look(look.settings.clone(), seed, question.scenario.requests, &Silent));
+        let by = |seed| figure(&question.look(look.settings.clone(), seed, question.scenario.requests));
         let seed = question.scenario.seed;
         assert_ne!(by(!seed), by(!seed ^ 1));
         assert_eq!(figure(look), by(!seed).max(by(!seed ^ 1)));
@@ -44,9 +43,9 @@ fn bisection_finds_what_counting_up_finds() {
     for (policy, goal) in [("global", "p99-latency<=60us"), ("isolated", "p99-latency<=68us")] {
         ask(["exponential:10us", goal], 250_000.0, 3..=14, |question| {
             let spec = policy.parse().expect("a policy");
-            let found = question.fewest(spec, 3, &Silent);
+            let found = question.fewest(spec, 3);
             let seems = |workers: &usize| {
-                let look = question.look(question.settings(spec, *workers), 1, question.bisected(), &Silent);
+                let look = question.look(question.settings(spec, *workers), 1, question.bisected());
                 look.judged.seems(&question.goal)
             };
             let counted = question.workers.clone().find(seems);
