@@ -1,7 +1,7 @@
 //! What a queue between workers costs when several use it at once: a line through the time of an operation, by number of
 //! users.
 
-use super::{Effort, Row, Samples};
+use super::{Row, Samples};
 use crate::config::cpus;
 use crate::runtime::queues::Queues;
 use crate::time::{Nanos, clock};
@@ -21,18 +21,18 @@ const USERS_MAX: usize = 16;
 
 /// What an operation takes a single user, and how much longer for each other user, with at most one thread for each CPU. Not
 /// known where no two threads are at work at once, as with one CPU.
-pub(super) fn measure(effort: Effort) -> [Row; 2] {
+pub(super) fn measure(part: usize) -> [Row; 2] {
     let users = cpus().min(USERS_MAX);
     let fit = |_| {
         let point = |users| Some((users as f64 - 1.0, (0..TRIES).find_map(|_| operation(users))?));
         (1..=users).map(point).collect::<Option<Vec<_>>>().map(|points| least_squares(&points))
     };
-    let count = if users < 2 { 0 } else { effort.samples(200) };
+    let count = if users < 2 { 0 } else { 200 / part };
     let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(fit).unzip();
     let samples = |of: Vec<f64>| (!of.is_empty()).then(|| Samples::of(of.into_iter().map(|time| time.max(0.0))));
     [
-        Row::step("serial", samples(serial), "a push or a pop, by one thread alone"),
-        Row::step("contend", samples(contend), "how much longer it takes for each other thread at it"),
+        Row::new("serial", samples(serial), "a push or a pop, by one thread alone"),
+        Row::new("contend", samples(contend), "how much longer it takes for each other thread at it"),
     ]
 }
 

@@ -1,7 +1,6 @@
-//! What a running job pays: readings of the clock, checkpoints, yields, looks and notices.
+//! What a running job pays: checkpoints, yields, looks and notices.
 
-use super::{Effort, Row, Samples};
-use crate::handler::builtin::Burner;
+use super::{Row, Samples};
 use crate::handler::checkpoint;
 use crate::runtime::arrivals::Arrivals;
 use crate::runtime::continuation::{Limits, Polled, Terms, poll};
@@ -17,9 +16,6 @@ use std::{io, thread};
 /// Runs in one sample.
 const RUNS: u64 = 1_000;
 
-/// A short request.
-const SPIN: Nanos = Nanos::from_micros(10);
-
 /// A distance between arrivals at which workers want the kernel's notices.
 const RARE: Nanos = Nanos::from_micros(500);
 
@@ -27,32 +23,29 @@ const RARE: Nanos = Nanos::from_micros(500);
 ///
 /// # Errors
 /// When the system has no sockets or readiness queues for it.
-pub(super) fn measure(effort: Effort) -> io::Result<[Row; 6]> {
-    let count = effort.samples(300);
+pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
+    let count = 300 / part;
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
     let has_notices = crate::runtime::notice::probe().is_ok();
     let notice = has_notices.then(|| notices(&arrivals, &ingress, count)).transpose()?;
-    let looks = Samples::take(count, RUNS, || time_of(|| arrivals.look()));
     Ok([
-        Row::step("yield", Samples::take(count, 1, yields::mean_time), "pause, queue, resume"),
-        Row::step("look", looks, "at the sockets of busy workers, from within a job"),
-        Row::step("notice", notice, "taking the kernel's notice, and asking for the next"),
-        Row::step("checkpoint", Samples::take(count, RUNS, checkpoints), "one that finds nothing"),
-        Row::beside("clock", Samples::take(count, RUNS, || time_of(clock::now)), "one reading"),
-        Row::beside(
-            "spin",
-            spins(effort.samples(2_000)),
-            "10us of the same work: how exact a measured service time is",
+        Row::new("yield", Samples::take(count, 1, yields::mean_time), "pause, queue, resume"),
+        Row::new(
+            "look",
+            Samples::take(count, RUNS, || looks(&arrivals)),
+            "at the sockets of busy workers, from within a job",
         ),
+        Row::new("notice", notice, "taking the kernel's notice, and asking for the next"),
+        Row::new("checkpoint", Samples::take(count, RUNS, checkpoints), "one that finds nothing"),
     ])
 }
 
-/// Time of [`RUNS`] runs of `step`.
-fn time_of<R>(mut step: impl FnMut() -> R) -> Nanos {
+/// Time of [`RUNS`] looks.
+fn looks(arrivals: &Arrivals) -> Nanos {
     let start = clock::now();
     for _ in 0..RUNS {
-        black_box(step());
+        black_box(arrivals.look());
     }
     clock::now().minus(start)
 }
@@ -71,16 +64,6 @@ fn checkpoints() -> Nanos {
     let polled = poll(handler, terms);
     assert!(matches!(polled.0, Polled::Ended(())), "nothing makes it pause");
     clock::now().minus(start)
-}
-
-/// Times of a computation that takes [`SPIN`] undisturbed.
-fn spins(count: usize) -> Samples {
-    let burner = Burner::calibrated();
-    Samples::take(count, 1, || {
-        let start = clock::now();
-        burner.burn(SPIN);
-        clock::now().minus(start)
-    })
 }
 
 fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Samples> {

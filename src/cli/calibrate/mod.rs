@@ -29,33 +29,17 @@ pub(crate) struct CalibrateArguments {
     quick: bool,
 }
 
-/// How much is measured: one of so many samples of a whole measurement.
-#[derive(Clone, Copy, Debug)]
-struct Effort(usize);
-
-impl Effort {
-    /// The number of samples where a whole measurement takes `whole`.
-    fn samples(self, whole: usize) -> usize {
-        whole / self.0
-    }
-}
-
-/// One row: what was measured, and whether it is a step of the table of overheads.
+/// One row: a step of the table of overheads, and what was measured.
 struct Row {
     name: &'static str,
-    is_step: bool,
     /// `None` where this host cannot tell.
     samples: Option<Samples>,
     what: &'static str,
 }
 
 impl Row {
-    fn step(name: &'static str, samples: impl Into<Option<Samples>>, what: &'static str) -> Row {
-        Row { name, is_step: true, samples: samples.into(), what }
-    }
-
-    fn beside(name: &'static str, samples: Samples, what: &'static str) -> Row {
-        Row { is_step: false, ..Row::step(name, samples, what) }
+    fn new(name: &'static str, samples: impl Into<Option<Samples>>, what: &'static str) -> Row {
+        Row { name, samples: samples.into(), what }
     }
 }
 
@@ -65,8 +49,7 @@ impl Row {
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
 pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failure> {
     let out = Output::open("--out", &arguments.out)?;
-    let effort = Effort(if arguments.quick { 10 } else { 1 });
-    let rows = measured(effort).map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
+    let rows = measured(if arguments.quick { 10 } else { 1 }).map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
     let file = file(&rows);
     out.write(|to| to.write_all(file.as_bytes())).map_err(Failure::Unwritten)?;
     if out.is_stdout() {
@@ -77,14 +60,12 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failur
     Ok(format!("{}\nWritten to {path}: use it as --overheads {name}\n", table(&rows)))
 }
 
-fn measured(effort: Effort) -> io::Result<Vec<Row>> {
-    let (jobs, network) = (jobs::measure(effort)?, network::measure(effort)?);
-    let (threads, contention) = (threads::measure(effort)?, contention::measure(effort));
-    let [receive, ..] = &network;
-    let send = request::send(effort, receive)?;
-    let mut rows: Vec<Row> = threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect();
-    rows.sort_by_key(|row| !row.is_step);
-    Ok(rows)
+/// All rows, from one of `part` samples of a whole measurement.
+fn measured(part: usize) -> io::Result<Vec<Row>> {
+    let (jobs, network) = (jobs::measure(part)?, network::measure(part)?);
+    let (threads, contention) = (threads::measure(part)?, contention::measure(part));
+    let send = request::send(part, &network[0])?;
+    Ok(threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect())
 }
 
 /// The table for people: medians and quartiles.
@@ -106,7 +87,7 @@ fn file(rows: &[Row]) -> String {
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \
          calibrate, read by --overheads measured and --overheads file:PATH.\nschema = \"{SCHEMA}\"\n"
     );
-    for Row { name, samples, .. } in rows.iter().filter(|row| row.is_step) {
+    for Row { name, samples, .. } in rows {
         let (time, comment) = match samples {
             Some(samples) => (samples.median(), spread(samples)),
             None => (Overheads::STOCK.step(name), "not on this host: as stock".to_owned()),
@@ -133,7 +114,7 @@ impl Samples {
     /// # Panics
     /// If there is none.
     fn take(count: usize, each: u64, mut take: impl FnMut() -> Nanos) -> Samples {
-        Samples::of((0..count).map(|_| take().get() as f64 / each as f64))
+        Samples::try_take(count, each, || Ok(take())).expect("it never fails")
     }
 
     /// As [`Samples::take`], of what may fail.
@@ -143,7 +124,7 @@ impl Samples {
     ///
     /// # Panics
     /// If there is none.
-    fn try_take(count: usize, each: usize, mut take: impl FnMut() -> io::Result<Nanos>) -> io::Result<Samples> {
+    fn try_take(count: usize, each: u64, mut take: impl FnMut() -> io::Result<Nanos>) -> io::Result<Samples> {
         let samples: io::Result<Vec<f64>> = (0..count).map(|_| Ok(take()?.get() as f64 / each as f64)).collect();
         Ok(Samples::of(samples?))
     }

@@ -1,6 +1,6 @@
 //! What receiving a datagram costs, over loopback, by the calls and sockets of a server.
 
-use super::{Effort, Row, Samples};
+use super::{Row, Samples};
 use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Group, Io, KernelLink, Link};
 use crate::time::clock;
@@ -23,13 +23,12 @@ struct Loopback {
 ///
 /// # Errors
 /// When the system has no sockets for it.
-pub(super) fn measure(effort: Effort) -> io::Result<[Row; 3]> {
+pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
     let mut loopback = Loopback::open()?;
-    let count = effort.samples(400);
+    let count = 400 / part;
     Ok([
-        Row::step("receive", loopback.receive(count, BATCH)?, "one of a full batch, CPU time"),
-        Row::step("poll", loopback.poll(count)?, "a receive that finds nothing, CPU time"),
-        Row::beside("receive alone", loopback.receive(count, 1)?, "one by one, CPU time"),
+        Row::new("receive", loopback.receive(count)?, "one of a full batch, CPU time"),
+        Row::new("poll", loopback.poll(count)?, "a receive that finds nothing, CPU time"),
     ])
 }
 
@@ -47,17 +46,16 @@ impl Loopback {
         Ok(Loopback { group, link: KernelLink::new(Io::Batches, Io::Batches, 1), buffers, peers })
     }
 
-    /// Receives one datagram of each peer, `at_once` in one call.
-    fn receive(&mut self, count: usize, at_once: usize) -> io::Result<Samples> {
-        Samples::try_take(count, BATCH, || {
+    /// Receives one datagram of each peer, all in one call where they have come.
+    fn receive(&mut self, count: usize) -> io::Result<Samples> {
+        Samples::try_take(count, BATCH as u64, || {
             for peer in &self.peers {
                 peer.send(&[0; BYTES])?;
             }
             let start = clock::of_thread();
             let mut received = 0;
             while received < BATCH {
-                let buffers = self.buffers.iter_mut().take(at_once).map(Vec::as_mut_slice);
-                let came = self.link.receive(&self.group.sockets()[0], buffers)?;
+                let came = self.call()?;
                 if came == 0 {
                     return Err(io::Error::other("loopback has lost a datagram"));
                 }
@@ -68,14 +66,18 @@ impl Loopback {
     }
 
     fn poll(&mut self, count: usize) -> io::Result<Samples> {
-        const POLLS: usize = 32;
+        const POLLS: u64 = 32;
         Samples::try_take(count, POLLS, || {
             let start = clock::of_thread();
             for _ in 0..POLLS {
-                let buffers = self.buffers.iter_mut().map(Vec::as_mut_slice);
-                self.link.receive(&self.group.sockets()[0], buffers)?;
+                self.call()?;
             }
             Ok(clock::of_thread().minus(start))
         })
+    }
+
+    fn call(&mut self) -> io::Result<usize> {
+        let buffers = self.buffers.iter_mut().map(Vec::as_mut_slice);
+        self.link.receive(&self.group.sockets()[0], buffers)
     }
 }

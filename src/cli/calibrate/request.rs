@@ -1,7 +1,7 @@
 //! What a request costs beside its work: a server of one worker, and a client that is awake for each reply.
 
 use super::network::BYTES;
-use super::{Effort, Row, Samples};
+use super::{Row, Samples};
 use crate::config::cpus;
 use crate::handler::{Reply, Request, handler_fn};
 use crate::server::Server;
@@ -14,7 +14,7 @@ const WORK: Nanos = Nanos::from_micros(20);
 /// Requests that are outstanding: the worker never waits for the client.
 const WINDOW: usize = 8;
 /// Requests in one sample.
-const REQUESTS: usize = 200;
+const REQUESTS: u64 = 200;
 /// A reply that takes longer is lost.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 
@@ -23,11 +23,11 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 ///
 /// # Errors
 /// When the system has no sockets or threads for it.
-pub(super) fn send(effort: Effort, receive: &Row) -> io::Result<Row> {
+pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
     let known = WORK.plus(receive.samples.as_ref().map_or(Nanos::ZERO, Samples::median)).get() as f64;
-    let served = (cpus() > 1).then(|| served(effort.samples(200))).transpose()?;
+    let served = (cpus() > 1).then(|| served(200 / part)).transpose()?;
     let rest = served.map(|samples| Samples::of(samples.0.into_iter().map(|time| time - known)));
-    Ok(Row::step("send", rest, "what else a request takes beside its work, to a client awake"))
+    Ok(Row::new("send", rest, "what else a request takes beside its work, to a client awake"))
 }
 
 /// The time of a request, in `count` samples.

@@ -1,10 +1,10 @@
 //! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
 
-use super::{Effort, Row, Samples};
+use super::{Row, Samples};
 use crate::config::cpus;
 use crate::queue::Sharded;
 use crate::time::{Nanos, clock};
-use crossbeam_deque::{Steal, Worker};
+use crossbeam_deque::Worker;
 use mio::{Events, Poll, Token, Waker};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{hint, io, thread};
@@ -18,35 +18,40 @@ const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 ///
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
-pub(super) fn measure(effort: Effort) -> io::Result<[Row; 3]> {
-    let hand_overs =
-        |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(effort.samples(200), HAND_OVERS, measure));
+pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
+    let hand_overs = |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(200 / part, HAND_OVERS, measure));
     Ok([
-        Row::step("steal", hand_overs(steals), "a job out of another thread's deque"),
-        Row::step("hop", hand_overs(hops), "a job through a queue to another thread"),
-        Row::step("wake", Samples::of(wakes(effort.samples(500))?), "from the call to the sleeper's first step"),
+        Row::new("steal", hand_overs(steals), "a job out of another thread's deque"),
+        Row::new("hop", hand_overs(hops), "a job through a queue to another thread"),
+        Row::new("wake", Samples::of(wakes(500 / part)?), "from the call to the sleeper's first step"),
     ])
 }
 
-/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, by a queue each way.
+/// Jobs through a queue each way.
 fn hops() -> Nanos {
-    let queues = [Sharded::new(1, 4), Sharded::new(1, 4)];
-    let pop = |queue: &Sharded<u64>| {
-        loop {
-            match queue.pop(0) {
-                Some(job) => break job,
-                None => hint::spin_loop(),
-            }
-        }
-    };
+    let [near, far] = &[Sharded::new(1, 4), Sharded::new(1, 4)];
+    let give = |queue: &Sharded<u64>, job| assert!(queue.push([0; 2], job).is_ok(), "there is room");
+    to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
+}
+
+/// Jobs out of the deque of a victim, which is the one thread on the way there and the other on the way back.
+fn steals() -> Nanos {
+    let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
+    let (of_near, of_far) = (near.stealer(), far.stealer());
+    let there = (|job| near.push(job), || of_far.steal().success());
+    to_and_fro(there, (move |job| far.push(job), || of_near.steal().success()))
+}
+
+/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, each of which gives jobs and takes those of the other.
+fn to_and_fro(
+    (give, take): (impl Fn(u64), impl Fn() -> Option<u64>),
+    (give_back, take_there): (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send),
+) -> Nanos {
     thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..=HAND_OVERS / 2)
-                .for_each(|_| assert!(queues[1].push([0; 2], pop(&queues[0])).is_ok(), "there is room"));
-        });
+        scope.spawn(move || (0..=HAND_OVERS / 2).for_each(|_| give_back(awaited(&take_there))));
         let round = |job| {
-            assert!(queues[0].push([0; 2], job).is_ok(), "there is room");
-            pop(&queues[1])
+            give(job);
+            awaited(&take)
         };
         // The first one waits for the thread.
         round(0);
@@ -56,37 +61,13 @@ fn hops() -> Nanos {
     })
 }
 
-/// Time of [`HAND_OVERS`] jobs that a thief takes out of the deque of its victim, one after the other.
-fn steals() -> Nanos {
-    let deque = Worker::new_fifo();
-    let (stealer, stolen, took) = (deque.stealer(), AtomicU64::new(0), AtomicU64::new(0));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut start = Nanos::ZERO;
-            for count in 0..=HAND_OVERS {
-                while !matches!(stealer.steal(), Steal::Success(_)) {
-                    hint::spin_loop();
-                }
-                // The first one waits for the thread.
-                if count == 0 {
-                    start = clock::now();
-                }
-                // Ordering: relaxed, a count; the deque orders what it hands over.
-                stolen.store(count + 1, Ordering::Relaxed);
-            }
-            // Ordering: relaxed, read after the end of the thread.
-            took.store(clock::now().minus(start).get(), Ordering::Relaxed);
-        });
-        for count in 0..=HAND_OVERS {
-            deque.push(count);
-            // Ordering: relaxed, see above.
-            while stolen.load(Ordering::Relaxed) <= count {
-                hint::spin_loop();
-            }
+fn awaited(take: impl Fn() -> Option<u64>) -> u64 {
+    loop {
+        match take() {
+            Some(job) => break job,
+            None => hint::spin_loop(),
         }
-    });
-    // Ordering: relaxed, the thread has ended. Each steal follows a push on the other CPU: half of it is the thief's.
-    Nanos::new(took.into_inner() / 2)
+    }
 }
 
 /// Nanoseconds from before the call that wakes a sleeping thread to its first step, `count` times.
