@@ -73,7 +73,7 @@ fn what_is_begun_is_finished_in_an_overload() {
         let requests: Vec<ArrivingRequest> = offer(&service, load, 2).arrivals(2).take(20_000).collect();
         let end_us = requests.last().expect("requests").at.get() / 1_000;
         for policy in ["hybrid", "ondemand"] {
-            let fit = Fit { slice: Nanos::from_micros(50), ..Fit::new(&service, 2, 0.9) };
+            let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_micros(50));
             let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times, None);
             let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
             assert!(share * load > least, "{policy}: {share} of {load} times the load");
@@ -127,7 +127,7 @@ fn an_overload_ends_with_its_load() {
     let end_us = end.get() / 1_000;
     let (overload, afterwards) = ([500_000, end_us], [end_us + 100_000, end_us + 1_900_000]);
     for policy in ["isolated", "global", "steal", "hybrid", "ondemand"] {
-        let fit = Fit { slice: Nanos::from_millis(1), ..Fit::new(&service, 2, 0.9) };
+        let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_millis(1));
         let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
         let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };
         let auto = off.clone().with_max_wait(MaxWait::Auto, &times, None);

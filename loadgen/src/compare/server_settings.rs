@@ -134,8 +134,11 @@ impl ServerSettings {
     /// What policies are fitted to: `workload` at the share `load` of the workers.
     pub(crate) fn fit(&self, workload: &Workload, load: f64) -> Fit {
         let workload = workload.clone().with_time_beside(self.beside);
-        let fit = Fit::new(&workload, self.workers.into(), load);
-        Fit { slice: self.slice, classified: self.classified(), objective: self.arguments.optimise, ..fit }
+        Fit::new(&workload, self.workers.into(), load).tuned(|tuning| {
+            tuning.budget = self.slice;
+            tuning.classified = self.classified();
+            tuning.objective = self.arguments.optimise;
+        })
     }
 
     /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.

@@ -119,19 +119,19 @@ pub(crate) fn simulated(
     server: &ServerView,
 ) -> Simulated {
     let mut replay = Replay::new(offered);
-    replay.fit.slice = settings.slice;
-    replay.fit.sizes = match policy.entry().sizes {
+    replay.fit.tuning.budget = settings.slice;
+    replay.fit.tuning.sizes = match policy.entry().sizes {
         Sizes::Reserved => {
             settings.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
         }
         _ => settings.sizes(),
     };
-    replay.fit.classified = settings.classified();
-    replay.fit.objective = settings.arguments.optimise;
+    replay.fit.tuning.classified = settings.classified();
+    replay.fit.tuning.objective = settings.arguments.optimise;
     if settings.burn == Burn::Sleep {
         // As a server takes it, which weighs what an emulated core is charged.
-        replay.fit.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
-        replay.fit.look_cost = settings.overheads.look;
+        replay.fit.tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
+        replay.fit.tuning.look_cost = settings.overheads.look;
     }
     let (fitted, setup) = replay.server(policy);
     let tally = simulate(&setup, replay.arrivals());

@@ -42,8 +42,11 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let workers = WORKERS_DEFAULT;
     let overheads = arguments.overheads.unwrap_or(Overheads::STOCK);
     let workload = workload_of(offer).with_time_beside(overheads.per_request());
-    let fit = Fit::new(&workload, workers.into(), load);
-    let fit = Fit { slice: settings.slice, classified: settings.classified(), objective: arguments.optimise, ..fit };
+    let fit = Fit::new(&workload, workers.into(), load).tuned(|tuning| {
+        tuning.budget = settings.slice;
+        tuning.classified = settings.classified();
+        tuning.objective = arguments.optimise;
+    });
     let drawn = OpenLoop {
         workload: &workload,
         rate: workload.rate_at(load, workers.into(), 1),

@@ -49,7 +49,8 @@ impl Row {
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
 pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failure> {
     let out = Output::open("--out", &arguments.out)?;
-    let rows = measured(if arguments.quick { 10 } else { 1 }).map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
+    let rows = measured(if arguments.quick { 10 } else { 1 })
+        .map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
     let file = file(&rows);
     out.write(|to| to.write_all(file.as_bytes())).map_err(Failure::Unwritten)?;
     if out.is_stdout() {

@@ -4,7 +4,7 @@ use crate::fate::CLASSES;
 use crate::lab::workload::{Cost, Workload};
 use crate::sched::auto::{Auto, Decision};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::{Adaptation, Made, Measured, Objective, PolicyName, Tuning};
+use crate::sched::{Adaptation, Made, Measured, PolicyName, Tuning};
 use crate::time::Nanos;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -13,28 +13,10 @@ use std::collections::BTreeMap;
 /// What a policy is fitted to.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Workers, at least one.
-    pub workers: usize,
-    /// Groups of so many workers, at least one.
-    pub groups: usize,
+    /// What the user chooses, or what follows from the workload. Its measurements are those below.
+    pub tuning: Tuning,
     /// Mean number of workers that the requests keep busy, with the time beside their cost.
     pub offered: f64,
-    /// CPU time that a request may use before what is left of it may move.
-    pub slice: Nanos,
-    /// Sizes of the pools of `pools`, of the groups of `reserve`, and of the reserved workers of `hybrid` and the rest,
-    /// where they are given.
-    pub sizes: Option<Vec<usize>>,
-    /// How long a worker must have been in one job before others receive from its socket; as in the server where it is
-    /// not given.
-    pub thief_threshold: Option<Nanos>,
-    /// What stepping aside costs.
-    pub yield_cost: Nanos,
-    /// What a look for waiting requests costs.
-    pub look_cost: Nanos,
-    /// What levels are for.
-    pub objective: Objective,
-    /// Whether policies that can use a request's class know it.
-    pub classified: bool,
     /// Service times of all classes together.
     pub times: ServiceTimes,
     /// Service times of each class by itself.
@@ -100,16 +82,8 @@ impl Fit {
     ) -> Fit {
         let of_class = times.map(ServiceTimes::new);
         Fit {
-            workers,
-            groups: 1,
+            tuning: Tuning::new(workers, slice),
             offered: load * workers as f64,
-            slice,
-            sizes: None,
-            thief_threshold: None,
-            yield_cost: Nanos::new(100),
-            look_cost: Nanos::ZERO,
-            objective: Objective::default(),
-            classified: false,
             times: ServiceTimes::together(&of_class),
             of_class,
             by_class,
@@ -127,17 +101,16 @@ impl Fit {
 
     /// What policies are made from.
     pub fn tuning(&self) -> Tuning {
-        Tuning {
-            sizes: self.sizes.clone(),
-            classified: self.classified,
-            thief_threshold: self.thief_threshold,
-            yield_cost: self.yield_cost,
-            look_cost: self.look_cost,
-            objective: self.objective,
-            measured: Some(self.measured()),
-            groups: self.groups,
-            ..Tuning::new(self.workers, self.slice)
-        }
+        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
+        let classified = self.tuning.classified;
+        let measured = if classified { measured.classified(self.of_class.clone()) } else { measured };
+        Tuning { measured: Some(measured), ..self.tuning.clone() }
+    }
+
+    /// The same fit with another choice.
+    pub fn tuned(mut self, choose: impl FnOnce(&mut Tuning)) -> Fit {
+        choose(&mut self.tuning);
+        self
     }
 
     /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for long.
@@ -147,15 +120,9 @@ impl Fit {
         Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
-    /// What a server would have measured.
-    fn measured(&self) -> Measured {
-        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
-        if self.classified { measured.classified(self.of_class.clone()) } else { measured }
-    }
-
     /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
     pub fn budget(&self) -> Nanos {
-        self.decision().budget().unwrap_or(self.slice)
+        self.decision().budget().unwrap_or(self.tuning.budget)
     }
 
     /// What `auto` would decide for these service times, and why.

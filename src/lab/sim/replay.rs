@@ -51,7 +51,7 @@ impl<'o> Replay<'o> {
         let fitted = self.fit.policy(name);
         let mut setup = Setup {
             checkpoint_step: self.checkpoint_step,
-            classified: self.fit.classified || name.entry().needs_class,
+            classified: self.fit.tuning.classified || name.entry().needs_class,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
         setup.rest = Replay::rest(self.offered, setup.rest);

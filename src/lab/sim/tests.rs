@@ -260,7 +260,9 @@ fn levels_at(workload: &str, workers: usize, load: f64, changed: impl Fn(Policy)
     let workload: Workload = workload.parse().expect("a preset");
     let overheads = Overheads::STOCK;
     let workload = workload.with_time_beside(overheads.per_request());
-    let fit = Fit { yield_cost: overheads.yield_, look_cost: overheads.look, ..Fit::new(&workload, workers, load) };
+    let fit = Fit::new(&workload, workers, load).tuned(|tuning| {
+        (tuning.yield_cost, tuning.look_cost) = (overheads.yield_, overheads.look);
+    });
     let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
     let offer =
         OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };

@@ -32,7 +32,12 @@ impl Advice {
     /// The advice to take what `search` has chosen.
     pub(crate) fn new(question: &Question<'_>, search: &Search, look: Look, changes: Vec<Change>) -> Advice {
         let reasons = reasons(question, &look, search);
-        Advice { settings: configuration(&look.settings, question.scenario.fit(1.0).slice), look, reasons, changes }
+        Advice {
+            settings: configuration(&look.settings, question.scenario.fit(1.0).tuning.budget),
+            look,
+            reasons,
+            changes,
+        }
     }
 }
 
@@ -87,7 +92,7 @@ fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String>
     }
     if chosen.entry().is_some_and(|entry| entry.has_budget()) {
         let fit = question.scenario.fit(1.0);
-        let (slice, decision) = (fit.slice, fit.decision());
+        let (slice, decision) = (fit.tuning.budget, fit.decision());
         let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
         reasons.push(format!("slice {slice}{size}: {}.", decision.reason));
     }

@@ -35,7 +35,11 @@ impl Replayed {
 
     /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.
     /// The times are stretched so that `rate` requests come in a second. Classes have the numbers of `workload`.
-    pub(super) fn stretched(&self, rate: f64, workers: usize) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'_> {
+    pub(super) fn stretched(
+        &self,
+        rate: f64,
+        workers: usize,
+    ) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'_> {
         let Trace { time_scale, warmup, seed, ref requests, .. } = self.offered;
         let stretch = self.rate() / rate / time_scale as f64;
         let mut numbers = [0_u8; CLASSES];

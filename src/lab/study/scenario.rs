@@ -7,7 +7,7 @@ use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Se
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::{Made, MaxWait, Objective, PolicyName, Sizes, grouping};
+use crate::sched::{Made, MaxWait, Objective, PolicyName, Sizes, Tuning, grouping};
 use crate::time::Nanos;
 use indicatif::ProgressBar;
 use std::cell::RefCell;
@@ -308,13 +308,13 @@ impl<'a> Scenario<'a> {
             false => vec![self.workers],
         };
         let fit = self.fit(load);
-        let fit = Fit {
+        let tuning = Tuning {
             sizes: self.sizes.clone().filter(|_| entry.sizes != Sizes::None),
             workers: groups[0],
             groups: groups.len(),
-            offered: fit.offered * (groups[0] as f64 / self.workers as f64),
-            ..fit
+            ..fit.tuning
         };
+        let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
         let made = fit.policy(policy);
         let mut setup = Setup {
             groups,
@@ -325,7 +325,7 @@ impl<'a> Scenario<'a> {
         if let Some(run) = self.replayed {
             setup.rest = Replay::rest(&run.offered, setup.rest);
         }
-        let setup = setup.with_max_wait(self.max_wait, &fit.times, fit.classified.then_some(&fit.of_class));
+        let setup = setup.with_max_wait(self.max_wait, &fit.times, self.classified.then_some(&fit.of_class));
         (made, setup, fit)
     }
 
@@ -337,15 +337,15 @@ impl<'a> Scenario<'a> {
         };
         // What was recorded comes to all servers that are left.
         let shared_by = self.replayed.and(self.fleet).map_or(1, Fleet::left);
-        Fit {
-            slice: self.slice.unwrap_or(fit.slice),
+        let tuning = Tuning {
+            budget: self.slice.unwrap_or(fit.tuning.budget),
             thief_threshold: self.thief_threshold,
             yield_cost: self.overheads.yield_.max(Nanos::new(1)),
             look_cost: self.overheads.look,
             classified: self.classified,
             objective: self.objective,
-            offered: fit.offered / shared_by as f64,
-            ..fit
-        }
+            ..fit.tuning
+        };
+        Fit { offered: fit.offered / shared_by as f64, tuning, ..fit }
     }
 }

@@ -94,8 +94,7 @@ impl Question<'_> {
     fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64) -> Look {
         self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
-        let looks =
-            parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most));
+        let looks = parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most));
         let rank =
             |look: &Look| (look.judged.verdict == Verdict::Holds, -self.goal.figure(&look.judged.simulation.tally));
         let worst = looks.into_iter().min_by(|a, b| {

@@ -48,7 +48,7 @@ fn simulated(policy: &str, overheads: &str, costs: &[Nanos], batch: usize) -> Na
     let (workload, overheads): (Workload, Overheads) =
         ("fixed:1us".parse().expect("a form"), overheads.parse().expect("overheads"));
     let name: PolicyName = policy.parse().expect("a policy");
-    let fit = Fit { slice: SLICE, ..Fit::new(&workload, 1, 0.5) };
+    let fit = Fit::new(&workload, 1, 0.5).tuned(|tuning| tuning.budget = SLICE);
     let limits = Limits { batch, ..Limits::SERVER };
     let setup = Setup { limits, ..Setup::with_overheads(fit.policy(name).policy(), overheads) };
     let arrivals = costs.iter().map(|cost| ArrivingRequest {

@@ -42,7 +42,7 @@ fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
     let workload: Workload = "fixed:1us".parse().expect("a form");
     let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
-    let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
+    let fit = Fit::new(&workload, workers, 0.5).tuned(|tuning| tuning.budget = slice);
     let incoming = REQUESTS.into_iter().enumerate().map(|(number, (at, cost, deadline))| ArrivingRequest {
         at: Nanos::from_micros(at),
         due: Nanos::from_micros(at),

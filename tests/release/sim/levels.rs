@@ -8,7 +8,7 @@ use forebay::sched::Objective;
 fn known_classes_make_the_tail_of_levels_shorter() {
     let workload = workload("tpcc");
     let p99_9 = |classified| {
-        let fit = Fit { classified, ..Fit::new(&workload, 14, 0.9) };
+        let fit = Fit::new(&workload, 14, 0.9).tuned(|tuning| tuning.classified = classified);
         let setup = Setup { classified, ..Setup::with_overheads(fit.policy(named("levels")).policy(), Overheads::LAB) };
         let tally = simulate(&setup, OpenLoop { requests: 200_000, ..offer(&workload, 0.9, 14) }.arrivals(14));
         tally.slowdown_at(Percentile::P99_9)
@@ -24,7 +24,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     let offer = OpenLoop { seed: 1, warmup: 30_000, requests: 300_000, ..offer(&workload, 0.95, 14) };
     let overheads = Overheads { yield_: Nanos::new(200), ..Overheads::LAB };
     let slowdown = |is_patient: bool| {
-        let fit = Fit { yield_cost: overheads.yield_, ..Fit::new(&workload, 14, 0.95) };
+        let fit = Fit::new(&workload, 14, 0.95).tuned(|tuning| tuning.yield_cost = overheads.yield_);
         let levels = fit.policy(named("levels")).policy();
         let patience = levels.patience().filter(|_| is_patient);
         let policy = levels.with_patience(patience);
@@ -45,7 +45,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
 #[test]
 fn levels_for_the_latency_make_its_tail_shorter() {
     let p99_9 = |workload: &Workload, policy, objective| {
-        let fit = Fit { objective, ..Fit::new(workload, 14, 0.9) };
+        let fit = Fit::new(workload, 14, 0.9).tuned(|tuning| tuning.objective = objective);
         let setup = Setup::with_overheads(fit.policy(named(policy)).policy(), Overheads::LAB);
         let tally = simulate(&setup, OpenLoop { requests: 200_000, ..offer(workload, 0.9, 14) }.arrivals(14));
         let latency = tally.latency_us();

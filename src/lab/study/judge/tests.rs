@@ -1,8 +1,8 @@
 //! Verdicts that theory knows.
 
 use super::*;
-use crate::lab::study::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
+use crate::lab::study::replayed::Replayed;
 use crate::lab::workload::{Trace, Workload};
 
 /// Judges `policy` on four workers without overheads.

@@ -173,7 +173,7 @@ fn a_server_decides_what_the_planner_predicts() {
     ] {
         let workload: Workload = text.parse().expect("a workload");
         let workload = workload.with_time_beside(Nanos::new(beside));
-        let fit = Fit { sizes: sizes.map(Vec::from), ..Fit::new(&workload, workers, load) };
+        let fit = Fit::new(&workload, workers, load).tuned(|tuning| tuning.sizes = sizes.map(Vec::from));
         let times = workload.classes().iter().zip(fit.by_class);
         let handlers = workload.rate_at(load, workers, 1) * workload.mean().as_secs_f64();
         let recent = Recent {
@@ -189,7 +189,7 @@ fn a_server_decides_what_the_planner_predicts() {
             let entry = name.entry();
             let fitted = fit.policy(name);
             let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
-            settings.push(("slice", fit.slice.to_string()));
+            settings.push(("slice", fit.tuning.budget.to_string()));
             if sizes.is_some() && entry.adapts {
                 settings.push(("reserved", fitted.sizes()[0].to_string()));
             }
