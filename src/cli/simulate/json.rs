@@ -10,13 +10,8 @@ use crate::metrics::Block;
 use crate::time::Nanos;
 use serde_json::{Value, json};
 
-/// The document, indented, with a final newline.
-pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
-    format!("{:#}\n", value(scenario, results))
-}
-
 /// The document.
-pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
+pub(super) fn document(scenario: &Scenario<'_>, results: &Results) -> Value {
     let items: Vec<Value> = match results {
         Results::Outcomes(simulations) => simulations.iter().map(|simulation| item(scenario, simulation)).collect(),
         Results::Sustained(goal, searches) => searches.iter().map(|search| found(scenario, goal, search)).collect(),

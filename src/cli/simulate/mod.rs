@@ -37,9 +37,9 @@ pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure>
     let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
     one_on_stdout(&outputs)?;
     let results = sweep.carry_out();
-    write(&json, || json::render(&sweep.scenario, &results))?;
-    write(&csv, || table::csv(&sweep.scenario, &results))?;
-    let page = || page::render("forebay simulate", include_str!("page.js"), &json::value(&sweep.scenario, &results));
-    write(&html, page)?;
+    let document = || json::document(&sweep.scenario, &results);
+    write(&json, || format!("{:#}\n", document()))?;
+    write(&csv, || table::csv(&document()))?;
+    write(&html, || page::render("forebay simulate", include_str!("page.js"), &document()))?;
     Ok(printed(table::render(&sweep.scenario, &results), &outputs))
 }

@@ -2,6 +2,7 @@
 //! have four columns more.
 
 use super::sweep::Results;
+use crate::fate::CLASS_NAMES;
 use crate::lab::sim::{FATES, Fleet};
 use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;
@@ -9,8 +10,9 @@ use crate::lab::study::goal::{Goal, shown_slowdown};
 use crate::lab::study::judge::Judged;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::lab::workload::Shape;
-use crate::metrics::{Block, Percentile};
+use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::sched::Objective;
+use serde_json::{Value, json};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
@@ -100,7 +102,7 @@ fn beyond(goal: &Goal, load: f64, not: &Judged) -> String {
 fn rows(simulation: &Simulation) -> String {
     let cells = |block: &Block| SHOWN.map(|percentile| format!("{:>9}", figure(block, percentile))).concat();
     let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
-    let mut text = String::new();
+    let (mut text, mut notes) = (String::new(), Vec::new());
     let margin = if simulation.fleet.is_some() { BALANCE } else { 0 };
     let behind = simulation.fleet.map_or_else(String::new, |(fleet, _)| behind(fleet));
     for (number, ((class, slowdown), (_, latency))) in blocks.enumerate() {
@@ -112,38 +114,35 @@ fn rows(simulation: &Simulation) -> String {
         let cells = format!("{}  {}{unstable}", cells(&slowdown), cells(&latency));
         text.push_str(&format!("{policy:<10} {behind:margin$}{load:>5} {class:<7}{cells}\n"));
     }
-    let indent = margin + 17;
     if !simulation.chosen.is_empty() {
-        text.push_str(&format!("{:indent$}{}\n", "", simulation.chosen));
+        notes.push(simulation.chosen.clone());
     }
     if let Some((at, to)) = simulation.tally.changes().last() {
         let changes = simulation.tally.changes().len();
-        text.push_str(&format!("{:indent$}change {changes} of policy after {at:.0}: {to}\n", ""));
+        notes.push(format!("change {changes} of policy after {at:.0}: {to}"));
     }
     if let (Some(busy), Some(contended)) = (simulation.tally.utilisation(), simulation.tally.contention())
         && contended > 0.0
     {
-        text.push_str(&format!(
-            "{:indent$}busy {busy:.3} of the time, {contended:.3} with waiting for one another\n",
-            ""
-        ));
+        notes.push(format!("busy {busy:.3} of the time, {contended:.3} with waiting for one another"));
     }
     if let Some((_, busiest)) = simulation.fleet {
         let bound =
             simulation.unstable_from.map_or_else(String::new, |load| format!(", unstable from a load of {load:.3} on"));
-        text.push_str(&format!("{:indent$}busiest server at {busiest:.3}{bound}\n", ""));
+        notes.push(format!("busiest server at {busiest:.3}{bound}"));
     }
     if simulation.is_overload() {
-        let why = if simulation.load >= 1.0 { OVERLOAD } else { OVERLOADED };
-        text.push_str(&format!("{:indent$}OVERLOAD: {why}\n", ""));
+        notes.push(format!("OVERLOAD: {}", if simulation.load >= 1.0 { OVERLOAD } else { OVERLOADED }));
     }
     let fates = simulation.tally.fates();
     let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
     if fates.answered < came {
         let shed = FATES.into_iter().filter_map(|fate| Some((fates.of(fate), fate.name().strip_prefix("shed_")?)));
         let shed: String = shed.map(|(count, why)| format!("{count} {}, ", why.replace('_', " "))).collect();
-        text.push_str(&format!("{:indent$}not answered: {shed}{dropped} dropped at the socket, of {came}\n", ""));
+        notes.push(format!("not answered: {shed}{dropped} dropped at the socket, of {came}"));
     }
+    let indent = margin + 17;
+    text.extend(notes.into_iter().map(|note| format!("{:indent$}{note}\n", "")));
     text
 }
 
@@ -159,44 +158,44 @@ fn figure(block: &Block, percentile: Percentile) -> String {
     shown_slowdown(block.percentile(percentile).unwrap_or(f64::INFINITY)) + mark
 }
 
-/// A header and the lines.
-pub(super) fn csv(scenario: &Scenario<'_>, results: &Results) -> String {
-    let names = |figure: &str| -> String {
-        let percentiles = Percentile::ALL.map(|percentile| format!(",{figure}_{}", percentile.name()));
-        format!("{},{figure}_max", percentiles.concat())
+/// A header, and a line for each class of each run: what the JSON `document` has of it.
+pub(super) fn csv(document: &Value) -> String {
+    let results = document["results"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_fleet: &[&str] = match results.iter().any(|item| item.get("fleet").is_some()) {
+        true => &["servers", "lost", "balance", "busiest_load"],
+        false => &[],
     };
-    let of_fleet = if scenario.fleet.is_some() { ",servers,lost,balance,busiest_load" } else { "" };
-    let mut text = format!(
-        "policy,workers{of_fleet},workload,seed,load,class,count{}{},utilisation,unstable\n",
-        names("slowdown"),
-        names("latency_us")
-    );
-    for simulation in results.simulations() {
-        let of_fleet = simulation.fleet.map_or_else(String::new, |(fleet, busiest)| {
-            format!(",{},{},{},{busiest}", fleet.servers, fleet.lost, fleet.balance)
-        });
-        let busy = simulation.tally.utilisation().map_or_else(String::new, |busy| busy.to_string());
-        let unstable = simulation.tally.is_unstable();
-        for ((class, slowdown), (_, latency)) in simulation.tally.slowdown().iter().zip(&simulation.tally.latency_us())
-        {
-            text.push_str(&format!(
-                "{},{}{of_fleet},{},{},{},{class},{}{}{},{busy},{unstable}\n",
-                simulation.spec,
-                scenario.workers,
-                scenario.workload.name(),
-                scenario.seed,
-                simulation.load,
-                slowdown.count,
-                figures(slowdown),
-                figures(latency)
-            ));
+    let percentiles: Vec<&str> = Percentile::ALL.iter().map(|percentile| percentile.name()).chain(["max"]).collect();
+    let figures = ["slowdown", "latency_us"].map(|figure| percentiles.iter().map(move |name| (figure, *name)));
+    let figures: Vec<_> = figures.into_iter().flatten().collect();
+    let mut text = ["policy", "workers"].into_iter().chain(of_fleet.iter().copied()).collect::<Vec<_>>().join(",");
+    text.push_str(",workload,seed,load,class,count");
+    text.extend(figures.iter().map(|(figure, name)| format!(",{figure}_{name}")));
+    text.push_str(",utilisation,unstable\n");
+    for item in results {
+        for class in [ALL_CLASSES].into_iter().chain(CLASS_NAMES) {
+            let Some(count) = item["slowdown"].get(class).map(|block| &block["count"]) else { continue };
+            let (name, none) = (json!(class), json!(""));
+            let busy = Some(&item["utilisation"]).filter(|busy| !busy.is_null()).unwrap_or(&none);
+            let mut cells = vec![&item["policy"], &item["workers"]];
+            cells.extend(of_fleet.iter().map(|key| &item["fleet"][*key]));
+            cells.extend([&item["workload"], &document["seed"], &item["load"], &name, count]);
+            cells.extend(figures.iter().map(|(figure, name)| &item[*figure][class][*name]));
+            cells.extend([busy, &item["unstable"]]);
+            text.push_str(&format!("{}\n", cells.into_iter().map(cell).collect::<Vec<_>>().join(",")));
         }
     }
     text
 }
 
-fn figures(block: &Block) -> String {
-    let percentiles = Percentile::ALL.map(|percentile| block.percentile(percentile));
-    let cell = |value: Option<f64>| value.map_or_else(|| ",inf".to_owned(), |value| format!(",{value}"));
-    percentiles.into_iter().chain([block.max]).map(cell).collect()
+/// A value as text; a figure that is `null` is infinite.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "inf".to_owned(),
+        Value::String(text) => text.clone(),
+        // A whole number has no decimal places.
+        value => {
+            value.as_f64().filter(|_| value.is_f64()).map_or_else(|| value.to_string(), |number| number.to_string())
+        }
+    }
 }

@@ -25,6 +25,14 @@ pub enum Balance {
     JoinShortestQueue,
 }
 
+/// All balancers with a name; any other is a hash of flows of different rates.
+const NAMED: [(&str, Balance); 4] = [
+    ("random", Balance::Random),
+    ("flow-hash", Balance::FlowHash { zipf: 0.0 }),
+    ("two-choices", Balance::TwoChoices),
+    ("jsq", Balance::JoinShortestQueue),
+];
+
 /// The largest exponent of flows' rates.
 pub const ZIPF_MAX: f64 = 4.0;
 
@@ -36,29 +44,21 @@ impl FromStr for Balance {
             let exponent: f64 = text.strip_prefix("flow-hash:zipf=")?.parse().ok()?;
             (0.0..=ZIPF_MAX).contains(&exponent).then_some(Balance::FlowHash { zipf: exponent })
         };
-        match text {
-            "random" => Ok(Balance::Random),
-            "flow-hash" => Ok(Balance::FlowHash { zipf: 0.0 }),
-            "two-choices" => Ok(Balance::TwoChoices),
-            "jsq" => Ok(Balance::JoinShortestQueue),
-            _ => zipf().ok_or_else(|| {
-                format!(
-                    "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to \
-                     {ZIPF_MAX}, like flow-hash:zipf=0.9), two-choices and jsq"
-                )
-            }),
-        }
+        let named = NAMED.into_iter().find(|(name, _)| *name == text).map(|(_, balance)| balance);
+        named.or_else(zipf).ok_or_else(|| {
+            format!(
+                "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to \
+                 {ZIPF_MAX}, like flow-hash:zipf=0.9), two-choices and jsq"
+            )
+        })
     }
 }
 
 impl fmt::Display for Balance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Balance::Random => f.pad("random"),
-            Balance::FlowHash { zipf: 0.0 } => f.pad("flow-hash"),
-            Balance::FlowHash { zipf } => f.pad(&format!("flow-hash:zipf={zipf}")),
-            Balance::TwoChoices => f.pad("two-choices"),
-            Balance::JoinShortestQueue => f.pad("jsq"),
+        match NAMED.into_iter().find(|(_, named)| named == self) {
+            Some((name, _)) => f.pad(name),
+            None => f.pad(&format!("flow-hash:zipf={}", self.zipf())),
         }
     }
 }

@@ -14,12 +14,8 @@ pub(crate) trait VirtualEngine: Engine {
     /// A datagram that comes to a socket.
     type Arrival;
 
-    /// The worker to whose socket `arrival` comes.
-    fn socket(arrival: &Self::Arrival) -> WorkerId;
-    /// The time at which `arrival` comes.
-    fn time(arrival: &Self::Arrival) -> Nanos;
-    /// Puts `arrival` into its socket; false if that is full.
-    fn arrive(&mut self, arrival: Self::Arrival) -> bool;
+    /// Puts `arrival` into the socket of `owner`; false if that is full.
+    fn arrive(&mut self, owner: WorkerId, arrival: Self::Arrival) -> bool;
     /// Makes the next calls count for `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
     /// The time that passes before the `next` action of that worker. It is the cost of the last action, and of `next`
@@ -93,13 +89,12 @@ impl<E: VirtualEngine> Driver<E> {
         self.policy.has_watchers()
     }
 
-    /// Lets `came` come to its socket, no later than [`Driver::next_at`].
-    pub(crate) fn arrive(&mut self, came: E::Arrival) {
-        self.world.now = E::time(&came);
-        self.world.acted = (self.world.now, WorkerId::MAX);
-        let socket = E::socket(&came);
-        if self.engine.arrive(came) {
-            self.world.arrived(socket);
+    /// Lets `came` come to the socket of `owner` at `now`, no later than [`Driver::next_at`].
+    pub(crate) fn arrive(&mut self, now: Nanos, owner: WorkerId, came: E::Arrival) {
+        self.world.now = now;
+        self.world.acted = (now, WorkerId::MAX);
+        if self.engine.arrive(owner, came) {
+            self.world.arrived(owner);
         }
     }
 

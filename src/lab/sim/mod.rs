@@ -81,25 +81,16 @@ pub struct Follows {
 
 /// What an idle worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// The worker sees at once whatever it may take, and a wake-up costs nothing.
-    Looks,
-    /// The worker waits so. After a spurious wake the watcher backs off.
-    Sleeps {
-        /// Whether the worker spins before it sleeps.
-        wait: Wait,
-        /// The shortest back-off.
-        nap_min: Nanos,
-    },
+pub struct Rest {
+    /// Whether the worker spins before it sleeps.
+    pub wait: Wait,
+    /// The shortest time for which the watcher backs off after a spurious wake.
+    pub nap_min: Nanos,
 }
 
 impl Rest {
-    fn wait(self) -> Wait {
-        match self {
-            Rest::Looks => Wait::Spin,
-            Rest::Sleeps { wait, .. } => wait,
-        }
-    }
+    /// The worker never sleeps: it sees at once whatever it may take.
+    pub const LOOKS: Rest = Rest { wait: Wait::Spin, nap_min: Nanos::ZERO };
 }
 
 /// Bounds of a server.
@@ -132,7 +123,7 @@ impl Setup {
             groups: vec![policy.topology().workers()],
             policy,
             overheads: Overheads::NONE,
-            rest: Rest::Looks,
+            rest: Rest::LOOKS,
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
             limits: Limits::SERVER,
@@ -156,15 +147,10 @@ impl Setup {
         Setup { waits: FixedLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
     }
 
-    /// The same server, which follows what it measures.
-    pub fn following(self, follows: Follows) -> Setup {
-        Setup { policy: follows.adaptation.policy(), follows: Some(follows), ..self }
-    }
-
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
-        let sleeps = Rest::Sleeps { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
-        let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
+        let sleeps = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
+        let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::LOOKS };
         Setup { overheads, rest, ..Setup::ideal(policy) }
     }
 }

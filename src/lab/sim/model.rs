@@ -15,13 +15,13 @@ use std::collections::VecDeque;
 
 /// All requests of a simulation, and what each step costs.
 pub(super) struct CostModel<'a> {
-    setup: &'a Setup,
+    pub(super) setup: &'a Setup,
     now: Nanos,
     worker: WorkerId,
     sockets: Box<[VecDeque<RequestId>]>,
     requests: Requests,
     /// Packets that are free.
-    packets: usize,
+    pub(super) packets: usize,
     /// For each worker, the request that ends with the slice that it is running, and how.
     ending: Box<[Option<(RequestId, End)>]>,
     /// What each worker knows of the queues that it takes from.
@@ -89,16 +89,6 @@ impl<'a> CostModel<'a> {
             other.sockets[other.worker].push_back(other.requests.add(request));
         }
         batch
-    }
-
-    /// What a look at another group costs that finds something: as a steal.
-    pub(super) fn help_cost(&self) -> Nanos {
-        self.setup.overheads.steal
-    }
-
-    /// Whether the group has packets for work of another one.
-    pub(super) fn has_packets(&self) -> bool {
-        self.packets > 0
     }
 
     /// Makes the present step cost `more`.
@@ -183,17 +173,9 @@ impl<'a> CostModel<'a> {
 impl VirtualEngine for CostModel<'_> {
     type Arrival = ArrivingRequest;
 
-    fn socket(arrival: &ArrivingRequest) -> WorkerId {
-        arrival.socket
-    }
-
-    fn time(arrival: &ArrivingRequest) -> Nanos {
-        arrival.at
-    }
-
-    fn arrive(&mut self, arrival: ArrivingRequest) -> bool {
+    fn arrive(&mut self, owner: WorkerId, arrival: ArrivingRequest) -> bool {
         assert!(arrival.cost > Nanos::ZERO, "a request asks for something");
-        let socket = &mut self.sockets[arrival.socket];
+        let socket = &mut self.sockets[owner];
         let fits = socket.len() < self.setup.limits.socket_capacity;
         if fits {
             socket.push_back(self.requests.add(Request::new(&arrival)));

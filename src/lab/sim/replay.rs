@@ -60,11 +60,13 @@ impl<'o> Replay<'o> {
 
     /// What an idle worker did in the run of `offered`, where it would do `rest` otherwise.
     pub(crate) fn rest(offered: &Trace, rest: Rest) -> Rest {
-        let Rest::Sleeps { wait, nap_min } = rest else { return rest };
+        if rest == Rest::LOOKS {
+            return rest;
+        }
         // An emulated core that is not charged for wake-ups sleeps at once.
         let parks = offered.emulated && offered.overheads.wake == Nanos::ZERO;
-        let nap_min = Nanos::new(nap_min.get() / offered.time_scale);
-        Rest::Sleeps { wait: if parks { Wait::Park } else { wait }, nap_min }
+        let nap_min = Nanos::new(rest.nap_min.get() / offered.time_scale);
+        Rest { wait: if parks { Wait::Park } else { rest.wait }, nap_min }
     }
 
     /// All requests, in the order in which they were sent.
@@ -128,7 +130,7 @@ mod tests {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
         let (_, setup) = Replay::new(&offered).server(named("steal"));
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
-        assert_eq!(setup.rest, Rest::Sleeps { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
+        assert_eq!(setup.rest, Rest { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
         let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
         let (_, setup) = Replay::new(&charged).server(named("steal"));
@@ -139,7 +141,7 @@ mod tests {
         );
         let cpu = Trace { emulated: false, time_scale: 1, ..offered };
         let (_, setup) = Replay::new(&cpu).server(named("steal"));
-        let as_served = Rest::Sleeps { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
+        let as_served = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Servers<'a> {
         let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
         came.socket -= self.groups[group].first;
         let at = came.at;
-        self.groups[group].driver.arrive(came);
+        self.groups[group].driver.arrive(at, came.socket, came);
         self.schedule(group);
         self.doze(group, at);
     }

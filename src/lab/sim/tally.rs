@@ -73,8 +73,9 @@ impl Tally {
         if !counts {
             return;
         }
-        self.latency_us.record(class, latency.as_micros_f64());
-        self.slowdown.record(class, latency.get() as f64 / cost.get() as f64);
+        let slowdown = latency.get() as f64 / cost.get() as f64;
+        self.latency_us.answered(class, latency.as_micros_f64(), latency.get());
+        self.slowdown.answered(class, slowdown, (slowdown * THOUSANDTHS).round() as u64);
         let seconds = cost.as_secs_f64();
         self.cost_sum += seconds;
         self.cost_squares += seconds * seconds;
@@ -91,8 +92,8 @@ impl Tally {
             None => self.kernel_dropped += 1,
         }
         if counts {
-            self.latency_us.record(class, f64::INFINITY);
-            self.slowdown.record(class, f64::INFINITY);
+            self.latency_us.unanswered(class);
+            self.slowdown.unanswered(class);
         }
     }
 
@@ -239,17 +240,18 @@ const THOUSANDTHS: f64 = 1_000.0;
 const VALUE_MAX: u64 = 1 << 45;
 
 impl Figure {
-    /// Records the value of a request of `class`; infinity is that of one that was not answered.
-    fn record(&mut self, class: u8, value: f64) {
+    /// Records the value of a request of `class`, also in whole thousandths.
+    fn answered(&mut self, class: u8, value: f64, thousandths: u64) {
         self.stream.record(class, value);
-        let Class { values, sum, unanswered } = &mut self.classes[usize::from(class)];
-        if value == f64::INFINITY {
-            *unanswered += 1;
-            return;
-        }
+        let class = &mut self.classes[usize::from(class)];
         let histogram = || Box::new(Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("valid bounds"));
-        values.get_or_insert_with(histogram).saturating_record((value * THOUSANDTHS).round() as u64);
-        *sum += value;
+        class.values.get_or_insert_with(histogram).saturating_record(thousandths);
+        class.sum += value;
+    }
+
+    fn unanswered(&mut self, class: u8) {
+        self.stream.record(class, f64::INFINITY);
+        self.classes[usize::from(class)].unanswered += 1;
     }
 
     /// The classes that occurred, with their numbers and names.

@@ -54,7 +54,7 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
     );
     assert_eq!(latency(&Setup::ideal(policy("isolated"))), us(500));
     assert_eq!(latency(&Setup::ideal(policy("global"))), us(1));
-    let sleeping = Rest::Sleeps { wait: Wait::Park, nap_min: us(1_000) };
+    let sleeping = Rest { wait: Wait::Park, nap_min: us(1_000) };
     let woken = Setup {
         rest: sleeping,
         overheads: Overheads { wake: us(20), ..Overheads::NONE },
@@ -199,8 +199,8 @@ fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
     let us = Nanos::from_micros;
     let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
     let overheads = Overheads { serial: us(1), ..Overheads::NONE };
-    let sleeps = Rest::Sleeps { wait: Wait::Park, nap_min: us(1_000) };
-    for (rest, latency) in [(Rest::Looks, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
+    let sleeps = Rest { wait: Wait::Park, nap_min: us(1_000) };
+    for (rest, latency) in [(Rest::LOOKS, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
         let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
         let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });
         assert_eq!(simulate(&setup, requests.into_iter()).latency_mean(None), latency, "{rest:?}");

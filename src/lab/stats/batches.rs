@@ -1,6 +1,6 @@
 //! A stream of values, kept as a bounded number of consecutive batches of equal length.
 
-use super::bins::{Counts, bin_of, merge_into};
+use super::bins::{Counts, add_up, bin_of, merge_into};
 use super::sample::Sample;
 
 /// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128 of
@@ -92,11 +92,6 @@ fn bins_of(batch: &Counts, class: Option<u8>) -> Counts {
         .filter(|(key, _)| class.is_none_or(|class| key >> CLASS_SHIFT == u32::from(class)))
         .map(|(key, count)| (key & ((1 << CLASS_SHIFT) - 1), *count))
         .collect();
-    bins.sort_unstable_by_key(|(bin, _)| *bin);
-    bins.dedup_by(|next, one| {
-        let same = next.0 == one.0;
-        one.1 += if same { next.1 } else { 0 };
-        same
-    });
+    add_up(&mut bins);
     bins
 }

@@ -1,7 +1,5 @@
 //! Bins of values, and counts by bin.
 
-use std::iter;
-
 /// Counts by key, ascending, each key once.
 pub(super) type Counts = Vec<(u32, u32)>;
 
@@ -27,16 +25,17 @@ pub(super) fn upper_edge(bin: u32) -> f64 {
 
 /// Adds the counts of `other`.
 pub(super) fn merge_into(counts: &mut Counts, other: &Counts) {
-    let mut all = Vec::with_capacity(counts.len() + other.len());
-    let (mut left, mut right) = (counts.iter().copied().peekable(), other.iter().copied().peekable());
-    let merged = iter::from_fn(|| match (left.peek(), right.peek()) {
-        (Some(one), Some(two)) if one.0 == two.0 => {
-            left.next().zip(right.next()).map(|(one, two)| (one.0, one.1 + two.1))
-        }
-        (Some(one), Some(two)) if one.0 > two.0 => right.next(),
-        (None, _) => right.next(),
-        _ => left.next(),
+    counts.extend(other);
+    add_up(counts);
+}
+
+/// Sorts `counts` and adds up those of one key.
+pub(super) fn add_up(counts: &mut Counts) {
+    // A stable sort merges what is sorted in parts.
+    counts.sort_by_key(|(key, _)| *key);
+    counts.dedup_by(|next, one| {
+        let same = next.0 == one.0;
+        one.1 += if same { next.1 } else { 0 };
+        same
     });
-    all.extend(merged);
-    *counts = all;
 }

@@ -278,7 +278,9 @@ impl<'a> Scenario<'a> {
         let unmeasured = |setup: Setup| setup.with_max_wait(self.max_wait, &ServiceTimes::default(), None);
         let setup = if known { setup } else { unmeasured(setup) };
         let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
-        (made, setup.following(Follows { adaptation, max_wait: self.max_wait, every }))
+        let policy = adaptation.policy();
+        let follows = Some(Follows { adaptation, max_wait: self.max_wait, every });
+        (made, Setup { policy, follows, ..setup })
     }
 
     /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the

@@ -38,7 +38,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         workers: 2,
         policy,
         classified: false,
-        rest: Rest::Sleeps { wait: Wait::Park, nap_min: US.times(10) },
+        rest: Rest { wait: Wait::Park, nap_min: US.times(10) },
         wake: US.times(3),
         step: Nanos::new(100),
         packets: BATCH + 2 * 200,

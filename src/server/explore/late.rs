@@ -27,7 +27,7 @@ fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
         workers: 1,
         policy: Tuning::new(1, Nanos::ZERO).policy("isolated"),
         classified: false,
-        rest: Rest::Looks,
+        rest: Rest::LOOKS,
         wake: Nanos::ZERO,
         step: Nanos::ZERO,
         packets: BATCH + 40,

@@ -62,15 +62,15 @@ impl Scenario {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let workers = random.random_range(1..=5);
         let wait = Wait::ALL[random.random_range(0..3)];
-        let sleeps = Rest::Sleeps { wait, nap_min: us(10) };
-        let rest = if random.random_bool(0.3) { Rest::Looks } else { sleeps };
+        let sleeps = Rest { wait, nap_min: us(10) };
+        let rest = if random.random_bool(0.3) { Rest::LOOKS } else { sleeps };
         let requests = random.random_range(1..=60);
         let mut scenario = Scenario {
             workers,
             policy: policy(&mut random, workers),
             classified: random.random(),
             rest,
-            wake: if rest == Rest::Looks { us(0) } else { us(random.random_range(0..20)) },
+            wake: if rest == Rest::LOOKS { us(0) } else { us(random.random_range(0..20)) },
             step: Nanos::new([0, 0, 100, 1_000][random.random_range(0..4)]),
             packets: BATCH + workers * random.random_range(40..80),
             queued: workers * random.random_range(1..20),

@@ -132,7 +132,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         match event {
             Event::Datagram(owner, bytes) => {
                 offered += 1;
-                driver.arrive((*at, *owner, bytes.clone()));
+                driver.arrive(*at, *owner, bytes.clone());
             }
             Event::Switch(policy) => {
                 waited.push(driver.world.waiting());
@@ -287,17 +287,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Held for Engines<'s, '_, '_
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'s, '_, '_, H, M> {
-    type Arrival = (Nanos, WorkerId, Vec<u8>);
+    type Arrival = Vec<u8>;
 
-    fn socket((_, owner, _): &Self::Arrival) -> WorkerId {
-        *owner
-    }
-
-    fn time((at, ..): &Self::Arrival) -> Nanos {
-        *at
-    }
-
-    fn arrive(&mut self, (_, owner, bytes): Self::Arrival) -> bool {
+    fn arrive(&mut self, owner: WorkerId, bytes: Vec<u8>) -> bool {
         self.network.borrow_mut().arrive(owner, bytes)
     }
 

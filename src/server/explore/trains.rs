@@ -22,7 +22,7 @@ fn ends(train: usize, packets: usize) -> Ends {
         workers: 1,
         policy: Tuning::new(1, Nanos::ZERO).policy("isolated"),
         classified: false,
-        rest: Rest::Looks,
+        rest: Rest::LOOKS,
         wake: Nanos::ZERO,
         step: Nanos::ZERO,
         // The thread that stops the server has a batch of its own.

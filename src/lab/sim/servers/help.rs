@@ -29,7 +29,7 @@ impl Servers<'_> {
             self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
         let now = idle.world.now.plus(took);
         let is_due = now.minus(other.helped_at) >= HELP_EVERY;
-        if !other.is_full() || other.driver.world.waiting() == 0 || !is_due || !idle.engine.has_packets() {
+        if !other.is_full() || other.driver.world.waiting() == 0 || !is_due || idle.engine.packets == 0 {
             return false;
         }
         other.helped_at = now;
@@ -43,7 +43,8 @@ impl Servers<'_> {
                 None
             }
         };
-        idle.go_on(job, took.plus(delay).plus(idle.engine.help_cost()));
+        // It costs as much as a steal.
+        idle.go_on(job, took.plus(delay).plus(idle.engine.setup.overheads.steal));
         if busy.world.queued() > 0 {
             idle.world.wake_next();
         }

@@ -63,7 +63,7 @@ struct Scene {
 impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
     fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
-        let mut world = VirtualWorld::new(&policy, Rest::Looks, &Overheads::NONE, 64);
+        let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &Overheads::NONE, 64);
         (0..deque).for_each(|job| world.put(Place::Own, US(job)).expect("room"));
         (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
         for worker in asleep {

@@ -78,7 +78,7 @@ impl Contention {
             Serial::WatchSet => last,
         }];
         let ready_at = now.plus(self.delay);
-        let Turn { begins_at, wait, others } = turn_of(line, worker, now, ready_at);
+        let (begins_at, wait, others) = turn_of(line, worker, now, ready_at);
         let more = self.contend.times(others).times(operations);
         let until = begins_at.plus(self.serial.times(operations)).plus(more);
         match line.back_mut() {
@@ -102,17 +102,9 @@ impl Contention {
     }
 }
 
-/// When an operation takes place.
-struct Turn {
-    begins_at: Nanos,
-    /// For how long others keep the worker waiting.
-    wait: Nanos,
-    /// Number of other workers that use the resource or wait for it.
-    others: u64,
-}
-
-/// The turn of `worker` at a place for an operation of a step that began at `now`, which is ready at `ready_at`.
-fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Turn {
+/// The turn of `worker` at a place for an operation of a step that began at `now`, which is ready at `ready_at`: when it
+/// begins, for how long others keep the worker waiting, and how many others use the place or wait for it.
+fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
     while line.front().is_some_and(|hold| hold.until <= now) {
         line.pop_front();
     }
@@ -121,7 +113,7 @@ fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Tu
         line.pop_back();
     }
     let (Some(first), Some(last)) = (line.front(), line.back()) else {
-        return Turn { begins_at: ready_at, wait: Nanos::ZERO, others: 0 };
+        return (ready_at, Nanos::ZERO, 0);
     };
     let begins_at = last.until.max(ready_at);
     // Operations of one step follow one another, in the constant of that step.
@@ -130,7 +122,7 @@ fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Tu
     // Of an earlier step there can only be the first, because a worker waits for those before it.
     let is_first = line.len() > 1 && first.worker == worker;
     let others = line.len() as u64 - u64::from(follows) - u64::from(is_first);
-    Turn { begins_at, wait, others }
+    (begins_at, wait, others)
 }
 
 #[cfg(test)]
@@ -203,7 +195,7 @@ mod tests {
         let workload = "fixed:1us".parse().expect("a form");
         let policy = Fit::new(&workload, 3, 0.5).policy(policy.parse().expect("a policy")).policy();
         let overheads = Overheads { serial: Nanos::new(10), ..Overheads::NONE };
-        let mut world = VirtualWorld::new(&policy, Rest::Looks, &overheads, 9);
+        let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &overheads, 9);
         [0, 1].map(|worker| {
             world.me = worker;
             act(&mut world, &policy);

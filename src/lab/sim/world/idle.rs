@@ -1,7 +1,7 @@
 //! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
 //! without its races.
 
-use super::{Rest, Socket, VirtualWorld};
+use super::{Socket, VirtualWorld};
 use crate::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId, repaid};
 use crate::time::Nanos;
 use std::hint::select_unpredictable;
@@ -173,19 +173,16 @@ impl<J> VirtualWorld<J> {
         }
         let Some(at) = self.takeable_at() else { return };
         let spins = self.spins(watcher);
-        match self.rest {
-            _ if !spurious && (at <= self.now || !spins) => self.wake(watcher),
+        if !spurious && (at <= self.now || !spins) {
+            self.wake(watcher);
+        } else if at <= self.now {
             // There is something to take and nothing to take it with: no packets are free, and a worker that frees one
             // looks itself.
-            _ if at <= self.now => {}
-            Rest::Sleeps { nap_min, .. } if !spins => {
-                self.idle.backs_off = true;
-                self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(nap_min)));
-            }
-            _ if self.event_list.of(watcher) > at => {
-                self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at));
-            }
-            _ => {}
+        } else if !spins {
+            self.idle.backs_off = true;
+            self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(self.nap_min)));
+        } else if self.event_list.of(watcher) > at {
+            self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at));
         }
     }
 

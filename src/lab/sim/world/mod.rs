@@ -27,7 +27,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) now: Nanos,
     /// The worker whose step it is.
     pub(super) me: WorkerId,
-    pub(super) rest: Rest,
+    /// The shortest back-off of the watcher.
+    nap_min: Nanos,
     /// From the moment that wakes a sleeping worker to its first step.
     pub(super) wake_cost: Nanos,
     pub(super) thief_threshold: Nanos,
@@ -111,7 +112,7 @@ impl<J> VirtualWorld<J> {
         VirtualWorld {
             now: Nanos::ZERO,
             me: 0,
-            rest,
+            nap_min: rest.nap_min,
             wake_cost: overheads.wake,
             thief_threshold: policy.thief_threshold(),
             heartbeat: Nanos::MAX,
@@ -137,7 +138,7 @@ impl<J> VirtualWorld<J> {
             uninterrupted: 0,
             socket_turn: 0,
             abandoned: false,
-            idle: Idle::new(policy, rest.wait()),
+            idle: Idle::new(policy, rest.wait),
             event_list: EventList::new(workers),
             contention: Contention::new(overheads, policy.queues(), workers),
             #[cfg(test)]

@@ -91,7 +91,8 @@ fn virtual_time_decides_as_the_server_does() {
     let common = [("policy", "auto"), ("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1")];
     let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat())).core;
     let follows = Follows { adaptation, max_wait: MaxWait::Off, every: Nanos::from_secs(1) };
-    let setup = Setup::ideal(follows.adaptation.policy()).following(follows);
+    let setup = Setup::ideal(follows.adaptation.policy());
+    let setup = Setup { follows: Some(follows), ..setup };
     let tally = simulate(&setup, (0..14 * HOUR).flat_map(requests));
     let mut seen = Vec::new();
     for (at, chosen) in tally.changes() {
