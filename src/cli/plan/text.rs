@@ -66,12 +66,11 @@ fn table<'j>(question: &Question<'_>, first: &str, rows: impl Iterator<Item = (S
     let mut text = format!("{first}{:>6}{:>7}{titles}\n", "load", "holds");
     for (first, judged, note) in rows {
         let tally = &judged.simulation.tally;
-        let latency = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(Percentile::P99_9));
         let figure = |title: &str| match title {
             _ if judged.verdict.is_hopeless() => "-".to_owned(),
             _ if title == name => goal.shown(goal.figure(tally)),
             "p99.9-slowdown" => shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
-            _ => shown_latency(latency.unwrap_or(f64::INFINITY)),
+            _ => shown_latency(tally.latency_us.percentile(None, Percentile::P99_9)),
         };
         let figures: String = columns.iter().map(|title| format!("  {:>1$}", figure(title), title.len())).collect();
         let holds = match judged.verdict {

@@ -68,6 +68,16 @@ impl Balance {
     pub fn zipf(self) -> f64 {
         if let Balance::FlowHash { zipf } = self { zipf } else { 0.0 }
     }
+
+    /// The share of the requests that comes to the busiest of so many servers in the long run.
+    pub fn busiest_share(self, servers: usize, flows: u16, seed: u64) -> f64 {
+        let Balance::FlowHash { zipf } = self else { return 1.0 / servers as f64 };
+        let mut rates = vec![0.0; servers];
+        for (flow, server) in hashed(flows, servers, seed).into_iter().enumerate() {
+            rates[server] += ((flow + 1) as f64).powf(-zipf);
+        }
+        rates.iter().copied().fold(0.0, f64::max) / rates.iter().sum::<f64>()
+    }
 }
 
 /// A balancer at work.
@@ -122,17 +132,6 @@ impl Balancer {
             }
         }
     }
-}
-
-/// The share of the requests that comes to the busiest of so many servers in the long run.
-pub(super) fn busiest_share(balance: Balance, servers: usize, flows: u16, seed: u64) -> f64 {
-    let Balance::FlowHash { zipf } = balance else { return 1.0 / servers as f64 };
-    let rate = |flow: usize| ((flow + 1) as f64).powf(-zipf);
-    let mut rates = vec![0.0; servers];
-    for (flow, server) in hashed(flows, servers, seed).into_iter().enumerate() {
-        rates[server] += rate(flow);
-    }
-    rates.iter().copied().fold(0.0, f64::max) / rates.iter().sum::<f64>()
 }
 
 /// The server of each flow: of all servers the one with the highest hash of flow and server.
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_large_flow_makes_a_busy_server() {
-        let share = |balance, flows| busiest_share(balance, 4, flows, 1);
+        let share = |balance: Balance, flows| balance.busiest_share(4, flows, 1);
         assert_eq!(share(Balance::TwoChoices, 100), 0.25);
         assert_eq!(share(Balance::FlowHash { zipf: 0.0 }, 1), 1.0);
         let alike = share(Balance::FlowHash { zipf: 0.0 }, 10_000);

@@ -1,10 +1,9 @@
 //! A fleet: equal servers behind a balancer, in one virtual time.
 
-use super::balance::{Balance, Balancer, busiest_share};
+use super::balance::{Balance, Balancer};
 use super::open_loop::spread_each;
 use super::servers::Servers;
-use super::{ArrivingRequest, OpenLoop, Setup, Tally};
-use crate::lab::workload::Shape;
+use super::{ArrivingRequest, Setup, Tally};
 use crate::time::Nanos;
 use std::cell::RefCell;
 
@@ -23,21 +22,6 @@ impl Fleet {
     /// Servers that are left.
     pub fn left(self) -> usize {
         self.servers - self.lost
-    }
-
-    /// The share of all requests that comes to the busiest server in the long run.
-    pub fn busiest_share(self, flows: u16, seed: u64) -> f64 {
-        busiest_share(self.balance, self.left(), flows, seed)
-    }
-
-    /// The requests of `offer` in another shape, each with its flow, in the order of their times. The balancer gives each
-    /// a server and a socket.
-    pub fn arrivals<'w>(
-        self,
-        offer: &OpenLoop<'w>,
-        shape: Shape,
-    ) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
-        offer.by_flow(shape, self.balance.zipf())
     }
 
     /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and counts them in `tally`.

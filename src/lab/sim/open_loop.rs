@@ -59,7 +59,7 @@ impl<'w> OpenLoop<'w> {
 
     /// All requests with their flows, in the order of their times, before they are given sockets. The rates of flows fall
     /// with their rank to the power of `zipf`.
-    pub(super) fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
+    pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| {

@@ -16,8 +16,8 @@ pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExp
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
-    latency_us: Figure,
-    slowdown: Figure,
+    pub(crate) latency_us: Figure,
+    pub(crate) slowdown: Figure,
     /// Sums over the answered requests' costs, in seconds.
     cost_sum: f64,
     cost_squares: f64,
@@ -148,7 +148,7 @@ impl Tally {
     pub fn is_unstable(&self) -> bool {
         let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
-        tells && self.latency_us.occurring().any(|(number, ..)| self.latency_sample(Some(number)).grows())
+        tells && self.latency_us.occurring().any(|(number, ..)| self.latency_us.sample(Some(number)).grows())
     }
 
     /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a
@@ -191,7 +191,7 @@ impl Tally {
 
     /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
-        self.slowdown.all().block().percentile(percentile).unwrap_or(f64::INFINITY)
+        self.slowdown.percentile(None, percentile)
     }
 
     /// Mean latency of the answered requests, of one class or of all; zero if there is none.
@@ -203,21 +203,11 @@ impl Tally {
     pub fn slowdown_mean(&self, class: Option<u8>) -> f64 {
         self.slowdown.mean(class)
     }
-
-    /// The slowdowns of one class or of all, in the order of their ends.
-    pub fn slowdown_sample(&self, class: Option<u8>) -> Sample {
-        self.slowdown.stream.sample(class)
-    }
-
-    /// The latencies in microseconds of one class or of all, in the order of their ends.
-    pub fn latency_sample(&self, class: Option<u8>) -> Sample {
-        self.latency_us.stream.sample(class)
-    }
 }
 
 /// The latency or the slowdown of requests.
 #[derive(Clone, Debug, Default)]
-struct Figure {
+pub(crate) struct Figure {
     classes: [Class; CLASSES],
     /// The values in the order of the ends of requests, for their intervals.
     stream: Batches,
@@ -260,6 +250,10 @@ impl Figure {
         numbered.map(|((number, name), class)| (number, name, class)).filter(|(.., class)| class.requests() > 0)
     }
 
+    fn of(&self, class: Option<u8>) -> Class {
+        class.map_or_else(|| self.all(), |class| self.classes[usize::from(class)].clone())
+    }
+
     fn all(&self) -> Class {
         let mut all = Class::default();
         for Class { values, sum, unanswered } in &self.classes {
@@ -285,19 +279,29 @@ impl Figure {
 
     /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the queue.
     fn blocks(&self, memory: Memory, precision: f64) -> Vec<(&'static str, Block)> {
-        let (all, whole) = (self.all(), self.stream.sample(None));
+        let (all, whole) = (self.all(), self.sample(None));
         let block = |class: &Class, sample: &Sample| {
             let share = sample.count() as f64 / whole.count().max(1) as f64;
             class.block().bounded(sample.bounds(memory.of_share(share), precision))
         };
         let classes = self.occurring();
-        let classes = classes.map(|(number, name, class)| (name, block(class, &self.stream.sample(Some(number)))));
+        let classes = classes.map(|(number, name, class)| (name, block(class, &self.sample(Some(number)))));
         std::iter::once((ALL_CLASSES, block(&all, &whole))).chain(classes).collect()
     }
 
     fn mean(&self, class: Option<u8>) -> f64 {
-        let class = class.map_or_else(|| self.all(), |class| self.classes[usize::from(class)].clone());
+        let class = self.of(class);
         class.sum / class.answered().max(1) as f64
+    }
+
+    /// One percentile; infinite if it falls among the requests that were not answered.
+    pub(crate) fn percentile(&self, class: Option<u8>, percentile: Percentile) -> f64 {
+        self.of(class).block().percentile(percentile).unwrap_or(f64::INFINITY)
+    }
+
+    /// The values of one class or of all, in the order of the ends of requests.
+    pub(crate) fn sample(&self, class: Option<u8>) -> Sample {
+        self.stream.sample(class)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
 
 use crate::fate::CLASS_NAMES;
-use crate::lab::sim::Tally;
-use crate::lab::stats::Sample;
-use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::lab::sim::{Figure, Tally};
+use crate::metrics::Percentile;
 use crate::sched::estimate::ServiceTimes;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
@@ -13,8 +12,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
-    /// The class of the goal: `all`, or the name of a class.
-    class: &'static str,
+    /// The number of the goal's class; `None` for all.
+    pub(super) class: Option<u8>,
     is_latency: bool,
     /// The limit as a slowdown, or in microseconds.
     pub(super) limit: f64,
@@ -23,12 +22,12 @@ pub(crate) struct Goal {
 impl Goal {
     /// A goal for p99.9 of the slowdown of all requests.
     pub(crate) fn of_slowdown(limit: f64) -> Goal {
-        Goal { percentile: Percentile::P99_9, class: ALL_CLASSES, is_latency: false, limit }
+        Goal { percentile: Percentile::P99_9, class: None, is_latency: false, limit }
     }
 
     /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
     pub(crate) fn figure(&self, tally: &Tally) -> f64 {
-        self.block(tally).map_or(0.0, |block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+        self.values(tally).percentile(self.class, self.percentile)
     }
 
     /// The figure of requests that never wait, the share `share` of which counts: each takes one of `times`, and `beside`.
@@ -43,25 +42,14 @@ impl Goal {
         }
     }
 
-    /// The block of the goal's class; `None` if no request is of the class.
-    fn block(&self, tally: &Tally) -> Option<Block> {
-        let blocks = if self.is_latency { tally.latency_us() } else { tally.slowdown() };
-        blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block)
-    }
-
-    /// The number of the goal's class; `None` for all.
-    pub(super) fn class(&self) -> Option<u8> {
-        (0..).zip(CLASS_NAMES).find(|(_, name)| *name == self.class).map(|(number, _)| number)
-    }
-
-    /// The values of the goal's kind, of one class or of all.
-    pub(super) fn sample(&self, tally: &Tally, class: Option<u8>) -> Sample {
-        if self.is_latency { tally.latency_sample(class) } else { tally.slowdown_sample(class) }
+    /// The values of the goal's kind.
+    pub(super) fn values<'t>(&self, tally: &'t Tally) -> &'t Figure {
+        if self.is_latency { &tally.latency_us } else { &tally.slowdown }
     }
 
     /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
     pub(crate) fn name(&self) -> String {
-        let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
+        let class = self.class.map_or_else(String::new, |class| format!("-{}", CLASS_NAMES[usize::from(class)]));
         let kind = if self.is_latency { "latency" } else { "slowdown" };
         format!("{}-{kind}{class}", self.percentile)
     }
@@ -117,8 +105,8 @@ impl FromStr for Goal {
             let percentile = parts.next()?.parse().ok()?;
             let figure = parts.next()?;
             let class = match parts.next() {
-                None => ALL_CLASSES,
-                Some(class) => CLASS_NAMES.into_iter().find(|name| *name == class)?,
+                None => None,
+                Some(class) => Some(CLASS_NAMES.iter().position(|name| *name == class)? as u8),
             };
             let limit = limit.trim();
             let limit = match figure {

@@ -154,7 +154,7 @@ impl Scenario<'_> {
         let guard = |(number, class): (u8, &crate::lab::workload::Class)| {
             let cost = class.cost.mean().as_secs_f64().max(1e-9);
             // The goal itself says when its own class is too slow.
-            let is_goals = goal.class() == Some(number) || self.workload.classes().len() == 1;
+            let is_goals = goal.class == Some(number) || self.workload.classes().len() == 1;
             let limit = if is_goals { f64::INFINITY } else { STARVED * (cost + alone) / cost };
             (class.share >= SHARE_MIN).then_some((number, limit))
         };
@@ -202,8 +202,9 @@ impl Trial<'_> {
 
     /// The verdict after `measured` requests, if they tell.
     fn verdict(&self, tally: &Tally, measured: u64) -> Option<Verdict> {
-        let whole = self.goal.sample(tally, None);
-        let of_goal = self.goal.class().map(|class| self.goal.sample(tally, Some(class)));
+        let values = self.goal.values(tally);
+        let whole = values.sample(None);
+        let of_goal = self.goal.class.map(|class| values.sample(Some(class)));
         let sample = of_goal.as_ref().unwrap_or(&whole);
         let memory = |sample: &Sample| self.memory.of_share(share(sample, &whole));
         let quantile = self.goal.percentile.quantile();
@@ -215,14 +216,14 @@ impl Trial<'_> {
         let is_long = measured >= self.least;
         let guarded = quantile.min(GUARDED);
         for (number, limit) in &self.guarded {
-            let class = tally.slowdown_sample(Some(*number));
+            let class = tally.slowdown.sample(Some(*number));
             let name = CLASS_NAMES[usize::from(*number)];
             // A run that is long enough answers with its figure: few requests of a class need not say it twice over.
             let lowest = |sample: &Sample| match is_long {
                 true => sample.quantile(guarded),
                 false => sample.seen(guarded, memory(sample)).low / factor,
             };
-            if lowest(&class) > *limit && lowest(&self.goal.sample(tally, Some(*number))) > self.goal.limit {
+            if lowest(&class) > *limit && lowest(&values.sample(Some(*number))) > self.goal.limit {
                 return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
             }
             if is_long && class.grows() {

@@ -100,7 +100,7 @@ impl<'a> Question<'a> {
     /// standard errors.
     fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
         let fit = self.scenario.fit(1.0);
-        let times = goal.class().map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
+        let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
         let share = goal.percentile.quantile();
         let share = share - doubt * (share * (1.0 - share) / DRAWS).sqrt();
         goal.of_alone(times, share, beside)

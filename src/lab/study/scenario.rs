@@ -208,7 +208,7 @@ impl<'a> Scenario<'a> {
                 Box::new(Replay::new(&run.offered).arrivals().zip(flows))
             }
             (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
-            (.., Some(fleet)) => Box::new(fleet.arrivals(&offer, self.shape)),
+            (.., Some(fleet)) => Box::new(offer.by_flow(self.shape, fleet.balance.zipf())),
             _ => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
         }
     }
@@ -294,7 +294,8 @@ impl<'a> Scenario<'a> {
 
     /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the bound of one server.
     fn bound(&self, of_server: Option<f64>) -> Option<f64> {
-        let share = self.fleet.map(|fleet| fleet.servers as f64 * fleet.busiest_share(self.flows, self.seed));
+        let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
+        let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
         // Rounding alone is no bound.
         match share.filter(|share| *share > 1.0 + 1e-9) {
             Some(share) => Some(of_server.unwrap_or(1.0) / share),
