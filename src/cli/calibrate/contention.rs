@@ -1,5 +1,5 @@
-//! What a queue between workers costs when several use it at once: a line through the time of an operation, by number of
-//! users.
+//! What a queue between workers costs when several use it at once: the time of an operation for one user alone, and how much
+//! longer it takes for all of them, by number of others.
 
 use super::{Row, Samples};
 use crate::config::cpus;
@@ -23,12 +23,12 @@ const USERS_MAX: usize = 16;
 /// known where no two threads are at work at once, as with one CPU.
 pub(super) fn measure(part: usize) -> [Row; 2] {
     let users = cpus().min(USERS_MAX);
-    let fit = |_| {
-        let point = |users| Some((users as f64 - 1.0, (0..TRIES).find_map(|_| operation(users))?));
-        (1..=users).map(point).collect::<Option<Vec<_>>>().map(|points| least_squares(&points))
+    let measured = |_| {
+        let [alone, together] = [1, users].map(|users| (0..TRIES).find_map(|_| operation(users)));
+        Some((alone?, (together? - alone?) / (users as f64 - 1.0)))
     };
     let count = if users < 2 { 0 } else { 200 / part };
-    let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(fit).unzip();
+    let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(measured).unzip();
     let samples = |of: Vec<f64>| (!of.is_empty()).then(|| Samples::of(of.into_iter().map(|time| time.max(0.0))));
     [
         Row::new("serial", samples(serial), "a push or a pop, by one thread alone"),
@@ -75,26 +75,5 @@ fn pass(queue: &Queues<u64>, user: usize, next: &mut [usize], job: u64) {
     }
     while queue.pop(0, next).is_none() {
         hint::spin_loop();
-    }
-}
-
-/// The line through `points` with the least squares: its value at 0, and its slope.
-fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let slope = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>()
-        / points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>();
-    (y - slope * x, slope)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_found_again() {
-        let (serial, contend) = least_squares(&[(0.0, 20.0), (1.0, 55.0), (2.0, 80.0), (3.0, 125.0)]);
-        assert!((serial - 19.0).abs() < 1e-9 && (contend - 34.0).abs() < 1e-9, "{serial} and {contend}");
     }
 }

@@ -37,9 +37,11 @@ pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure>
     let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
     one_on_stdout(&outputs)?;
     let results = sweep.carry_out();
-    let document = || json::document(&sweep.scenario, &results);
+    // Of several fleets the first, as their servers are alike.
+    let scenario = &sweep.scenarios[0];
+    let document = || json::document(scenario, &results);
     write(&json, || format!("{:#}\n", document()))?;
     write(&csv, || table::csv(&document()))?;
     write(&html, || page::render("forebay simulate", include_str!("page.js"), &document()))?;
-    Ok(printed(table::render(&sweep.scenario, &results), &outputs))
+    Ok(printed(table::render(scenario, &results), &outputs))
 }

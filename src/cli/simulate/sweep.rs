@@ -14,10 +14,8 @@ use crate::sched::Sizes;
 /// All simulations of one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<'a> {
-    /// What all of them have in common; of the fleets, the first.
-    pub(super) scenario: Scenario<'a>,
     /// One scenario for each fleet; without a fleet the one.
-    scenarios: Vec<Scenario<'a>>,
+    pub(super) scenarios: Vec<Scenario<'a>>,
     arguments: &'a SimulateArguments,
 }
 
@@ -122,13 +120,13 @@ impl<'a> Sweep<'a> {
                 loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
             }
         }
-        let scenario = scenarios[0].clone();
-        Ok(Sweep { scenario, scenarios, arguments })
+        Ok(Sweep { scenarios, arguments })
     }
 
     /// Runs all simulations.
     pub(super) fn carry_out(&self) -> Results {
-        let Sweep { scenario, scenarios, arguments } = self;
+        let Sweep { scenarios, arguments } = self;
+        let scenario = &scenarios[0];
         let each = scenario.requests + scenario.warmup();
         // Rounded, for display. Of a fleet, the share of the capacity of all.
         let servers = arguments.servers.map_or(1.0, f64::from);

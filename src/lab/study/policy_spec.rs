@@ -24,11 +24,6 @@ impl PolicySpec {
         }
     }
 
-    /// True if the workers form groups of configurable sizes.
-    pub(crate) fn has_sizes(self) -> bool {
-        self.sizes() != Sizes::None
-    }
-
     /// The meaning of the policy's sizes.
     pub(crate) fn sizes(self) -> Sizes {
         self.entry().map_or(Sizes::None, |entry| entry.sizes)

@@ -175,7 +175,7 @@ impl<'a> Scenario<'a> {
     /// The sizes with which `spec` starts if none are given.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
-            PolicySpec::Server(policy) if spec.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
+            PolicySpec::Server(policy) if spec.sizes() != Sizes::None => Some(self.fit(load).policy(policy).sizes()),
             _ => None,
         }
     }

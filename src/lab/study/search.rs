@@ -95,13 +95,10 @@ impl Question<'_> {
         self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
         let looks = parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most));
-        let rank =
-            |look: &Look| (look.judged.verdict == Verdict::Holds, -self.goal.figure(&look.judged.simulation.tally));
-        let worst = looks.into_iter().min_by(|a, b| {
-            let (a, b) = (rank(a), rank(b));
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-        });
-        worst.expect("there are two seeds")
+        let holds = |look: &Look| look.judged.verdict == Verdict::Holds;
+        let figure = |look: &Look| self.goal.figure(&look.judged.simulation.tally);
+        let by = |a: &Look, b: &Look| holds(a).cmp(&holds(b)).then(figure(b).total_cmp(&figure(a)));
+        looks.into_iter().min_by(by).expect("there are two seeds")
     }
 
     /// Takes workers away from `answer` for as long as the goal holds; returns the first look that does not hold it.

@@ -1,9 +1,8 @@
 //! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
 //! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
-mod central;
-mod jsq;
 mod processor_sharing;
+mod queues;
 
 use super::event_list::EventList;
 use super::requests::{Request, RequestId, Requests};
@@ -11,7 +10,7 @@ use super::{ArrivingRequest, Tally};
 use crate::emulation::overheads::STEP_MAX;
 use crate::sched::WorkerId;
 use crate::time::{Nanos, parse_duration};
-use central::Central;
+use queues::Queues;
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
@@ -97,11 +96,11 @@ impl Reference {
         assert!(workers > 0, "somebody works");
         let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally };
         let mut discipline: Box<dyn Discipline> = match self {
-            Reference::Srpt => Box::new(Central::shortest(workers)),
+            Reference::Srpt => Box::new(Queues::shortest(workers)),
             Reference::ProcessorSharing => Box::new(processor_sharing::ProcessorSharing::new(workers)),
-            Reference::RoundRobin { quantum, switch } => Box::new(Central::round_robin(workers, quantum, switch)),
-            Reference::Priority => Box::new(Central::priority(workers)),
-            Reference::JoinShortestQueue => Box::new(jsq::JoinShortestQueue::new(workers)),
+            Reference::RoundRobin { quantum, switch } => Box::new(Queues::round_robin(workers, quantum, switch)),
+            Reference::Priority => Box::new(Queues::priority(workers)),
+            Reference::JoinShortestQueue => Box::new(Queues::joined(workers)),
         };
         stage.play(&mut *discipline, incoming);
     }
