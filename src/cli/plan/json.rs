@@ -8,7 +8,8 @@ use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::{Judged, Verdict};
-use crate::lab::study::question::{Look, Question};
+use crate::lab::study::question::Question;
+use crate::lab::study::scenario::Simulation;
 use serde_json::{Map, Value, json};
 
 /// The document, indented, with a final newline.
@@ -18,7 +19,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
     let (advice, impossible) = (report.findings.as_ref().ok(), report.findings.as_ref().err());
     let sensitivity = |advice: &Advice| -> Vec<Value> {
         let changes = advice.changes.iter();
-        changes.map(|change| with(predicted(goal, &change.judged), [("change", change.what.as_str().into())])).collect()
+        changes.map(|change| with(predicted(goal, &change.judged), json!({"change": change.what}))).collect()
     };
     let mut document = json!({
         "schema": "forebay-plan/1",
@@ -35,9 +36,9 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "overheads": scenario.overheads.to_string(),
         "seed": scenario.seed,
         "requests": scenario.requests,
-        "policies": report.search.answers.iter().map(|answer| of_look(goal, &answer.look)).collect::<Vec<_>>(),
+        "policies": report.search.answers.iter().map(|answer| of_policy(goal, &answer.judged)).collect::<Vec<_>>(),
         "recommendation": advice.map(|advice| recommendation(question, advice)),
-        "one_worker_less": report.search.less.as_ref().map(|less| of_look(goal, less)),
+        "one_worker_less": report.search.less.as_ref().map(|less| of_policy(goal, less)),
         "reasons": advice.map(|advice| &advice.reasons),
         "sensitivity": advice.map(sensitivity),
         "sustained": impossible.map(|all| all.iter().map(|one| sustained(question, one)).collect::<Vec<_>>()),
@@ -48,34 +49,28 @@ pub(super) fn render(report: &Report<'_>) -> String {
     format!("{document:#}\n")
 }
 
-/// `object` with more entries.
-fn with<const N: usize>(mut object: Value, entries: [(&str, Value); N]) -> Value {
-    entries.into_iter().for_each(|(key, value)| object[key] = value);
+/// `object` with the entries of another one.
+fn with(mut object: Value, more: Value) -> Value {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
     object
 }
 
-fn of_look(goal: &Goal, look: &Look) -> Value {
-    with(
-        predicted(goal, &look.judged),
-        [
-            ("policy", look.settings.spec.to_string().into()),
-            ("workers", look.settings.workers.into()),
-            ("sizes", look.settings.sizes.clone().into()),
-            ("chosen", look.judged.simulation.chosen.as_str().into()),
-        ],
-    )
+fn of_policy(goal: &Goal, judged: &Judged) -> Value {
+    let Simulation { spec, workers, sizes, chosen, .. } = &judged.simulation;
+    let settings = json!({"policy": spec.to_string(), "workers": workers, "sizes": sizes, "chosen": chosen});
+    with(predicted(goal, judged), settings)
 }
 
 fn recommendation(question: &Question<'_>, advice: &Advice) -> Value {
     let bare = |(key, value): &(&'static str, String)| ((*key).to_owned(), value.trim_matches('"').into());
-    with(
-        of_look(&question.goal, &advice.look),
-        [
-            ("settings", advice.settings.iter().map(bare).collect::<Map<_, Value>>().into()),
-            ("config", toml(&advice.settings).into()),
-            ("holds_up_to", json!({"load": advice.look.judged.simulation.load, "rate": question.planned_rate()})),
-        ],
-    )
+    let more = json!({
+        "settings": advice.settings.iter().map(bare).collect::<Map<_, Value>>(),
+        "config": toml(&advice.settings),
+        "holds_up_to": {"load": advice.judged.simulation.load, "rate": question.planned_rate()},
+    });
+    with(of_policy(&question.goal, &advice.judged), more)
 }
 
 fn predicted(goal: &Goal, judged: &Judged) -> Value {

@@ -17,7 +17,7 @@ use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::question::Question;
 use crate::lab::study::replayed::Replayed;
-use crate::lab::study::scenario::{Scenario, most_requests};
+use crate::lab::study::scenario::{Scenario, Simulation, most_requests};
 use crate::lab::workload::Workload;
 use crate::sched::Sizes;
 use std::ops::RangeInclusive;
@@ -36,10 +36,11 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let search = question.search(&arguments.policy);
     let findings = match search.chosen {
         Some(chosen) => {
-            let look = search.answers[chosen].look.clone();
-            progress.set_message(format!("what {} does when things change", look.settings.spec));
-            let changes = question.changes(&look.settings, demand.replayed.as_ref());
-            Ok(Advice::new(&question, &search, look, changes))
+            let judged = search.answers[chosen].judged.clone();
+            let Simulation { spec, workers, .. } = judged.simulation;
+            progress.set_message(format!("what {spec} does when things change"));
+            let changes = question.changes(spec, workers, demand.replayed.as_ref());
+            Ok(Advice::new(&question, &search, judged, changes))
         }
         None => {
             let on_most = question.scenario_on(*question.workers.end());

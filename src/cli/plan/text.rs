@@ -15,9 +15,9 @@ pub(super) fn render(report: &Report<'_>) -> String {
     let question = &report.question;
     let mut text = demand(report);
     let answers = report.search.answers.iter().map(|answer| {
-        let settings = &answer.look.settings;
-        let first = format!("{:<10}{:>8}", settings.spec.to_string(), settings.workers);
-        (first, &answer.look.judged, answer.look.judged.simulation.chosen.clone())
+        let simulation = &answer.judged.simulation;
+        let first = format!("{:<10}{:>8}", simulation.spec.to_string(), simulation.workers);
+        (first, &answer.judged, simulation.chosen.clone())
     });
     text += &table(question, &format!("{:<10}{:>8}", "policy", "workers"), answers);
     text += "load: at the planned rate. slowdown: latency over cost.\n";
@@ -87,8 +87,8 @@ fn table<'j>(question: &Question<'_>, first: &str, rows: impl Iterator<Item = (S
 
 /// The recommendation, its reasons, and the effect of changes.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
-    let Advice { look, settings, reasons, changes } = advice;
-    let workers = look.settings.workers;
+    let Advice { judged: Judged { simulation, .. }, settings, reasons, changes } = advice;
+    let workers = simulation.workers;
     let plural = if workers == 1 { "" } else { "s" };
     let (each, lost) = match question.scenario.fleet {
         Some(Fleet { servers, lost, .. }) => {
@@ -96,11 +96,10 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
         }
         None => Default::default(),
     };
-    let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In its TOML file:\n\n", look.settings.spec);
+    let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In its TOML file:\n\n", simulation.spec);
     toml(settings).lines().for_each(|line| text += &format!("    {line}\n"));
     text += "\nWhy:\n";
     reasons.iter().for_each(|reason| text += &format!("  - {reason}\n"));
-    let simulation = &look.judged.simulation;
     text += &format!(
         "\nThese settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.",
         simulation.load,

@@ -1,8 +1,9 @@
 //! What a plan recommends, before it is rendered as text or JSON.
 
 use super::capacity::Sustained;
-use super::judge::Cause;
-use super::question::{Change, Look, Question, Settings};
+use super::judge::{Cause, Judged};
+use super::question::{Change, Question};
+use super::scenario::Simulation;
 use super::search::Search;
 use crate::sched::Sizes;
 use crate::time::Nanos;
@@ -21,7 +22,7 @@ pub(crate) struct Report<'a> {
 
 /// The recommendation of a plan.
 pub(crate) struct Advice {
-    pub(crate) look: Look,
+    pub(crate) judged: Judged,
     /// Keys of a configuration and their values.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) reasons: Vec<String>,
@@ -30,27 +31,23 @@ pub(crate) struct Advice {
 
 impl Advice {
     /// The advice to take what `search` has chosen.
-    pub(crate) fn new(question: &Question<'_>, search: &Search, look: Look, changes: Vec<Change>) -> Advice {
-        let reasons = reasons(question, &look, search);
-        Advice {
-            settings: configuration(&look.settings, question.scenario.fit(1.0).tuning.budget),
-            look,
-            reasons,
-            changes,
-        }
+    pub(crate) fn new(question: &Question<'_>, search: &Search, judged: Judged, changes: Vec<Change>) -> Advice {
+        let reasons = reasons(question, &judged, search);
+        let settings = configuration(&judged.simulation, question.scenario.fit(1.0).tuning.budget);
+        Advice { judged, settings, reasons, changes }
     }
 }
 
 /// The settings that configure a server as it was simulated.
-fn configuration(settings: &Settings, slice: Nanos) -> Vec<(&'static str, String)> {
-    let Some(entry) = settings.spec.entry() else { return Vec::new() };
-    let sizes = settings.sizes.as_deref();
+fn configuration(simulation: &Simulation, slice: Nanos) -> Vec<(&'static str, String)> {
+    let Some(entry) = simulation.spec.entry() else { return Vec::new() };
+    let sizes = simulation.sizes.as_deref();
     let mut lines = vec![("policy", quoted(entry.name))];
     match sizes {
         Some([front, rest]) if entry.sizes == Sizes::Pools => {
             lines.push(("pools", quoted(format!("front={front},heavy={rest}"))));
         }
-        _ => lines.push(("workers", settings.workers.to_string())),
+        _ => lines.push(("workers", simulation.workers.to_string())),
     }
     if entry.has_budget() {
         lines.push(("slice", quoted(slice)));
@@ -70,24 +67,24 @@ fn quoted(value: impl std::fmt::Display) -> String {
     format!("\"{value}\"")
 }
 
-/// The reasons for `look`, a sentence each.
-fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String> {
-    let (goal, Settings { spec: chosen, workers, .. }) = (&question.goal, &look.settings);
-    let shown = |look: &Look| goal.shown(goal.figure(&look.judged.simulation.tally));
+/// The reasons for what was `judged`, a sentence each.
+fn reasons(question: &Question<'_>, judged: &Judged, search: &Search) -> Vec<String> {
+    let (goal, Simulation { spec: chosen, workers, .. }) = (&question.goal, &judged.simulation);
+    let shown = |judged: &Judged| goal.shown(goal.figure(&judged.simulation.tally));
     let mut reasons = vec![format!(
         "{chosen} comes to {} where {goal} is asked, at {:.0} % of the rate, by runs with two other seeds of up to {} \
          requests.",
-        shown(look),
+        shown(judged),
         100.0 * (1.0 + question.headroom),
-        look.judged.requests
+        judged.requests
     )];
     reasons.push(fewer(question, *workers, search.less.as_ref(), shown));
-    for answer in search.answers.iter().filter(|answer| answer.look.settings.spec != *chosen) {
-        let Settings { spec, workers: needed, .. } = &answer.look.settings;
+    for answer in search.answers.iter().filter(|answer| answer.judged.simulation.spec != *chosen) {
+        let Simulation { spec, workers: needed, .. } = &answer.judged.simulation;
         reasons.push(match answer.seems {
             true if needed > workers => format!("{spec} needs {} or more.", counted(*needed)),
-            true => format!("{spec} comes to {} on as many.", shown(&answer.look)),
-            false => format!("{spec} does not hold it on {}: {}.", counted(*needed), shown(&answer.look)),
+            true => format!("{spec} comes to {} on as many.", shown(&answer.judged)),
+            false => format!("{spec} does not hold it on {}: {}.", counted(*needed), shown(&answer.judged)),
         });
     }
     if chosen.entry().is_some_and(|entry| entry.has_budget()) {
@@ -100,7 +97,7 @@ fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String>
 }
 
 /// Why one worker fewer is too few.
-fn fewer(question: &Question<'_>, workers: usize, less: Option<&Look>, shown: impl Fn(&Look) -> String) -> String {
+fn fewer(question: &Question<'_>, workers: usize, less: Option<&Judged>, shown: impl Fn(&Judged) -> String) -> String {
     let Some(less) = less else {
         let busy = question.scenario.load_of_left(question.load_at(question.planned_rate(), 1));
         let each = if question.scenario.fleet.is_some() { " at each server that is left" } else { "" };
@@ -111,11 +108,11 @@ fn fewer(question: &Question<'_>, workers: usize, less: Option<&Look>, shown: im
             false => format!("Fewer than {workers} workers were not considered."),
         };
     };
-    let why = match less.judged.verdict.cause() {
-        Some(Cause::Goal) | None => format!("{} in {} requests", shown(less), less.judged.requests),
+    let why = match less.verdict.cause() {
+        Some(Cause::Goal) | None => format!("{} in {} requests", shown(less), less.requests),
         Some(cause) => cause.to_string(),
     };
-    let does = if less.judged.verdict.cause().is_some() { "does not hold" } else { "is not known to hold" };
+    let does = if less.verdict.cause().is_some() { "does not hold" } else { "is not known to hold" };
     format!("On {} it {does}: {why}.", counted(workers - 1))
 }
 

@@ -27,22 +27,6 @@ pub(crate) struct Question<'a> {
     pub(crate) workers: RangeInclusive<usize>,
 }
 
-/// A policy on a number of workers.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) spec: PolicySpec,
-    pub(crate) workers: usize,
-    /// The sizes of the groups; `None` for a policy without groups.
-    pub(crate) sizes: Option<Vec<usize>>,
-}
-
-/// Settings, and their figures at the planned rate.
-#[derive(Clone, Debug)]
-pub(crate) struct Look {
-    pub(crate) settings: Settings,
-    pub(crate) judged: Judged,
-}
-
 impl<'a> Question<'a> {
     /// The rate at which the goal must hold.
     pub(crate) fn planned_rate(&self) -> f64 {
@@ -69,18 +53,16 @@ impl<'a> Question<'a> {
         Scenario { workers, flows, ..self.scenario.clone() }
     }
 
-    /// `spec` on `workers` workers, with the sizes that the estimators choose for the planned rate.
-    pub(crate) fn settings(&self, spec: PolicySpec, workers: usize) -> Settings {
-        let load = self.load_at(self.planned_rate(), workers);
-        Settings { spec, workers, sizes: self.scenario_on(workers).default_sizes(spec, load) }
+    /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for the planned rate.
+    fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
+        let scenario = self.scenario_on(workers);
+        Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
 
-    /// Judges `settings` at the planned rate by the requests of `seed`, at most `most` of them.
-    pub(crate) fn look(&self, settings: Settings, seed: u64, most: u64) -> Look {
-        let Settings { spec, workers, ref sizes } = settings;
-        let scenario = Scenario { seed, sizes: sizes.clone(), ..self.scenario_on(workers) };
-        let judged = scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most);
-        Look { settings, judged }
+    /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most `most` of them.
+    pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Judged {
+        let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
+        scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
     }
 
     /// The figure of the goal for requests that never wait, where it is above the limit: no number of workers holds such
@@ -124,10 +106,9 @@ const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {
-    /// How `settings` do after each change that may be.
-    pub(crate) fn changes(&self, settings: &Settings, replayed: Option<&'a Replayed>) -> Vec<Change> {
-        let &Settings { spec, workers, ref sizes } = settings;
-        let same = &Scenario { sizes: sizes.clone(), ..self.scenario_on(workers) };
+    /// How `spec` does on `workers` workers after each change that may be.
+    pub(crate) fn changes(&self, spec: PolicySpec, workers: usize, replayed: Option<&'a Replayed>) -> Vec<Change> {
+        let same = &self.scenario_for(spec, workers);
         let mut all = vec![("the rate as asked for".to_owned(), 1.0, same.clone())];
         if let Some(fleet) = same.fleet {
             let others = [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten();

@@ -55,6 +55,10 @@ pub(crate) struct Scenario<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
+    /// Workers of each server.
+    pub(crate) workers: usize,
+    /// The sizes of groups, where they were given.
+    pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) load: f64,
     /// Where there is a fleet, that and the load of its busiest server.
     pub(crate) fleet: Option<(Fleet, f64)>,
@@ -256,7 +260,8 @@ impl<'a> Scenario<'a> {
         let busy = load / unstable_from.unwrap_or(1.0);
         let tally = tally.take().of_queue(busy, self.overheads.per_request(), PRECISION);
         let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
-        Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
+        let (workers, sizes, fleet) = (self.workers, self.sizes.clone(), self.fleet.zip(busiest));
+        Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally }
     }
 
     /// A server under `policy`, which follows what it measures if the policy does. It begins to measure with the run if the
