@@ -1,5 +1,5 @@
-//! What a queue between workers costs when several use it at once: the time of an operation for one user alone, and how much
-//! longer it takes for all of them, by number of others.
+//! What a queue between workers costs when several use it at once. An operation of one user alone takes a time, and each
+//! other user makes it longer.
 
 use super::{Row, Samples};
 use crate::config::cpus;

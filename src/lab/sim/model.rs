@@ -22,8 +22,8 @@ pub(super) struct CostModel<'a> {
     requests: Requests,
     /// Packets that are free.
     pub(super) packets: usize,
-    /// For each worker, the request that ends with the slice that it is running, and how.
-    ending: Box<[Option<(RequestId, End)>]>,
+    /// For each worker, the request that ends with the slice that it is running, and its fate.
+    ending: Box<[Option<(RequestId, Fate)>]>,
     /// What each worker knows of the queues that it takes from.
     shedding: Box<[Shedding]>,
     /// Requests under way that have been interrupted.
@@ -36,14 +36,6 @@ pub(super) struct CostModel<'a> {
     /// What the server measures, and what follows that, if anything.
     work: Option<Box<Work>>,
     follows: Option<Follows>,
-}
-
-/// How a slice ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Done,
-    Paused,
-    Shed(Fate),
 }
 
 impl<'a> CostModel<'a> {
@@ -150,23 +142,19 @@ impl<'a> CostModel<'a> {
 
     /// Gives the request that the worker's last slice ended, if any, its fate; returns how long that takes.
     fn finish(&mut self) -> Nanos {
-        match self.ending[self.worker].take() {
-            Some((request, End::Done)) => {
-                let send = self.setup.overheads.send;
-                let request = self.removed(request);
-                self.shedding[self.worker].on_end(&request.stay, self.now);
-                self.work.iter_mut().for_each(|work| work.ended(request.class, request.cost, true));
-                let sent = self.now.plus(send);
-                let (latency, counts) = (sent.minus(request.due), request.counts);
-                self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
-                send
-            }
-            Some((request, End::Shed(fate))) => {
-                self.end(request, fate);
-                Nanos::ZERO
-            }
-            Some((_, End::Paused)) | None => Nanos::ZERO,
+        let Some((request, fate)) = self.ending[self.worker].take() else { return Nanos::ZERO };
+        if fate != Fate::Answered {
+            self.end(request, fate);
+            return Nanos::ZERO;
         }
+        let send = self.setup.overheads.send;
+        let request = self.removed(request);
+        self.shedding[self.worker].on_end(&request.stay, self.now);
+        self.work.iter_mut().for_each(|work| work.ended(request.class, request.cost, true));
+        let sent = self.now.plus(send);
+        let (latency, counts) = (sent.minus(request.due), request.counts);
+        self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
+        send
     }
 }
 
@@ -261,7 +249,7 @@ impl Engine for CostModel<'_> {
 
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
         if let Some(fate) = self.shed_fate(job) {
-            self.ending[self.worker] = Some((job, End::Shed(fate)));
+            self.ending[self.worker] = Some((job, fate));
             return Ran::Ended { ran: Nanos::ZERO };
         }
         let request = self.requests.of(job);
@@ -269,12 +257,12 @@ impl Engine for CostModel<'_> {
         stay.start_by = Nanos::MAX;
         let expires_after = stay.expires_at.minus(self.now);
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
-        let (work, ran, end) = stretch(left, step, checkpoint, at_most, expires_after);
-        if end == End::Paused {
+        let (work, ran, fate) = stretch(left, step, checkpoint, at_most, expires_after);
+        let Some(fate) = fate else {
             stay.service = stay.service.plus(work);
             return Ran::Paused { job, resume: Resume::Here, ran };
-        }
-        self.ending[self.worker] = Some((job, end));
+        };
+        self.ending[self.worker] = Some((job, fate));
         Ran::Ended { ran }
     }
 
@@ -314,30 +302,36 @@ impl Engine for CostModel<'_> {
     }
 }
 
-/// How far a request that still needs `left` comes in one slice: the work done, the time that it takes, and how the slice
-/// ends. It ends at the first checkpoint after `ask_after` or `expires_after`, or with the request.
-fn stretch(left: Nanos, step: Nanos, checkpoint: Nanos, ask_after: Nanos, expires_after: Nanos) -> (Nanos, Nanos, End) {
-    if left <= step {
-        return (left, left, End::Done);
-    }
+/// How far a request that still needs `left` comes in one slice, which ends at the first checkpoint after `ask_after` or
+/// `expires_after`, or with the request. Returns the work done, the time that it takes, and the fate with which the request
+/// ends. `None` if it pauses.
+fn stretch(
+    left: Nanos,
+    step: Nanos,
+    checkpoint: Nanos,
+    ask_after: Nanos,
+    expires_after: Nanos,
+) -> (Nanos, Nanos, Option<Fate>) {
     let until = ask_after.min(expires_after);
-    if until == Nanos::MAX && checkpoint == Nanos::ZERO {
-        return (left, left, End::Done);
+    if left <= step || until == Nanos::MAX && checkpoint == Nanos::ZERO {
+        return (left, left, Some(Fate::Answered));
     }
     // A checkpoint stands after each step but the last.
     let checkpoints = (left.get() - 1) / step.get();
     let each = step.plus(checkpoint);
     let asked = until.get().div_ceil(each.get()).max(1);
     if asked > checkpoints {
-        return (left, left.plus(checkpoint.times(checkpoints)), End::Done);
+        return (left, left.plus(checkpoint.times(checkpoints)), Some(Fate::Answered));
     }
-    let end = if each.times(asked) >= expires_after { End::Shed(Fate::ShedExpired) } else { End::Paused };
-    (step.times(asked), each.times(asked), end)
+    let expired = each.times(asked) >= expires_after;
+    (step.times(asked), each.times(asked), expired.then_some(Fate::ShedExpired))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DONE: Option<Fate> = Some(Fate::Answered);
 
     fn us(us: u64) -> Nanos {
         Nanos::from_micros(us)
@@ -347,26 +341,26 @@ mod tests {
     fn a_request_is_asked_at_the_first_checkpoint_after_the_time() {
         let never = Nanos::MAX;
         let plain = |left, ask_after| stretch(left, us(1), Nanos::ZERO, ask_after, never);
-        assert_eq!(plain(us(500), never), (us(500), us(500), End::Done));
-        assert_eq!(plain(us(500), Nanos::new(5_001)), (us(6), us(6), End::Paused));
-        assert_eq!(plain(us(500), Nanos::ZERO), (us(1), us(1), End::Paused));
-        assert_eq!(plain(us(5), us(5)), (us(5), us(5), End::Done), "there is none after the last step");
-        assert_eq!(plain(Nanos::new(500), Nanos::ZERO), (Nanos::new(500), Nanos::new(500), End::Done));
+        assert_eq!(plain(us(500), never), (us(500), us(500), DONE));
+        assert_eq!(plain(us(500), Nanos::new(5_001)), (us(6), us(6), None));
+        assert_eq!(plain(us(500), Nanos::ZERO), (us(1), us(1), None));
+        assert_eq!(plain(us(5), us(5)), (us(5), us(5), DONE), "there is none after the last step");
+        assert_eq!(plain(Nanos::new(500), Nanos::ZERO), (Nanos::new(500), Nanos::new(500), DONE));
     }
 
     #[test]
     fn checkpoints_take_their_time() {
         let ns = Nanos::new;
-        assert_eq!(stretch(us(3), us(1), ns(20), Nanos::MAX, Nanos::MAX), (us(3), ns(3_040), End::Done));
-        assert_eq!(stretch(us(9), us(1), ns(20), us(3), Nanos::MAX), (us(3), ns(3_060), End::Paused));
+        assert_eq!(stretch(us(3), us(1), ns(20), Nanos::MAX, Nanos::MAX), (us(3), ns(3_040), DONE));
+        assert_eq!(stretch(us(9), us(1), ns(20), us(3), Nanos::MAX), (us(3), ns(3_060), None));
     }
 
     #[test]
     fn the_deadline_ends_it_at_the_next_checkpoint() {
         assert_eq!(
             stretch(us(9), us(1), Nanos::ZERO, us(7), Nanos::new(2_500)),
-            (us(3), us(3), End::Shed(Fate::ShedExpired))
+            (us(3), us(3), Some(Fate::ShedExpired))
         );
-        assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(2), Nanos::new(2_500)), (us(2), us(2), End::Paused));
+        assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(2), Nanos::new(2_500)), (us(2), us(2), None));
     }
 }

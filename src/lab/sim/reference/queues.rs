@@ -12,6 +12,9 @@ use std::collections::BinaryHeap;
 /// The place of a request that waits, the lowest first, where so many were put there before.
 type Rank = fn(&Request, u64) -> [u64; 2];
 
+/// Requests that wait, the one with the lowest place first.
+type Waiting = BinaryHeap<Reverse<([u64; 2], RequestId)>>;
+
 pub(super) struct Queues {
     rank: Rank,
     /// Whether a request that needs less than what is left of another one interrupts it.
@@ -19,7 +22,7 @@ pub(super) struct Queues {
     quantum: Nanos,
     switch: Nanos,
     /// Those that wait: for any worker in the only queue, or for the worker of that number.
-    waiting: Vec<BinaryHeap<Reverse<([u64; 2], RequestId)>>>,
+    waiting: Vec<Waiting>,
     put: u64,
     /// Where the search for the shortest queue begins, so that of several equal ones each has its turn.
     rotation: WorkerId,
@@ -35,7 +38,7 @@ struct Turn {
 impl Queues {
     /// Round robin with this quantum and the cost `switch` of a switch, where the order is that of coming.
     pub(super) fn round_robin(workers: usize, quantum: Nanos, switch: Nanos) -> Queues {
-        let (waiting, serving) = (vec![BinaryHeap::new()], vec![None; workers]);
+        let (waiting, serving) = (vec![Waiting::new()], vec![None; workers]);
         Queues { rank: |_, put| [put, 0], preempts: false, quantum, switch, waiting, put: 0, rotation: 0, serving }
     }
 
@@ -53,7 +56,7 @@ impl Queues {
 
     /// Each request goes to the worker with the fewest, and stays there.
     pub(super) fn joined(workers: usize) -> Queues {
-        let waiting = vec![BinaryHeap::new(); workers];
+        let waiting = vec![Waiting::new(); workers];
         Queues { waiting, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 

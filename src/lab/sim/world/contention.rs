@@ -102,7 +102,7 @@ impl Contention {
     }
 }
 
-/// The turn of `worker` at a place for an operation of a step that began at `now`, which is ready at `ready_at`: when it
+/// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at `ready_at`. Returns when it
 /// begins, for how long others keep the worker waiting, and how many others use the place or wait for it.
 fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
     while line.front().is_some_and(|hold| hold.until <= now) {
