@@ -48,10 +48,8 @@ fn found(scenario: &Scenario<'_>, goal: &Goal, search: &Sustained) -> Value {
     let policy = search.spec.to_string();
     let none = || json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()});
     let mut found = search.at.as_ref().map_or_else(none, |at| item(scenario, &at.simulation));
-    if let (None, Some(not)) = (&search.at, &search.not_at)
-        && not.simulation.fleet.is_some()
-    {
-        found["fleet"] = fleet(&not.simulation);
+    if let Some(fleet) = search.at.as_ref().or(search.not_at.as_ref()).and_then(|judged| fleet(&judged.simulation)) {
+        found["fleet"] = fleet;
     }
     found["max_load"] = search.max_load.into();
     found["requests"] = search.at.as_ref().map(|at| at.requests).into();
@@ -60,9 +58,9 @@ fn found(scenario: &Scenario<'_>, goal: &Goal, search: &Sustained) -> Value {
     found
 }
 
-/// The fleet of a simulation, with the load that came to its busiest server; null without one.
-fn fleet(simulation: &Simulation) -> Value {
-    simulation.fleet.map_or(Value::Null, |(fleet, busiest)| {
+/// The fleet of a simulation, if there is one, with the load that came to its busiest server.
+fn fleet(simulation: &Simulation) -> Option<Value> {
+    simulation.fleet.map(|(fleet, busiest)| {
         json!({
             "servers": fleet.servers,
             "lost": fleet.lost,
@@ -94,8 +92,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     let change = |(at, to): &(Nanos, String)| json!({"at_s": at.as_secs_f64(), "to": to});
     item["changes"] = tally.changes().iter().map(change).collect();
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
-    if simulation.fleet.is_some() {
-        item["fleet"] = fleet(simulation);
+    if let Some(fleet) = fleet(simulation) {
+        item["fleet"] = fleet;
     }
     item
 }

@@ -8,6 +8,7 @@ use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::{Goal, shown_slowdown};
 use crate::lab::study::judge::Judged;
+use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::lab::workload::Shape;
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
@@ -52,30 +53,24 @@ fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
         true => format!("at most {} requests for each load", scenario.requests),
         false => format!("{} requests after {} of warm-up", scenario.requests, scenario.warmup()),
     };
-    let replayed = scenario.replayed.map_or_else(String::new, |run| {
-        let left_out = match run.offered.left_out {
+    let servers = scenario.fleet.map_or_else(String::new, |fleet| format!("{} servers of ", fleet.servers));
+    let (name, mean) = (scenario.workload.name(), scenario.workload.mean());
+    let mut text =
+        format!("{name} (mean {mean}), {servers}{} workers, {requests}, seed {}\n", scenario.workers, scenario.seed);
+    if let Some(Replayed { path, offered, .. }) = scenario.replayed {
+        let left_out = match offered.left_out {
             0 => String::new(),
             left_out => format!("; {left_out} arrivals are not in it, and its comments say why"),
         };
-        format!("the requests of {}, times divided by {}{left_out}\n", run.path.display(), run.offered.time_scale)
-    });
-    let servers = scenario.fleet.map_or_else(String::new, |fleet| format!("{} servers of ", fleet.servers));
-    let shape =
-        if scenario.shape == Shape::Poisson { String::new() } else { format!("arrivals: {}\n", scenario.shape) };
-    let objective = scenario.objective;
-    let objective = if objective == Objective::Slowdown {
-        String::new()
-    } else {
-        format!("levels optimise {}\n", objective.name())
-    };
-    format!(
-        "{} (mean {}), {servers}{} workers, {requests}, seed {}\n{replayed}{shape}{objective}overheads: {}\n\n",
-        scenario.workload.name(),
-        scenario.workload.mean(),
-        scenario.workers,
-        scenario.seed,
-        scenario.overheads,
-    )
+        text += &format!("the requests of {}, times divided by {}{left_out}\n", path.display(), offered.time_scale);
+    }
+    if scenario.shape != Shape::Poisson {
+        text += &format!("arrivals: {}\n", scenario.shape);
+    }
+    if scenario.objective != Objective::Slowdown {
+        text += &format!("levels optimise {}\n", scenario.objective.name());
+    }
+    text + &format!("overheads: {}\n\n", scenario.overheads)
 }
 
 fn sustained(goal: &Goal, search: &Sustained) -> String {

@@ -302,9 +302,9 @@ impl Engine for CostModel<'_> {
     }
 }
 
-/// How far a request that still needs `left` comes in one slice, which ends at the first checkpoint after `ask_after` or
+/// How far a request that still needs `left` comes in one slice. The slice ends at the first checkpoint after `ask_after` or
 /// `expires_after`, or with the request. Returns the work done, the time that it takes, and the fate with which the request
-/// ends. `None` if it pauses.
+/// ends; `None` if it pauses.
 fn stretch(
     left: Nanos,
     step: Nanos,

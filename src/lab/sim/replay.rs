@@ -18,8 +18,6 @@ pub struct Replay<'o> {
     pub fit: Fit,
     /// What each step costs.
     pub overheads: Overheads,
-    /// CPU time between two checkpoints of a handler; above zero.
-    pub checkpoint_step: Nanos,
 }
 
 impl<'o> Replay<'o> {
@@ -35,12 +33,7 @@ impl<'o> Replay<'o> {
         let workers = usize::from(offered.workers);
         let requests = offered.requests.iter().map(|request| (request.class, request.cost));
         let beside = overheads.per_request();
-        Replay {
-            offered,
-            fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside),
-            overheads,
-            checkpoint_step: Nanos::from_micros(1),
-        }
+        Replay { offered, fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside), overheads }
     }
 
     /// The policy called `name`, and a server that follows it.
@@ -50,7 +43,6 @@ impl<'o> Replay<'o> {
     pub fn server(&self, name: PolicyName) -> (Made, Setup) {
         let fitted = self.fit.policy(name);
         let mut setup = Setup {
-            checkpoint_step: self.checkpoint_step,
             classified: self.fit.tuning.classified || name.entry().needs_class,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
