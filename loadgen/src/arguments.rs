@@ -70,11 +70,7 @@ pub(crate) struct RunArguments {
     /// when the timeout is over, or when the server of a shed one says that it may
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
-    /// Also write every request with its times and its flow's socket, for forebay simulate --replay; - is standard
-    /// output. Needs --admin, and a server under isolated, whose replies tell the sockets; compare --dump needs neither
-    #[arg(long, value_name = "FILE", requires = "admin", conflicts_with = "retries")]
-    pub(crate) dump: Option<PathBuf>,
-    /// Instead of --workload and --rate: the requests of a trace, as GET /capture and --dump write it
+    /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests of one flow come from one
     /// source port. To which socket the server's kernel hashes a port is not repeated. Warm-up and deadline are those of the
@@ -147,9 +143,6 @@ pub(crate) struct CompareArguments {
     /// Requests of each policy in virtual time, shown beside; 0 for none
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     pub(crate) virtual_requests: u64,
-    /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dump: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
 }

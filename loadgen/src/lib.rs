@@ -23,7 +23,6 @@ pub mod text;
 use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use drive::flows;
-use drive::trace::Dump;
 use endpoint::Endpoint;
 use failure::Failure;
 use forebay::cli::results::one_on_stdout;
@@ -86,9 +85,8 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         Some(Err(error)) => (None, Some(error)),
     };
     let plan = match (Plan::of_run(arguments, endpoint.as_ref(), server.as_ref()), silence) {
-        // The failure lacks a value that the endpoint would have given, or the dump needs the endpoint.
+        // The failure lacks a value that the endpoint would have given.
         (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
-        (Ok(_), Some(error)) if arguments.dump.is_some() => return Err(error.into()),
         (Ok(plan), Some(error)) => {
             // Printed before the run, not after it.
             let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
@@ -103,17 +101,14 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     let json = json::open("--json", arguments.offer.json.as_deref())?;
     let page = json::open("--html", arguments.offer.html.as_deref())?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
-    let dump = arguments.dump.as_deref();
-    let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
-    let outputs = [json.as_ref(), page.as_ref(), dump.as_ref().map(|dump| &dump.output)];
+    let outputs = [json.as_ref(), page.as_ref()];
     one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
     // A lost text must not cost the JSON.
     let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
     let written = json::write_to(json.as_ref(), &outcome.report);
-    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.exchange));
     let drawn = json::write_page(page.as_ref(), || report::text::page(&plan, &outcome.report));
-    shown.and(written).and(dumped).and(drawn)?;
+    shown.and(written).and(drawn)?;
     Ok(outcome.report.verdict)
 }

@@ -29,19 +29,18 @@ pub(crate) struct FlowMap {
 }
 
 impl FlowMap {
-    /// Starts a server like those of `settings`, learns the sockets of its flows, and stops it; `flag` is named in
-    /// errors.
+    /// Starts a server like those of `settings`, learns the sockets of its flows, and stops it.
     ///
     /// # Errors
     /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
-    pub(crate) fn survey(flag: &str, settings: &ServerSettings) -> Result<FlowMap, Failure> {
+    pub(crate) fn survey(settings: &ServerSettings) -> Result<FlowMap, Failure> {
         // Which socket a flow comes to does not depend on what a request costs, and each flow takes one.
         let free = ServerSettings { overheads: Overheads::NONE, ..settings.clone() };
         let process = ServerProcess::start(&free.serve_arguments(BASE, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
-        let reservation = reserve(flag, address)?;
+        let reservation = reserve(address)?;
         let flows = flows::open(address, settings.plan(address)?.flows, None)?;
-        let socket_of = sockets_of(flag, &flows)?;
+        let socket_of = sockets_of(&flows)?;
         process.stop()?;
         Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
     }
@@ -49,12 +48,12 @@ impl FlowMap {
 
 /// Takes the port of `address` on another of this machine's addresses. The server can still have the port. A socket
 /// that gets a port before an address, as those of flows do, cannot.
-fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
+fn reserve(address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {
         format!(
-            "{flag} keeps the server's port for the next one by means of {elsewhere}, which cannot be had: run again, which \
-             takes another port, or leave {flag} out"
+            "--simulate keeps the server's port for the next one by means of {elsewhere}, which cannot be had: run again, \
+             which takes another port, or leave --simulate out"
         )
     })
 }
@@ -85,7 +84,7 @@ mod tests {
         if flows.is_empty() {
             *flows = flows::open(address, 256, None).expect("sockets");
         }
-        let sockets = sockets_of("--dump", flows).expect("answers");
+        let sockets = sockets_of(flows).expect("answers");
         stop.stop();
         serving.join().expect("no panic").expect("a server that ran");
         (address, sockets)
@@ -98,7 +97,7 @@ mod tests {
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
         let mut flows = Vec::new();
         let (address, first) = asked(SocketAddr::from(([127, 0, 0, 1], 0)), 4, &mut flows);
-        let _reservation = reserve("--dump", address).expect("another loopback address");
+        let _reservation = reserve(address).expect("another loopback address");
         for worker in 0..4 {
             let share = first.iter().filter(|socket| **socket == worker).count();
             // 64 expected, with a standard deviation of 7.
@@ -118,14 +117,16 @@ mod tests {
         let address = deaf.local_addr().expect("an address");
         deaf.connect(address).expect("connected to itself");
         let flows = flows::open(address, 1, None).expect("a socket");
-        let error = format!("{:#}", sockets_of("--dump", &flows).expect_err("no answer"));
-        for part in ["--dump has to learn", "flow 0", "lower the load", "leave --dump out", "none of 5 requests"] {
+        let error = format!("{:#}", sockets_of(&flows).expect_err("no answer"));
+        for part in
+            ["--simulate has to learn", "flow 0", "lower the load", "leave --simulate out", "none of 5 requests"]
+        {
             assert!(error.contains(part), "{error}");
         }
         let other = UdpSocket::bind("127.0.0.2:0").expect("a socket on loopback");
         let taken = other.local_addr().expect("an address");
         let address = SocketAddr::from(([127, 0, 0, 1], taken.port()));
-        let error = format!("{:#}", reserve("--simulate", address).expect_err("a port that is taken"));
+        let error = format!("{:#}", reserve(address).expect_err("a port that is taken"));
         for part in ["--simulate keeps", &taken.to_string(), "run again", "leave --simulate out", "in use"] {
             assert!(error.contains(part), "{error}");
         }

@@ -38,7 +38,6 @@ use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use validation::{Simulated, Sockets};
 use verdict::Verdict;
 use virtual_time::VirtualTime;
@@ -101,7 +100,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let page = json::open("--html", arguments.offer.html.as_deref())?;
     let outputs = [json.as_ref(), page.as_ref()];
     one_on_stdout(&outputs)?;
-    let tasks = Task::all(arguments)?;
+    let tasks = Task::all(arguments);
     let heading = text::heading(&settings, &plan, tasks.len());
     show(&heading, &outputs)?;
     if arguments.verbose {
@@ -190,26 +189,14 @@ struct Task {
     /// The name of the run, as in [`ComparedRun`].
     arm: String,
     seed: u64,
-    /// The file for its trace.
-    dump: Option<PathBuf>,
 }
 
 impl Task {
     /// All tasks. The policies take turns, so that other activity of the machine affects them all.
-    fn all(arguments: &CompareArguments) -> Result<Vec<Task>, Failure> {
-        if let Some(folder) = &arguments.dump {
-            let made = std::fs::create_dir_all(folder);
-            made.map_err(|error| Failure::usage(format!("--dump {} cannot be made: {error}", folder.display())))?;
-        }
+    fn all(arguments: &CompareArguments) -> Vec<Task> {
         let arms = arms(&arguments.policies);
-        let mut tasks = Vec::new();
-        for (seed, (policy, arm)) in arguments.seeds().flat_map(|seed| arms.iter().map(move |arm| (seed, arm))) {
-            // Opened only to check: there may be more files than this process may have open.
-            let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
-            json::open("--dump", dump.as_deref())?;
-            tasks.push(Task { policy: policy.clone(), arm: arm.clone(), seed, dump });
-        }
-        Ok(tasks)
+        let round = |seed| arms.iter().cloned().map(move |(policy, arm)| Task { policy, arm, seed });
+        arguments.seeds().flat_map(round).collect()
     }
 }
 
@@ -232,8 +219,7 @@ fn run_one(
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
     let arguments = &settings.arguments;
-    let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
-    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, settings)).transpose()?;
+    let flow_map = if arguments.simulate { Some(FlowMap::survey(settings)?) } else { None };
     let listen = flow_map.as_ref().map_or(ANY_PORT, |flow_map| flow_map.address);
     let process = ServerProcess::start(&settings.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
@@ -250,7 +236,7 @@ fn run_one(
         outcome.report.invalidate(format!("{error:#}"));
     }
     let simulated = match &flow_map {
-        Some(flow_map) => once_more(settings, task, &plan, flow_map, &outcome.exchange, &server)?,
+        Some(flow_map) => once_more(settings, &task.policy, &plan, flow_map, &outcome.exchange, &server),
         None => None,
     };
     for reason in simulated.iter().flat_map(|again| again.objections(&outcome.report)).collect::<Vec<_>>() {
@@ -259,23 +245,19 @@ fn run_one(
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
 }
 
-/// Writes and simulates the trace of the run of `plan` on `flow_map`, as far as requested.
+/// The simulation of the run of `plan` under `policy` on `flow_map`; `None` if it offered nothing.
 fn once_more(
     settings: &ServerSettings,
-    task: &Task,
+    policy: &str,
     plan: &Plan,
     flow_map: &FlowMap,
     exchange: &Exchange,
     server: &ServerView,
-) -> Result<Option<Simulated>, Failure> {
+) -> Option<Simulated> {
     let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, exchange);
-    if let Some(output) = json::open("--dump", task.dump.as_deref())? {
-        trace::write(&output, &offered)?;
-    }
     // An interrupt may have come before the first request.
-    let simulates = settings.arguments.simulate && !offered.requests.is_empty();
-    let Some(name) = task.policy.parse::<PolicyName>().ok().filter(|_| simulates) else { return Ok(None) };
+    let name = policy.parse::<PolicyName>().ok().filter(|_| !offered.requests.is_empty())?;
     let mut simulated = validation::simulated(settings, name, &offered, server);
     simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
-    Ok(Some(simulated))
+    Some(simulated)
 }

@@ -80,16 +80,16 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
 }
 
 /// The worker that serves each of `flows`, learnt by one request each. Needs a server under `isolated`, where a reply
-/// names the worker that owns the socket; `flag` is named in errors.
+/// names the worker that owns the socket.
 ///
 /// # Errors
 /// If a request is not answered.
-pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
+pub(crate) fn sockets_of(flows: &[UdpSocket]) -> Result<Vec<u16>> {
     let ask = |(flow, socket): (usize, &UdpSocket)| {
         worker_behind(socket, flow as u64).with_context(|| {
             format!(
-                "{flag} has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on the \
-                 machine, or leave {flag} out"
+                "--simulate has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on \
+                 the machine, or leave --simulate out"
             )
         })
     };

@@ -29,9 +29,12 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("compare --burn nap", "cpu, sleep"),
         ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
         ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
-        ("compare --dump /dev/null/runs", "--dump /dev/null/runs cannot be made: Not a directory"),
         ("compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min", "at most 50000000"),
         ("compare --cost fixed:1ns --workers 1024 --load 10 --overheads none", "lower --load, --workers or --duration"),
+        (
+            "compare --policies steal,reserve --classify header --simulate",
+            "--simulate cannot follow --policies reserve, which changes with the load that it measures: choose from isolated",
+        ),
         ("walk", "unrecognized subcommand"),
     ] {
         let output =

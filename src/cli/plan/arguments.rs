@@ -32,7 +32,7 @@ pub(crate) struct PlanArguments {
     /// Instead of --from: what requests cost (--help lists the forms)
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
-    /// Instead of --from: requests that `loadgen --dump` or `GET /capture` wrote
+    /// Instead of --from: requests that `GET /capture` wrote
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
     /// Requests per second, to all servers [default: those of --from or --replay]

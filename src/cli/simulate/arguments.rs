@@ -17,7 +17,7 @@ pub(crate) struct SimulateArguments {
     /// What requests cost: a preset or a form (--help lists them)
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
-    /// Instead of --workload: requests that `loadgen --dump` or `GET /capture` wrote
+    /// Instead of --workload: requests that `GET /capture` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
     pub(super) replay: Option<PathBuf>,
     /// Workers of the server [default: the sum of --pools, else 14]
@@ -175,7 +175,7 @@ const DRAWN: [&str; 10] =
     ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
 
 const REPLAY_HELP: &str = "\
-Instead of --workload: requests that `loadgen --dump` or `GET /capture` wrote
+Instead of --workload: requests that `GET /capture` wrote
 
 Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
 been sent. Times are divided by the run's time scale. Workers, load, seed, warm-up and deadline are those of the run. With \

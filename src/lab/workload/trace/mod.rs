@@ -96,9 +96,8 @@ fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, String> {
         let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
         if read.map_err(|error| unreadable(&error))? == 0 {
             let offered = offered.filter(|offered| !offered.requests.is_empty());
-            return offered.ok_or_else(|| {
-                format!("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")
-            });
+            return offered
+                .ok_or_else(|| format!("it offers no request: write the header and {LINE}, as `GET /capture` does"));
         }
         if text.limit() == 0 {
             return Err(too_long());
