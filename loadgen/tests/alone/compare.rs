@@ -2,11 +2,12 @@
 //! binary in an empty folder, without a search path. Its environment would spoil its servers if it were passed on.
 
 use crate::alone::alone;
+use crate::generator::{LOADGEN, eventually, status};
 use crate::script;
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// What pretends that there are more CPUs.
@@ -19,7 +20,7 @@ fn empty_folder() -> (TempDir, Command) {
     let copy = folder.path().join("loadgen");
     // By a process of its own. A child that another test starts meanwhile would inherit our open file for a moment. A
     // file that is open for writing cannot be executed ("text file busy").
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_loadgen")).arg(&copy).status();
+    let copied = Command::new("cp").arg(LOADGEN).arg(&copy).status();
     assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
     let mut command = Command::new(copy);
     command.current_dir(folder.path()).env_clear().env("PATH", "").env("FOREBAY_POLICY", "none-such");
@@ -213,35 +214,19 @@ fn the_server_does_not_outlive_a_killed_comparison() {
     eventually("the server is gone", || (!is_alive(server)).then_some(()));
 }
 
-/// The answer of `look` once it has one; a test that waits in vain fails.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..1_000 {
-        if let Some(answer) = look() {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("in 20 s it did not come true that {what}");
-}
-
-fn child_of(parent: &Child) -> Option<u32> {
+fn child_of(parent: &Child) -> Option<Pid> {
     let processes = std::fs::read_dir("/proc").expect("/proc");
-    let mut ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut ids = processes.filter_map(|entry| Some(Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?)));
     ids.find(|&id| status(id, "PPid:") == Some(parent.id().to_string()))
 }
 
 /// After `exec`, when it has asked to be told of its parent's end: it has opened its sockets.
-fn is_listening(id: u32) -> bool {
+fn is_listening(id: Pid) -> bool {
     let files = std::fs::read_dir(format!("/proc/{id}/fd"));
     let targets = files.into_iter().flatten().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count() >= 2
 }
 
-fn is_alive(id: u32) -> bool {
+fn is_alive(id: Pid) -> bool {
     status(id, "State:").is_some_and(|state| !state.starts_with('Z'))
-}
-
-fn status(id: u32, key: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    Some(text.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
 }

@@ -6,6 +6,9 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod compare;
+#[allow(dead_code, reason = "the tests beside one another use all of it")]
+#[path = "../support/generator.rs"]
+mod generator;
 #[path = "../../../tests/support/script/mod.rs"]
 mod script;
 #[allow(dead_code, reason = "the server's tests use all of it")]

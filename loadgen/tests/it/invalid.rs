@@ -2,7 +2,7 @@
 //! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
 
 use crate::support::admin;
-use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, is_stopped, reply, run, serve};
+use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, reply, run, serve, status};
 use crate::support::network::{in_own_network, shaped};
 use crate::support::server::started;
 use crate::support::skip::skip;
@@ -13,7 +13,6 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
@@ -110,7 +109,8 @@ fn replies_dropped_at_own_sockets() {
                 Some(id.load(Ordering::SeqCst)).filter(|id| *id > 0)
             }));
             kill(id, Signal::SIGSTOP).expect("a running process");
-            eventually("the generator stands still", || is_stopped(id).then_some(()));
+            let is_stopped = || status(id, "State:").filter(|state| state.starts_with('T'));
+            eventually("the generator stands still", is_stopped);
             // The more of one reply; nothing foreign.
             for _ in 0..20_000 {
                 reply(socket, datagram, client);
@@ -124,25 +124,6 @@ fn replies_dropped_at_own_sockets() {
     let dropped = &result.report["own_socket_drops"];
     assert!(dropped.as_u64() > Some(0), "{}", result.report);
     result.is_invalid(&format!("the kernel dropped {dropped} replies at the generator's own sockets"));
-}
-
-// Frozen for 7 ms in each second, the generator is in time with 99.3 % of its requests.
-#[test]
-fn slip_at_the_claimed_percentile() {
-    let server = honest();
-    let generator = Generator::start(server, "--rate 2000 --duration 3s --warmup 0s --timeout 300ms --percentile 99.9");
-    // While it runs: one that has ended cannot be stopped.
-    while generator.is_running() {
-        std::thread::sleep(Duration::from_millis(500));
-        let _ = kill(generator.id(), Signal::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(7));
-        let _ = kill(generator.id(), Signal::SIGCONT);
-        std::thread::sleep(Duration::from_millis(493));
-    }
-    let result = generator.finish();
-    let slip_us = result.report["slip_us"]["p99_9"].as_f64().expect("a number");
-    assert!(slip_us >= 3_000.0, "p99.9 of the slip is {slip_us} us");
-    result.is_invalid("above 5 % of p99.9 of the latency, which is");
 }
 
 #[test]
@@ -177,12 +158,13 @@ fn an_admin_endpoint_that_says_something_else() {
 }
 
 // Method: a server that tells truly how much it had, but for one thing. That is a few datagrams more or less, drops that it
-// cannot tell, or emulated cores that overslept.
+// cannot tell, or emulated cores that overslept. What it dropped is accounted for.
 #[test]
 fn what_the_server_tells_of_the_run() {
     let slept = |share: Value| json!({"slept_us": 100_000, "overshoot_share": share});
     for (wrong_by, dropped, emulation, reason) in [
         (0, json!(5), slept(json!(0.019)), None),
+        (-3, json!(8), Value::Null, None),
         (-3, json!(5), Value::Null, Some("3 datagrams are unaccounted for: ")),
         (7, json!(5), Value::Null, Some("the server had 7 datagrams more than the ")),
         (0, Value::Null, Value::Null, Some("what the server's kernel dropped is not known: ")),
@@ -190,7 +172,7 @@ fn what_the_server_tells_of_the_run() {
         (0, json!(5), slept(Value::Null), Some("emulated cores overslept is not known")),
     ] {
         let received = Arc::new(AtomicU64::new(0));
-        let heard = Arc::clone(&received);
+        let (heard, told_dropped) = (Arc::clone(&received), dropped.as_i64());
         let server = serve(move |socket, datagram, client| {
             heard.fetch_add(1, Ordering::SeqCst);
             reply(socket, datagram, client);
@@ -209,7 +191,8 @@ fn what_the_server_tells_of_the_run() {
         });
         let result = run(server, &format!("{SHORT} --admin {admin}"));
         assert_eq!(result.report["reconciled"]["client_sent"], result.report["sent"], "{}", result.report);
-        assert_eq!(result.report["reconciled"]["unaccounted"], -wrong_by, "{}", result.report);
+        let unaccounted = -wrong_by - told_dropped.map_or(0, |dropped| dropped - 5);
+        assert_eq!(result.report["reconciled"]["unaccounted"], unaccounted, "{}", result.report);
         match reason {
             Some(reason) => result.is_invalid(reason),
             None => assert!(!["datagrams", "overslept"].iter().any(|part| result.reasons().contains(part))),

@@ -7,8 +7,6 @@ use forebay::cli;
 use forebay::lab::workload::Trace;
 use loadgen::compare::server_process::ServerProcess;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -18,16 +16,6 @@ const SERVER: &str =
 /// Three of a hundred requests are long, so p99 and p99.9 are of long ones.
 const LOAD: &str = "--cost bimodal:0.97:20us:500us --load 0.5 --warmup 0s --duration 8s";
 const SECONDS: u64 = 10;
-
-/// What `GET path` of the endpoint at `admin` answers.
-fn get(admin: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(admin.trim_start_matches("http://")).expect("the endpoint listens");
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).expect("a request");
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).expect("an answer");
-    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
-    reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
-}
 
 /// The report of `loadgen run` against `server`.
 fn run(server: &ServerProcess, flags: &str, json: &Path) -> Value {
@@ -50,7 +38,8 @@ fn a_capture_is_replayed_as_it_was() {
     let (file, json) = (folder.path().join("captured"), folder.path().join("report.json"));
     let server = started(SERVER.split(' '));
     let (first, text) = thread::scope(|scope| {
-        let text = scope.spawn(|| get(&server.admin.to_string(), &format!("/capture?seconds={SECONDS}")));
+        let captured = ureq::get(format!("{}/capture?seconds={SECONDS}", server.admin));
+        let text = scope.spawn(|| captured.call().expect("an answer").body_mut().read_to_string().expect("text"));
         let first = run(&server, LOAD, &json);
         (first, text.join().expect("a capture"))
     });

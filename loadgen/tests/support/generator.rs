@@ -64,11 +64,6 @@ impl Generator {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"))
     }
 
-    /// Until its end is waited for, no other process gets its id.
-    pub(crate) fn is_running(&self) -> bool {
-        !state(self.id()).is_some_and(|state| state.starts_with('Z'))
-    }
-
     pub(crate) fn finish(self) -> Run {
         let output = self.child.wait_with_output().expect("its end");
         Run::of(&self.folder.path().join("run.json"), output)
@@ -114,13 +109,10 @@ pub(crate) fn reply(socket: &UdpSocket, datagram: &[u8], client: SocketAddr) -> 
     request
 }
 
-pub(crate) fn is_stopped(id: Pid) -> bool {
-    state(id).is_some_and(|state| state.starts_with('T'))
-}
-
-fn state(id: Pid) -> Option<String> {
+/// What `/proc` says of a process under `key`, such as `State:`.
+pub(crate) fn status(id: Pid, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    Some(text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().to_owned())
+    Some(text.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
 }
 
 /// The answer of `look` once it has one; a test that waits in vain fails.
