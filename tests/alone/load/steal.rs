@@ -105,34 +105,17 @@ impl Stage {
     }
 }
 
-// Two workers, either of them stuck.
+// Two workers, either of them stuck; four workers, three of them stuck; also where everybody receives from every socket.
 #[test]
-fn one_of_two_is_stuck() {
+fn stuck_workers_hold_nobody_up() {
     let _alone = alone();
+    let of_two: [(usize, &[usize]); 2] = [(2, &[0]), (2, &[1])];
+    let of_four: [(usize, &[usize]); 2] = [(4, &[0, 1, 2]), (4, &[3, 1, 2])];
     for policy in ["steal", "shed"] {
-        for stuck in [0, 1] {
-            assert_prompt(policy, 2, &[stuck]);
-        }
+        of_two.into_iter().chain(of_four).for_each(|(workers, stuck)| assert_prompt(policy, workers, stuck));
     }
-}
-
-// Four workers, three of them stuck.
-#[test]
-fn three_of_four_are_stuck() {
-    let _alone = alone();
-    for policy in ["steal", "shed"] {
-        assert_prompt(policy, 4, &[0, 1, 2]);
-        assert_prompt(policy, 4, &[3, 1, 2]);
-    }
-}
-
-// The same where everybody receives from every socket.
-#[test]
-fn nobody_waits_where_all_receive() {
-    let _alone = alone();
     for policy in ["global", "hybrid", "ondemand"] {
-        assert_prompt(policy, 2, &[0]);
-        assert_prompt(policy, 4, &[0, 1, 2]);
+        [of_two[0], of_four[0]].into_iter().for_each(|(workers, stuck)| assert_prompt(policy, workers, stuck));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::support::client::{Client, status_at};
 use crate::support::http::{fates, http, latency, ready};
-use crate::support::process::{Forebay, figure, this_as};
+use crate::support::process::{Forebay, this_as};
 use crate::support::{at_once, await_until, bound};
 use forebay::handler::{Handler, Reply, Request};
 use forebay::time::{Nanos, clock};
@@ -96,28 +96,6 @@ fn haste_alone_loses_nothing() {
             assert!(said.starts_with(summary), "{flags:?}: {said}");
         }
     }
-}
-
-// Is everything served that waits in the sockets, while drain time is left?
-#[test]
-fn what_waits_in_the_sockets_is_served() {
-    const WAITING: u64 = 3_000;
-    let cases = [("isolated", "1"), ("steal", "2"), ("pools", "2"), ("global", "2"), ("ondemand", "2")];
-    at_once(cases, |(policy, workers)| {
-        let flags = ["--policy", policy, "--workers", workers, "--cost-cap", "20s", "--drain-timeout", "60s"];
-        let server = Forebay::start(&[&flags[..], &["--max-wait", "off"]].concat());
-        let client = Client::new(server.udp);
-        for id in 0..WAITING {
-            // The first ones keep the workers busy while the others gather.
-            client.request(id, if id < 8 { Nanos::from_millis(25) } else { Nanos::ZERO }, b"");
-        }
-        server.signal(Signal::SIGTERM);
-        let (status, said) = server.end();
-        let figure = |name: &str| figure(&said, name);
-        let received = figure("received");
-        assert_eq!((status.code(), figure("answered")), (Some(0), received), "{policy}: {said}");
-        assert_eq!(received + figure("kernel_dropped"), WAITING, "{policy}: {said}");
-    });
 }
 
 // Does a lame duck say so and serve, until its time is over or a second signal comes?

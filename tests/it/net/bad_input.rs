@@ -7,7 +7,6 @@ use crate::support::fates::fates;
 use crate::support::http::{fates, latency};
 use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use crate::support::raw::Raw;
-use crate::support::scripted::{Act, run_scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
@@ -133,33 +132,6 @@ fn assert_port_zero_poisons_nobody(io: &str) {
     let mut expected = [0; Malformed::ALL.len()];
     expected[Malformed::SourcePort as usize] = 21;
     assert_reasons(&server, expected);
-}
-
-// Is a reply that the kernel does not take counted as unsent, and do the others of its batch still go out?
-// Method: a network of our own in which nothing may be sent to one peer, and requests in its name. While the only
-// worker is held, the refused ones gather, so that their answers leave in one batch.
-#[test]
-fn a_reply_that_cannot_be_sent_poisons_nobody() {
-    if !in_own_network("net::bad_input::a_reply_that_cannot_be_sent_poisons_nobody") {
-        return;
-    }
-    ip("route add prohibit 10.9.0.2/32");
-    let (server, script) = run_scripted(&[("workers", "1")]);
-    let client = Client::new(server.udp);
-    let unreached = SocketAddrV4::new(THERE, 9);
-    assert!(sent_raw(unreached, server.udp, &message(&Header::request(0, 0, Nanos::ZERO), b"served")));
-    assert_eq!(server.quiescent(1), fates! { received: 1, unsent: 1 });
-    client.request(1, Nanos::from_millis(50), &[Act::Block as u8]);
-    await_until(|| !script.blockers().is_empty(), "the request did not begin");
-    let refused = message(&Header::request(2, 0, Nanos::MAX), b"");
-    for _ in 0..10 {
-        assert!(sent_raw(unreached, server.udp, &refused));
-        client.send(&refused);
-    }
-    assert_eq!(client.receive().header.status, Status::Ok);
-    (0..10).for_each(|_| assert_eq!(client.receive().header.status, Status::Refused));
-    let fates = server.quiescent(22);
-    assert_eq!(fates, fates! { received: 22, answered: 1, unsent: 1, refused: 20 });
 }
 
 /// What a server of `handler` that is bound to `listen` has received, and why it did not serve it.

@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use super::returned::{ask_for_returned, returned};
+use super::returned::{ask_for_returned, await_returned, returned};
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, latency};
 use crate::support::raw::Raw;
@@ -204,14 +204,8 @@ fn stop_in_a_flood(policy: &str, io: &str, number: u8) {
     let sent = tell(&format!("{policy}, {io}, stopped"), &senders, &sent, &report.totals);
     let fates = report.totals.fates;
     assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{policy}: {fates:?}");
-    let mut missing = sent - fates.arrived().expect("drops that can be read");
-    println!("stopped: {missing} of them found no socket any more, and must have come back to their senders");
-    await_until(
-        || {
-            let came_back: u64 = senders.iter().map(Sender::returned).sum();
-            missing = missing.checked_sub(came_back).expect("no datagram has two ends");
-            missing == 0
-        },
-        &format!("{policy}: datagrams are missing: sent {sent}, {fates:?}"),
-    );
+    let counted = fates.arrived().expect("drops that can be read");
+    println!("stopped: {} of them found no socket any more, and must have come back", sent - counted);
+    let came_back = || senders.iter().map(Sender::returned).sum();
+    await_returned(sent, counted, came_back, &format!("{policy}: {fates:?}"));
 }

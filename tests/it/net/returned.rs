@@ -1,6 +1,7 @@
 //! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a queue of their own. They
 //! may come a moment after the send.
 
+use crate::support::await_until;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;
@@ -43,4 +44,19 @@ pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Waits until all that were sent have come back to their senders, but those that were `counted`. `come_back` says how many
+/// have since the last call.
+#[track_caller]
+pub(crate) fn await_returned(sent: u64, counted: u64, come_back: impl Fn() -> u64, what: &str) {
+    let mut missing = sent.checked_sub(counted).unwrap_or_else(|| panic!("{what}: sent {sent}, counted {counted}"));
+    let complaint = format!("{what}: of {sent} {missing} were not counted, and fewer came back");
+    await_until(
+        || {
+            missing = missing.checked_sub(come_back()).expect("no datagram has two ends");
+            missing == 0
+        },
+        &complaint,
+    );
 }

@@ -2,7 +2,7 @@
 //! Method: the built binary on emulated cores, and senders of twenty times what it can do, which go on until there is no
 //! socket. What they sent was received, dropped by the kernel at the sockets, or came back.
 
-use super::returned::{ask_for_returned, returned};
+use super::returned::{ask_for_returned, await_returned, returned};
 use crate::support::client::{Client, message};
 use crate::support::held::Held;
 use crate::support::http::latency;
@@ -77,17 +77,8 @@ impl Flood {
     /// Checks that each datagram is one of `counted`, or came back.
     fn check(&self, counted: u64, what: &str) {
         let sent = self.sent.load(Ordering::SeqCst);
-        let missing = sent.checked_sub(counted);
-        let mut missing = missing.unwrap_or_else(|| panic!("{what}: sent {sent}, counted {counted}"));
-        let came_back = || self.senders.iter().map(|client| returned(&client.socket)).sum::<u64>();
-        let complaint = format!("{what}: of {sent} {missing} were not counted, and fewer came back");
-        await_until(
-            || {
-                missing = missing.checked_sub(came_back()).expect("no datagram has two ends");
-                missing == 0
-            },
-            &complaint,
-        );
+        let came_back = || self.senders.iter().map(|client| returned(&client.socket)).sum();
+        await_returned(sent, counted, came_back, what);
     }
 }
 

@@ -156,22 +156,3 @@ fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let output = child.wait_with_output().expect("it ends");
     Some((output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
 }
-
-// Are queues named that the policy has, and no others?
-#[test]
-fn queues_are_those_of_the_policy() {
-    for (policy, expected) in [
-        ("isolated", &["deques", "flows", "waits"][..]),
-        ("global", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
-        ("steal", &["uninterrupted", "deques", "flows", "waits"]),
-        ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
-        ("pools", &["front", "heavy", "deques", "flows", "waits"]),
-        ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
-        ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
-    ] {
-        let (server, _) = run_scripted(&[("policy", policy), ("workers", "2")]);
-        let text = server.metrics();
-        let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
-        assert_eq!(text.lines().filter_map(name).collect::<Vec<_>>(), expected, "{policy}");
-    }
-}

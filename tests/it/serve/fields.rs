@@ -124,16 +124,26 @@ fn every_unit_is_said() {
     }
 }
 
-// Has each queue that a server shows a row? src/metrics/README.md says which names pools have.
+// Are queues shown that the policy has, and no others, and has each a row? src/metrics/README.md says which names pools have.
 #[test]
 fn every_queue_has_a_row() {
     let rows: Vec<&str> = table("queue").map(|row| row[0]).collect();
     let mut left: BTreeSet<&str> = rows.iter().copied().collect();
-    for policy in ["steal", "hybrid"] {
+    for (policy, expected) in [
+        ("isolated", &["deques", "flows", "waits"][..]),
+        ("global", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("steal", &["uninterrupted", "deques", "flows", "waits"]),
+        ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("pools", &["front", "heavy", "deques", "flows", "waits"]),
+        ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+        ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+    ] {
         let (server, _) = run_scripted(&[("policy", policy), ("workers", "2")]);
         let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
-        for queue in server.metrics().lines().filter_map(name) {
-            let of = rows.iter().find(|row| stands_for(row, &queue)).unwrap_or_else(|| panic!("no row of {queue}"));
+        let shown: Vec<String> = server.metrics().lines().filter_map(name).collect();
+        assert_eq!(shown, expected, "{policy}");
+        for queue in shown.iter().filter(|_| policy != "pools") {
+            let of = rows.iter().find(|row| stands_for(row, queue)).unwrap_or_else(|| panic!("no row of {queue}"));
             left.remove(of);
         }
     }
