@@ -9,18 +9,14 @@ mod support;
 
 use counter::{Counter, allocations, bytes, watch_this_thread};
 use forebay::config::Config;
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, hop};
 use forebay::net::{Io, KernelLink};
 use forebay::server::Memory;
-use forebay::time::{Nanos, clock};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use support::client::client_of;
-use support::http::{latency, metric};
-use support::{Running, alone, await_until};
+use support::prelude::*;
 
 #[global_allocator]
 static COUNTER: Counter = Counter;

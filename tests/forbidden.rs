@@ -5,10 +5,7 @@
 mod support;
 
 use forebay::config::Config;
-use forebay::handler::builtin::{Bench, Burner, Echo, Spin};
 use forebay::server::Server;
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
 use nix::libc::{
     AF_NETLINK, EPERM, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_io_uring_setup, SYS_openat, SYS_recvfrom,
     SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_setsockopt, SYS_socket, c_long,
@@ -20,11 +17,9 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, PoisonError};
 use std::{io, thread};
-use support::client::Client;
-use support::http::{Reply, fates, http, latency, metric};
-use support::process::{Process, wait_for_exit};
-use support::scripted::{Act, Scripted, scripted};
-use support::{Running, await_until};
+use support::http::Reply;
+use support::prelude::*;
+use support::scripted::Scripted;
 
 const CAP: Nanos = Nanos::from_secs(1);
 

@@ -23,6 +23,24 @@ pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;
 
+/// What most tests use: `use crate::support::prelude::*;`.
+pub(crate) mod prelude {
+    pub(crate) use super::client::{Client, ask, client, client_of, message, receive, status_at};
+    pub(crate) use super::fates::fates;
+    pub(crate) use super::http::{exchange, fates, http, latency, metric, page};
+    pub(crate) use super::network::{in_own_network, ip};
+    pub(crate) use super::process::{Forebay, Process, wait_for_exit};
+    pub(crate) use super::scripted::{Act, run_scripted, scripted};
+    pub(crate) use super::skip::skip;
+    pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
+    pub(crate) use super::{bound, emulated, listen, policies, quiescent, sized};
+    pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
+    pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
+    pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop};
+    pub(crate) use forebay::time::{Nanos, clock};
+    pub(crate) use forebay::wire::{Header, Status};
+}
+
 use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::Handler;

@@ -4,13 +4,8 @@ mod slow;
 mod stages;
 mod trace;
 
-use crate::support::client::{Client, message};
-use crate::support::http::{self, latency, metric, page};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{Running, alone, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::time::{Nanos, clock};
-use forebay::wire::Header;
+use crate::support::http::{self};
+use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 

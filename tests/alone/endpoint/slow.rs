@@ -2,12 +2,9 @@
 //! Method: under several policies a cause is planted, and then a light request comes. Its culprit is read while it waits, and
 //! after its end.
 
-use crate::support::client::{Client, client, receive_bytes};
-use crate::support::http::page;
-use crate::support::process::Forebay;
-use crate::support::{EndOf, Running, alone, at_once, await_until};
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, hop, sleep, uninterrupted};
-use forebay::time::{Nanos, clock};
+use crate::support::client::receive_bytes;
+use crate::support::prelude::*;
+use forebay::handler::{sleep, uninterrupted};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;

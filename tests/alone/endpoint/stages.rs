@@ -1,12 +1,6 @@
 //! What the endpoint says of the stages of requests: no more than the client waited, and no less than it must be.
 
-use crate::support::client::{Client, message};
-use crate::support::http::{latency, metric};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{Running, alone, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::time::{Nanos, clock};
-use forebay::wire::Header;
+use crate::support::prelude::*;
 use serde_json::Value;
 
 // Does no stage hold more than the client waited, on real cores? Method: requests one by one; what is said of each, and of

@@ -2,11 +2,7 @@
 //! heavy one; the trace is decoded.
 
 use super::slow::{Planted, before_others, plant};
-use crate::support::client::{Client, client};
-use crate::support::http::exchange;
-use crate::support::process::Forebay;
-use crate::support::{Running, alone, await_until, listen};
-use forebay::time::Nanos;
+use crate::support::prelude::*;
 use nix::sys::signal::Signal;
 use prost::Message as _;
 use std::fs::{self, File};

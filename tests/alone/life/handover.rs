@@ -6,14 +6,10 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::client::{Client, status_at};
-use crate::support::http::{fates, http, latency};
 use crate::support::place::Place;
+use crate::support::prelude::*;
 use crate::support::process::figure;
 use crate::support::stream::stream;
-use crate::support::{EndOf, alone, await_until, listen};
-use forebay::time::Nanos;
-use forebay::wire::Status;
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,12 +2,7 @@
 //! Method: the built binary under every policy, its CPU time over a quiet second before and after a burst, then one
 //! request.
 
-use crate::support::client::Client;
-use crate::support::http::latency;
-use crate::support::process::Forebay;
-use crate::support::{alone, await_until, policies, quiescent};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
 use std::thread;
 
 const QUIET: Nanos = Nanos::from_secs(1);

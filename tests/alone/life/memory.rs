@@ -11,14 +11,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
-use crate::support::client::{Client, message};
-use crate::support::http::{fates, latency};
-use crate::support::process::Forebay;
-use crate::support::{GIVE_UP_AFTER, alone, assert_adds_up, await_until};
+use crate::support::prelude::*;
 use forebay::config::Config;
 use forebay::server::Memory;
-use forebay::time::Nanos;
-use forebay::wire::Header;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, thread};
 

@@ -6,14 +6,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::client::Client;
-use crate::support::http::{http, latency, page};
+use crate::support::prelude::*;
 use crate::support::process::Configured;
-use crate::support::process::Forebay;
 use crate::support::stream::{Became, stream};
-use crate::support::{EndOf, alone, await_until};
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::net::SocketAddr;

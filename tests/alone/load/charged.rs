@@ -2,15 +2,11 @@
 //! `--overheads` and in virtual time. A reply before its time is always an error. A late reply is an error only if all
 //! of five trials are late: a busy machine delays threads, and no thread is early.
 
-use crate::support::client::{Client, message};
-use crate::support::http::latency;
-use crate::support::{Running, alone, emulated};
+use crate::support::prelude::*;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
 use forebay::lab::workload::Workload;
 use forebay::sched::PolicyName;
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
 
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;

@@ -2,13 +2,10 @@
 //! cores and to the simulator, under the same policy. Each request must end in the fate that is known beforehand. All
 //! moments are apart by far more than a busy machine is late.
 
-use crate::support::client::{Client, message};
-use crate::support::{alone, at_once, emulated};
+use crate::support::prelude::*;
 use forebay::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
 use forebay::lab::workload::Workload;
 use forebay::sched::{PolicyName, Sizes};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
 use std::thread;
 
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.

@@ -2,11 +2,8 @@
 //! less than the cost. Four take a quarter of it, and less than as much again for the machine in most of nine times. So
 //! a wake-up of the helpers that is often lost does not pass for a busy machine.
 
-use crate::support::client::Client;
-use crate::support::{Running, alone};
-use forebay::handler::builtin::{Bench, Burner, Forking};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
+use forebay::handler::builtin::Forking;
 
 #[test]
 fn a_heavy_request_is_faster_in_parts() {

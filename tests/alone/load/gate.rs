@@ -1,11 +1,6 @@
 //! Who is served while one source sends twenty times what the server can do?
 
-use crate::support::client::{Client, message};
-use crate::support::http::latency;
-use crate::support::network::in_own_network;
-use crate::support::{EndOf, alone, emulated};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,12 +1,6 @@
 //! What becomes of requests when more come than the server can do?
 
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::http::{fates, latency};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{EndOf, alone, at_once, await_until, emulated, sized};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -7,13 +7,8 @@
 //! waits for the look of the control thread, once a second, or for the end of the trial. A wake-up that is late every
 //! time shows in the median. A best of several would see the second fault only.
 
-use crate::support::client::Client;
-use crate::support::http::{fates, latency, metric};
-use crate::support::scripted::{Act, Scripted, run_scripted};
-use crate::support::{Running, alone, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::time::{Nanos, clock};
-use forebay::wire::Status;
+use crate::support::prelude::*;
+use crate::support::scripted::Scripted;
 use std::sync::Arc;
 use std::thread;
 

@@ -4,10 +4,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::http::{fates, http, latency, metric};
-use crate::support::{Running, alone, await_until};
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, sleep, timeout};
-use forebay::time::{Nanos, clock};
+use crate::support::prelude::*;
+use forebay::handler::{sleep, timeout};
 use std::net::UdpSocket;
 use std::thread;
 

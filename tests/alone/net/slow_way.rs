@@ -3,16 +3,10 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::client::{Client, message};
-use crate::support::http::metric;
-use crate::support::network::{HERE, HERE_V6, in_own_network, lonely_device};
+use crate::support::network::{HERE, HERE_V6, lonely_device};
+use crate::support::prelude::*;
 use crate::support::raw::Raw;
-use crate::support::skip::skip;
-use crate::support::{Running, alone};
-use forebay::handler::builtin::{Bench, Echo};
 use forebay::net::SEND_BUFFER_BYTES;
-use forebay::time::{Nanos, clock};
-use forebay::wire::Header;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};

@@ -1,7 +1,7 @@
 //! Is the template unit without a mistake, and does it give a service no more rights than it needs?
 //! Method: systemd-analyze reads the files, which needs no systemd that runs.
 
-use crate::support::skip::skip;
+use crate::support::prelude::*;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

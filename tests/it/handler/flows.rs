@@ -3,15 +3,9 @@
 //! Method: a handler notes when it is in a request. Flows that are held busy, and flows in a hurry, ask over real
 //! sockets. Replies, fates and the depth of the queue are compared.
 
-use crate::support::client::{ask, client, receive};
-use crate::support::fates::fates;
-use crate::support::http::metric;
-use crate::support::{Running, assert_adds_up, await_until, policies, sized};
-use forebay::fate::Status;
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-use forebay::handler::{checkpoint, fork, hop, sleep};
+use crate::support::prelude::*;
+use forebay::handler::sleep;
 use forebay::sched::bounds::SET_ASIDE_OF_FLOW;
-use forebay::time::{Nanos, clock};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use tokio::sync::oneshot;

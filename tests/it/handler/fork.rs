@@ -1,14 +1,9 @@
 //! Do the parts of a request run on several workers, come back to it, and leave nothing behind when it ends half-way?
 //! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was dropped.
 
-use crate::support::client::Client;
-use crate::support::fates::fates;
-use crate::support::{GIVE_UP_AFTER, Running, await_until, policies, sized};
+use crate::support::prelude::*;
+use forebay::handler::CancellationToken;
 use forebay::handler::Fork;
-use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{CancellationToken, Reply, checkpoint, fork, hop};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,16 +2,9 @@
 //! datagrams as long as the setting says. Replies may be longer than requests, within the bound against amplification.
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
-use crate::support::client::{ask, ask_from, client, client_of};
-use crate::support::fates::fates;
-use crate::support::http::{latency, metric, page};
-use crate::support::{Running, bound, policies, quiescent, sized};
-use forebay::fate::Status;
-use forebay::handler::{
-    Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, handler_fn,
-};
-use forebay::time::Nanos;
-use forebay::time::clock;
+use crate::support::client::ask_from;
+use crate::support::prelude::*;
+use forebay::handler::Served;
 use forebay::wire::DATAGRAM_MAX_BYTES;
 use std::net::UdpSocket;
 use std::sync::Arc;

@@ -2,13 +2,9 @@
 //! contained whatever it carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
-use crate::support::client::{ask, client, receive};
-use crate::support::fates::fates;
-use crate::support::{Running, await_until, policies, sized};
-use forebay::handler::{Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved};
-use forebay::handler::{checkpoint, fork, hop};
-use forebay::time::Nanos;
-use forebay::wire::{Served, Status};
+use crate::support::prelude::*;
+use forebay::handler::CancellationToken;
+use forebay::wire::Served;
 use std::io::Write;
 use std::panic::resume_unwind;
 use std::sync::Arc;

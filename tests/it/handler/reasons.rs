@@ -1,12 +1,8 @@
 //! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the program, as parts of the
 //! fates? Method: a handler that rejects what it is told to, behind real sockets; the pages are scraped.
 
-use crate::support::client::{ask, client};
-use crate::support::fates::fates;
-use crate::support::http::{fates, latency};
-use crate::support::{Running, bound};
+use crate::support::prelude::*;
 use forebay::fate::{Fate, Malformed, REASONS, Refused};
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 
 const OPCODE: u8 = 0;
 const NETWORK: u8 = 1;

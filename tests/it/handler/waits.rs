@@ -1,13 +1,8 @@
 //! May a handler wait for what other threads do, and for time, without keeping a worker, and does every wait end?
 //! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits; replies and fates are counted.
 
-use crate::support::client::{ask, client, receive};
-use crate::support::fates::fates;
-use crate::support::http::{fates, latency};
-use crate::support::{Running, await_until, policies, sized};
-use forebay::fate::Status;
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, checkpoint, sleep, timeout};
-use forebay::time::Nanos;
+use crate::support::prelude::*;
+use forebay::handler::{sleep, timeout};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;

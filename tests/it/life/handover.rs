@@ -1,15 +1,9 @@
 //! Does the server that runs serve on when a successor fails, at every step, and a successor begin when its predecessor dies?
 //! Method: one side of the hand-over is played here.
 
-use crate::support::client::{Client, status_at};
-use crate::support::http::{fates, latency};
 use crate::support::place::{Place, shared_socket};
-use crate::support::process::{Forebay, Process, wait_for_exit};
-use crate::support::skip::skip;
+use crate::support::prelude::*;
 use crate::support::stream::stream;
-use crate::support::{EndOf, await_until, listen, quiescent};
-use forebay::time::{Nanos, clock};
-use forebay::wire::Status;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};

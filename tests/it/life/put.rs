@@ -1,14 +1,10 @@
 //! Does a client change the policy and the log level of a running server by PUT, until the server reads its configuration
 //! again, and who may not change anything? Method: the built binary, a file, and requests by HTTP.
 
-use crate::support::client::status_at;
-use crate::support::http::{exchange, latency, page, put};
-use crate::support::network::{HERE, in_own_network, lonely_device};
+use crate::support::http::put;
+use crate::support::network::{HERE, lonely_device};
+use crate::support::prelude::*;
 use crate::support::process::Configured;
-use crate::support::process::Forebay;
-use crate::support::scripted::run_scripted;
-use crate::support::{await_until, listen, policies};
-use forebay::wire::Status;
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;

@@ -3,13 +3,9 @@
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
 
-use crate::support::client::{Client, status_at};
-use crate::support::http::{fates, http, latency, ready};
-use crate::support::process::{Forebay, this_as};
-use crate::support::{at_once, await_until, bound};
-use forebay::handler::{Handler, Reply, Request};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use crate::support::http::ready;
+use crate::support::prelude::*;
+use crate::support::process::this_as;
 use nix::sys::signal::Signal;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Output};

@@ -1,13 +1,12 @@
 //! Does work that threads put on a server's workers run there, within its bound, and to its end at a stop?
 //! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
 
-use crate::support::client::client_of;
 use crate::support::erased::Erased;
-use crate::support::{await_until, policies};
-use forebay::handler::{fork, hop, uninterrupted};
+use crate::support::prelude::*;
+use forebay::Server;
+use forebay::handler::uninterrupted;
 use forebay::metrics::SpawnEnd;
 use forebay::server::{Builder, Ended, Report, SpawnError, Spawned, Spawner, StopHandle, Unfinished};
-use forebay::{Handler, Reply, Request, Server, checkpoint, handler_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};

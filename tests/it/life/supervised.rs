@@ -5,14 +5,10 @@
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
-use crate::support::client::Client;
 use crate::support::held::{HELD_FROM, Held};
-use crate::support::http::{fates, latency};
-use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
+use crate::support::prelude::*;
+use crate::support::process::this_as;
 use crate::support::stream::stream;
-use crate::support::{EndOf, GIVE_UP_AFTER, await_until, bound, listen};
-use forebay::handler::{Handler, Reply, Request, checkpoint};
-use forebay::time::{Nanos, clock};
 use nix::sys::signal::Signal;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use std::io;

@@ -1,15 +1,9 @@
 //! Does a running server that is told to follow another policy, or other sizes, lose nothing and strand nothing?
 //! Method: clients that wait for each reply go on while the policy changes, from every one to every other.
 
-use crate::support::client::Client;
-use crate::support::http::{latency, page};
-use crate::support::{EndOf, Running, at_once, await_until, policies};
+use crate::support::prelude::*;
 use forebay::config::Config;
-use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{Reply, checkpoint, fork, hop};
 use forebay::server::FollowError;
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -2,17 +2,10 @@
 //! request?
 //! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then a good request.
 
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::http::{fates, latency};
-use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
+use crate::support::network::{HERE, THERE, lonely_device};
+use crate::support::prelude::*;
 use crate::support::raw::Raw;
-use crate::support::skip::skip;
-use crate::support::{Running, await_until};
-use forebay::handler::builtin::{Bench, Echo};
-use forebay::handler::{Reply, Request, handler_fn};
-use forebay::time::Nanos;
-use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Malformed, Status};
+use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Kind, Malformed};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 

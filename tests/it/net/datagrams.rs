@@ -3,13 +3,8 @@
 //! Method: requests tell the handler how long each datagram is to be, over real sockets. Clients are connected, so they
 //! hear nothing from any other address. Fates are counted.
 
-use crate::support::client::{client, client_of};
-use crate::support::fates::fates;
-use crate::support::http::metric;
-use crate::support::network::{in_own_network, ip};
-use crate::support::{Running, policies, sized};
-use forebay::fate::Status;
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, hop};
+use crate::support::prelude::*;
+use forebay::handler::Served;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`] bytes.

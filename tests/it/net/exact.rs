@@ -8,16 +8,10 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use super::returned::{ask_for_returned, await_returned, returned};
-use crate::support::client::{Client, message};
-use crate::support::http::{fates, latency};
+use crate::support::prelude::*;
 use crate::support::raw::Raw;
-use crate::support::skip::skip;
-use crate::support::{GIVE_UP_AFTER, Running, assert_adds_up, at_once, await_until, listen, policies};
-use forebay::handler::Reply;
-use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::metrics::Snapshot;
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Malformed};
+use forebay::wire::Malformed;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;

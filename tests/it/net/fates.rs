@@ -1,12 +1,7 @@
 //! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was sent?
 //! Method: requests of every fate, then counts at rest. `tests/alone/net/exact.rs` does the same with floods.
 
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{at_once, await_until, policies, sized};
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
 use std::thread;
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];

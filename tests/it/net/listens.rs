@@ -3,13 +3,10 @@
 //! handler answers with the address that the request came to.
 
 use super::trains::send_train;
-use crate::support::client::Client;
+use crate::support;
 use crate::support::erased::Erased;
-use crate::support::{self, Running, assert_adds_up, await_until, listen};
-use forebay::handler::Handler;
+use crate::support::prelude::*;
 use forebay::server::{Ended, Server};
-use forebay::time::Nanos;
-use forebay::{Reply, Request, handler_fn};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a queue of their own. They
 //! may come a moment after the send.
 
-use crate::support::await_until;
+use crate::support::prelude::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;

@@ -4,15 +4,10 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
-use crate::support::Running;
-use crate::support::client::message;
-use crate::support::http::metric;
-use crate::support::network::{HERE, THERE, in_own_network, slow_way};
+use crate::support::network::{HERE, THERE, slow_way};
+use crate::support::prelude::*;
 use crate::support::raw::Raw;
-use forebay::handler::builtin::{Bench, Echo};
 use forebay::metrics::Fates;
-use forebay::time::Nanos;
-use forebay::wire::Header;
 use std::fs;
 use std::net::{SocketAddr, SocketAddrV4};
 

@@ -3,15 +3,10 @@
 //! socket. What they sent was received, dropped by the kernel at the sockets, or came back.
 
 use super::returned::{ask_for_returned, await_returned, returned};
-use crate::support::client::{Client, message};
 use crate::support::held::Held;
-use crate::support::http::latency;
-use crate::support::network::in_own_network;
 use crate::support::place::Place;
-use crate::support::process::{Forebay, figure};
-use crate::support::{EndOf, at_once, await_until, listen, quiescent};
-use forebay::time::Nanos;
-use forebay::wire::Header;
+use crate::support::prelude::*;
+use crate::support::process::figure;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::ErrorKind;

@@ -2,16 +2,9 @@
 //! Method: clients send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
 //! families. Clients that take GSO batches show how replies are sent.
 
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::http::{fates, latency};
-use crate::support::process::Forebay;
-use crate::support::{Running, await_until, listen};
-use forebay::handler::builtin::{Bench, Echo};
-use forebay::handler::{Handler, Reply, Request};
+use crate::support::prelude::*;
 use forebay::metrics::Fates;
-use forebay::time::Nanos;
-use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
+use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES};
 use nix::cmsg_space;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,

@@ -2,16 +2,10 @@
 //! Method: networks of our own, in which a path is short, closed or gone; requests of both families. Others ask in the
 //! same batches, and must all be answered.
 
-use crate::support::Running;
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::http::metric;
-use crate::support::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
+use crate::support::network::{HERE, HERE_V6, THERE, THERE_V6, lonely_device};
+use crate::support::prelude::*;
 use crate::support::raw::{Raw, datagram};
-use forebay::handler::Reply;
-use forebay::handler::builtin::{Bench, Echo, Order, Work};
-use forebay::time::Nanos;
-use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
+use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

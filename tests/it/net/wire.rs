@@ -1,9 +1,9 @@
 //! Do the bytes of the bench protocol mean what its table says, in both directions, and can no bytes break it?
 //! Method: property tests over every field and over any bytes, each rule of the table broken alone, golden bytes.
 
+use crate::support::prelude::*;
 use forebay::fate::Ending;
-use forebay::time::Nanos;
-use forebay::wire::{CLASS_NAMES, CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
+use forebay::wire::{CLASS_NAMES, CLASSES, HEADER_BYTES, Kind, Malformed, Served};
 use proptest::prelude::*;
 
 /// `GOLDEN_REQUEST` as bytes, for clients in other languages to compare with.

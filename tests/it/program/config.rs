@@ -1,9 +1,8 @@
 //! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The built binary, run with
 //! an empty environment.
 
-use crate::support::process::Forebay;
+use crate::support::prelude::*;
 use crate::support::program::{self, refusal};
-use crate::support::quiescent;
 use assert_cmd::Command;
 use forebay::config::Group;
 use forebay::sched::PolicyName;

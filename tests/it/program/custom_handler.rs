@@ -1,10 +1,9 @@
 //! Does a server written outside this crate work, as the README shows it?
 //! Method: `examples/factors.rs` is the README's program, to the letter; it runs as a child process.
 
-use crate::support::client::{ask_from, client_of};
-use crate::support::http::{latency, metric, page};
-use crate::support::process::{Forebay, example};
-use crate::support::{listen, quiescent};
+use crate::support::client::ask_from;
+use crate::support::prelude::*;
+use crate::support::process::example;
 use std::process::Command;
 
 /// 2^31 - 1, a prime: 46,340 divisions.

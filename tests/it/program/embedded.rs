@@ -2,14 +2,12 @@
 //! has bound? Does a build leave out what only the program `forebay` needs?
 //! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
-use crate::support::await_until;
-use crate::support::client::client_of;
 use crate::support::erased::Erased;
 use crate::support::place::shared_socket as bound;
+use crate::support::prelude::*;
 use forebay::config::{Config, PolicyName};
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};
-use forebay::{Reply, Request, handler_fn};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::thread::{self, JoinHandle};

@@ -2,10 +2,9 @@
 //! Method: each runs as a child process and is asked over a socket, message by message. Then ntpdate,
 //! turnutils_stunclient and coap-client ask, where these are installed.
 
-use crate::support::client::{client_of, receive_bytes};
-use crate::support::http::{fates, latency, metric, page};
-use crate::support::process::{Forebay, example};
-use crate::support::skip::skip;
+use crate::support::client::receive_bytes;
+use crate::support::prelude::*;
+use crate::support::process::example;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::UNIX_EPOCH;

@@ -1,7 +1,7 @@
 //! Does `--check-health` say whether the server that runs with the same settings is well? Method: the built binary asks
 //! servers that run, that have gone, and that say they are stuck.
 
-use crate::support::process::Forebay;
+use crate::support::prelude::*;
 use crate::support::program::{assert_refused, forebay};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

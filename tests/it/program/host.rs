@@ -1,8 +1,8 @@
 //! Does `forebay check --host` look at the real host without a change, and does `deploy/host-setup.sh` apply what it says,
 //! save what was, and bring it back? Method: a made-up root, since the settings of the real one belong to everybody.
 
+use crate::support::prelude::*;
 use crate::support::program::forebay;
-use crate::support::skip::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

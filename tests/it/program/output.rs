@@ -3,14 +3,9 @@
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
 
-use crate::support::client::{Client, status_at};
 use crate::support::erased::Erased;
-use crate::support::http::http;
-use crate::support::process::{Forebay, Process, this_as, wait_for_exit};
-use crate::support::scripted::{Act, scripted};
-use crate::support::{await_until, bound, listen, quiescent};
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
+use crate::support::process::this_as;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use std::fs::OpenOptions;

@@ -1,9 +1,8 @@
 //! Does `forebay::main` give a handler of another program what `forebay serve` has: layers, --check-config, --help, signals
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
-use crate::support::await_until;
-use crate::support::http::{latency, page};
-use crate::support::process::{Forebay, example};
+use crate::support::prelude::*;
+use crate::support::process::example;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;

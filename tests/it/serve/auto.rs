@@ -1,12 +1,7 @@
 //! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under a load of two costs and
 //! then of one.
 
-use crate::support::client::{Client, message};
-use crate::support::http::{fates, latency, metric};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{Running, await_until, emulated};
-use forebay::time::{Nanos, clock};
-use forebay::wire::Header;
+use crate::support::prelude::*;
 use serde_json::{Value, json};
 use std::thread;
 

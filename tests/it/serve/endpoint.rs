@@ -1,14 +1,7 @@
 //! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken apart.
 
-use crate::support::client::Client;
-use crate::support::fates::fates;
-use crate::support::http::{latency, metric};
-use crate::support::scripted::{Act, run_scripted, scripted};
-use crate::support::skip::skip;
-use crate::support::{Running, await_until};
+use crate::support::prelude::*;
 use forebay::metrics::Fates;
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;

@@ -2,14 +2,9 @@
 //! servers under several settings, field by field; each has one row, and each row has a field in some answer.
 
 use super::native::busy;
-use crate::support::client::Client;
-use crate::support::http::{latency, page};
-use crate::support::scripted::run_scripted;
-use crate::support::{Running, await_until, emulated};
+use crate::support::prelude::*;
 use forebay::fate::{Fate, Malformed};
-use forebay::handler::{Handler, Reply, Request};
 use forebay::metrics::{Percentile, Stage};
-use forebay::time::Nanos;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

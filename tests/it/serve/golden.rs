@@ -2,7 +2,7 @@
 //! each line of `tests/golden` is compared to the bit. `src/server` has the like for live decisions and the explorer.
 
 use crate::support::golden::assert_golden;
-use crate::support::policies;
+use crate::support::prelude::*;
 use crate::support::program::json;
 use serde_json::Value;
 use std::fmt::Write as _;

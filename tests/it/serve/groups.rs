@@ -1,15 +1,10 @@
 //! Do groups of workers serve and count as one server? Method: four workers in two groups. Floods come from many ports, and
 //! handlers hold all workers of one group. The server stops, or its policy changes, in the middle.
 
-use crate::support::client::Client;
-use crate::support::http::{fates, http, latency};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{assert_adds_up, at_once, await_until, policies};
+use crate::support::prelude::*;
 use forebay::config::Config;
 use forebay::sched::PolicyName;
 use forebay::server::FollowError;
-use forebay::time::Nanos;
-use forebay::wire::Status;
 use serde_json::Value;
 
 const GROUPS: [(&str, &str); 2] = [("workers", "4"), ("groups", "2")];

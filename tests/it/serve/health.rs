@@ -1,12 +1,9 @@
 //! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held without a checkpoint,
 //! and an address that goes.
 
-use crate::support::client::Client;
-use crate::support::http::{http, metric, ready};
-use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{GIVE_UP_AFTER, Running, await_until};
-use forebay::time::{Nanos, clock};
+use crate::support::http::ready;
+use crate::support::network::{HERE, HERE_V6, lonely_device};
+use crate::support::prelude::*;
 use std::thread;
 
 // Is a server that is stuck in its handlers not ready after a second? Is it unhealthy after the time that was set,

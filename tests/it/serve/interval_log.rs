@@ -2,9 +2,7 @@
 //! and Java's, beside the page of JSON, of a server that is at rest.
 
 use crate::serve::native::busy;
-use crate::support::Running;
-use crate::support::http::{latency, page};
-use crate::support::skip::skip;
+use crate::support::prelude::*;
 use forebay::metrics::Percentile;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;

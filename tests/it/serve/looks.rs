@@ -2,11 +2,7 @@
 //! a request that comes to a checkpoint each two milliseconds until a short one has been served. What ends it otherwise is a
 //! time after which the test has failed.
 
-use crate::support::client::Client;
-use crate::support::{Running, await_until};
-use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{Reply, checkpoint};
-use forebay::time::{Nanos, clock};
+use crate::support::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;

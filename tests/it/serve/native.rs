@@ -2,15 +2,8 @@
 //! decoded by the messages of the published format, and by a Prometheus, beside their HDR histograms of `/latency.hlog`.
 
 use super::interval_log::histograms;
-use crate::support::client::Client;
-use crate::support::http::{exchange, latency, metric};
-use crate::support::process::Process;
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::skip::skip;
-use crate::support::{Running, await_until};
+use crate::support::prelude::*;
 use flate2::read::GzDecoder;
-use forebay::time::Nanos;
-use forebay::wire::Header;
 use hdrhistogram::Histogram;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{self as model, MetricFamily};
 use prost::Message;

@@ -2,7 +2,7 @@
 //! Method: answers of a real server, some with other figures, go to the page's own script in Node, with a document of few lines.
 
 use super::endpoint::busy_server;
-use crate::support::http::{http, latency, page};
+use crate::support::prelude::*;
 use crate::support::program::stdout;
 use crate::support::script::shown;
 use serde_json::{Value, json};

@@ -1,8 +1,7 @@
 //! Does `--pin` give each worker one CPU, in turn, and leave everybody else alone?
 //! Method: the built binary; the kernel's list of allowed CPUs for each of its threads.
 
-use crate::support::await_until;
-use crate::support::process::Forebay;
+use crate::support::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 

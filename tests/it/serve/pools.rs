@@ -1,13 +1,8 @@
 //! Do heavy requests reach the heavy pool - by class, by hop, by slice - and do short ones stay in front?
 //! Method: replies say which pool finished them and after how many hops.
 
-use crate::support::client::{Client, message};
-use crate::support::fates::fates;
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{Running, await_until, emulated};
-use forebay::handler::builtin::{Bench, Burner, PacketChain, Spin};
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
+use crate::support::prelude::*;
+use forebay::handler::builtin::PacketChain;
 
 const POOLS: [(&str, &str); 2] = [("policy", "pools"), ("pools", "front=1,heavy=1")];
 const ROUNDS: u64 = 20;

@@ -3,13 +3,8 @@
 //! together. All light replies must be here while the long one is still at work: they leave at its first checkpoint. And a backlog of brief requests, whose
 //! replies gather, is answered to the last one, however long it is, and whatever else comes.
 
-use crate::support::client::{Client, client};
-use crate::support::scripted::{Act, run_scripted};
-use crate::support::{Running, await_until};
-use forebay::handler::{Handler, Reply, Request};
+use crate::support::prelude::*;
 use forebay::net::{BATCH, SEND_BATCH_MAX};
-use forebay::time::Nanos;
-use forebay::wire::Header;
 use std::net::UdpSocket;
 use std::sync::{Arc, Barrier};
 

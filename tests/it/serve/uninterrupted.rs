@@ -2,12 +2,8 @@
 //! Method: such a request says that it has begun, and stays until the test lets it go. While the first does, a second one
 //! must not begin, and light ones must be answered; then both end.
 
-use crate::support::client::Client;
-use crate::support::http::{fates, latency};
-use crate::support::{Running, await_until};
-use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{Reply, uninterrupted};
-use forebay::time::Nanos;
+use crate::support::prelude::*;
+use forebay::handler::uninterrupted;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
