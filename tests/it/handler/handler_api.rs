@@ -200,35 +200,28 @@ fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
-// Is a source that may be forged sent no more than it sent? Is a proven one sent all that the handler allows? Is a
-// source whose answer does not fit sent what the handler says of that?
+// Is a source that may be forged sent no more than it sent, and a refusal no more in any case? Is a proven one sent all that
+// the handler allows, and so is one of a network that the configuration trusts? Is a source whose answer does not fit sent what
+// the handler says of that?
 #[test]
 fn a_forged_source_is_sent_no_more_than_it_sent() {
-    let server = Running::start(&[("workers", "2")], Long);
-    let socket = client(&server);
-    assert_eq!([length(&socket, "a"), length(&socket, "p"), length(&socket, "w")], [40, LONG, 40]);
-    let fates = server.quiescent(3);
-    assert_eq!((fates.answered, fates.shed_rate), (2, 1));
-    for (what, status) in [("ar", "refused"), ("ao", "over its rate"), ("wo", "over its rate")] {
-        assert_eq!(length(&socket, what), 40, "{status}");
-    }
-    assert_eq!(["pr", "po", "pl"].map(|what| length(&socket, what)), [LONG, LONG, DATAGRAM_MAX_BYTES]);
-}
-
-#[test]
-fn amplification_is_a_setting() {
-    let server = Running::start(&[("workers", "2"), ("amplification", "10")], Long);
-    let socket = client(&server);
-    assert_eq!([length(&socket, "a"), length(&socket, "p")], [400, LONG]);
-    assert_eq!(["ar", "ao", "pr"].map(|what| length(&socket, what)), [40, 40, LONG], "a refusal is no answer");
-}
-
-// Are sources of networks that the configuration trusts sent all that the handler allows, and no others?
-#[test]
-fn a_source_of_a_trusted_network_is_not_forged() {
-    for (trusted, longest) in [("10.0.0.0/8,127.0.0.0/8", LONG), ("10.0.0.0/8,127.0.0.0/32", 40), ("none", 40)] {
-        let server = Running::start(&[("workers", "2"), ("trusted-networks", trusted)], Long);
-        assert_eq!(length(&client(&server), "a"), longest, "{trusted}");
+    let all = [("a", 40), ("w", 40), ("ar", 40), ("ao", 40), ("wo", 40), ("p", LONG), ("pr", LONG), ("po", LONG)];
+    let unlimited = [("pl", DATAGRAM_MAX_BYTES)];
+    let tenfold = [("a", 400), ("p", LONG), ("ar", 40), ("ao", 40), ("pr", LONG)];
+    for (key, value, expected) in [
+        ("amplification", "1", &[&all[..], &unlimited].concat()[..]),
+        ("amplification", "10", &tenfold),
+        ("trusted-networks", "10.0.0.0/8,127.0.0.0/8", &[("a", LONG)]),
+        ("trusted-networks", "10.0.0.0/8,127.0.0.0/32", &[("a", 40)]),
+        ("trusted-networks", "none", &[("a", 40)]),
+    ] {
+        let server = Running::start(&[("workers", "2"), (key, value)], Long);
+        let socket = client(&server);
+        for (question, longest) in expected {
+            assert_eq!(length(&socket, question), *longest, "{key} {value}: {question}");
+        }
+        let over = expected.iter().filter(|(question, _)| question.contains(['w', 'o'])).count() as u64;
+        assert_eq!(server.quiescent(expected.len() as u64).shed_rate, over, "{key} {value}");
     }
 }
 

@@ -161,17 +161,6 @@ fn all_problems_are_said_at_once() {
     assert_eq!(said.lines().count(), 11, "a heading and a line for each:\n{said}");
 }
 
-// Does the environment name the file? service.rs asks which layer wins.
-#[test]
-fn the_environment_names_the_file() {
-    let file = File::new("slice = \"1ms\"\npin = true\n");
-    let mut command = forebay();
-    command.env("FOREBAY_CONFIG", file.path()).arg("--pin=false");
-    let rows = checked(&mut command);
-    assert_eq!(rows["slice"], format!("\"1ms\" # file {} line 1", file.path().display()));
-    assert_eq!((&*rows["pin"], &*rows["policy"]), ("false # flag --pin", "\"auto\" # default"));
-}
-
 // Does --check-config show what follows from other settings, and is its output a file that means the same?
 #[test]
 fn the_checked_configuration_is_a_file() {

@@ -73,7 +73,7 @@ fn measurements_without_an_endpoint() {
     assert!(metrics.snapshot().is_none(), "it has ended");
 }
 
-// Does a server serve on the sockets that it is given, one for each worker, and say what does not fit?
+// Does a server serve on the sockets that it is given, one for each worker?
 #[test]
 fn sockets_of_the_program() {
     let first = bound(([127, 0, 0, 1], 0).into());
@@ -83,13 +83,6 @@ fn sockets_of_the_program() {
     assert_eq!(echo.udp, address);
     (0..20).for_each(|_| echo.ask());
     assert_eq!(echo.stop(), 20);
-
-    let few =
-        Server::builder().admin(None).sockets(vec![bound(address)]).workers(2).bind().expect_err("one is missing");
-    assert!(few.to_string().contains("workers 2, and 1 UDP sockets"), "{few}");
-    let elsewhere = Server::builder().sockets(vec![bound(address)]).listen(([127, 0, 0, 9], 1).into()).admin(None);
-    let elsewhere = elsewhere.bind().expect_err("they are bound elsewhere");
-    assert!(elsewhere.to_string().contains("127.0.0.9:1"), "{elsewhere}");
 }
 
 // Does a server serve on sockets of several addresses, in whatever order it is given them, and say what is missing?
@@ -112,6 +105,8 @@ fn sockets_of_several_addresses() {
     let said = refused(vec![first, second, first], &[first, second]);
     let expected = format!("workers 2, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: 2 lines of Listen");
     assert!(said.contains(&expected), "{said}");
+    let few = Server::builder().admin(None).sockets(vec![bound(first)]).workers(2).bind().expect_err("one is missing");
+    assert!(few.to_string().contains("workers 2, and 1 UDP sockets"), "{few}");
     let said = refused(vec![first], &[first, second]);
     assert!(
         said.contains(&format!("allowed: {first}, which the UDP sockets are bound to; none at {second}")),

@@ -40,14 +40,14 @@ fn file(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-// Does flag win over environment, environment over file, file over the program's default, and that over ours? Is a setting
+// Does flag win over environment, environment (which names the file) over file, file over the program's default, and that over ours? Is a setting
 // of the bench server none?
 #[test]
 fn settings_come_from_every_layer() {
-    let file = file("max-wait = \"1s\"\nlame-duck = \"2s\"\npolicy = \"steal\"\n");
+    let file = file("max-wait = \"1s\"\nlame-duck = \"2s\"\npolicy = \"steal\"\npin = true\n");
     let mut command = coap();
-    command.args(["--slow", "20ms", "--max-wait", "3s", "--check-config", "--config"]).arg(file.path());
-    command.envs([("FOREBAY_MAX_WAIT", "4s"), ("FOREBAY_LAME_DUCK", "5s")]);
+    command.args(["--slow", "20ms", "--max-wait", "3s", "--pin=false", "--check-config"]);
+    command.envs([("FOREBAY_MAX_WAIT", "4s"), ("FOREBAY_LAME_DUCK", "5s")]).env("FOREBAY_CONFIG", file.path());
     let (code, printed, said) = ended(&mut command);
     assert_eq!((code, &*said), (Some(0), ""));
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -55,6 +55,7 @@ fn settings_come_from_every_layer() {
     for expected in [
         "max-wait = \"3s\" # flag --max-wait",
         "lame-duck = \"5s\" # environment FOREBAY_LAME_DUCK",
+        "pin = false # flag --pin",
         &format!("policy = \"steal\" # file {} line 3", file.path().display()),
         "amplification = 4 # default of this program",
         "io = \"batches\" # default",
