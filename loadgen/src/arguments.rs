@@ -56,9 +56,6 @@ pub(crate) struct RunArguments {
     /// Local addresses that flows send from: an address, or a prefix over which they spread, like 127.1.0.0/16
     #[arg(long, value_name = "ADDRESS|PREFIX")]
     pub(crate) from: Option<Network>,
-    /// Bytes that follow the header of each request
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=PAYLOAD_MAX))]
-    pub(crate) payload_bytes: u16,
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
@@ -227,8 +224,6 @@ Exit codes:
 
 /// The most retries of a request: with the first attempt as many attempts as a byte has bits.
 pub const RETRIES_MAX: u8 = 7;
-
-const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
 
 fn workload_help() -> String {
     format!(

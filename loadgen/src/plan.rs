@@ -53,8 +53,6 @@ pub struct Plan {
     pub precision: f64,
     /// The seed of the schedule.
     pub seed: u64,
-    /// Bytes after each header.
-    pub payload_bytes: u16,
     /// The deadline in each header; 0 = none.
     pub deadline_us: u32,
     /// The number of the server's workers, where known.
@@ -121,9 +119,8 @@ impl Plan {
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
-        let (payload_bytes, sources) = (arguments.payload_bytes, arguments.from);
         let replay = replay.map(Arc::new);
-        Ok(Plan { replay, payload_bytes, sources, deadline_us, retrying, ..plan })
+        Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share.
@@ -170,7 +167,6 @@ impl Plan {
             is_round: false,
             precision: offer.precision,
             seed: offer.seed,
-            payload_bytes: 0,
             deadline_us: 0,
             workers,
             server_apart: false,
@@ -259,34 +255,18 @@ fn resolve(target: &str) -> Result<SocketAddr, Failure> {
     addresses.next().ok_or_else(|| Failure::usage(format!("--target {target}: the name has no address")))
 }
 
-/// A plan of one second, half of it warm-up, at 1,000 requests/s.
+/// A plan of one second, half of it warm-up, at 1,000 requests/s, for a server of two workers.
 #[cfg(test)]
 pub(crate) fn test_plan() -> Plan {
-    Plan {
-        target: SocketAddr::from(([127, 0, 0, 1], 9)),
-        replay: None,
-        workload: "extreme-bimodal".parse().expect("a preset"),
-        then: None,
-        then_rate: None,
-        rate: 1_000.0,
-        duration: Nanos::from_millis(500),
-        warmup: Nanos::from_millis(500),
-        flows: 64,
-        sources: None,
-        time_scale: 1,
-        timeout: None,
-        retrying: Retrying::default(),
-        percentile: Some(Percentile::P99),
-        is_round: false,
-        precision: forebay::lab::stats::PRECISION,
-        seed: 1,
-        payload_bytes: 0,
-        deadline_us: 0,
-        workers: Some(2),
-        server_apart: false,
-        overheads: Overheads::NONE,
-        capacity_rps: None,
-    }
+    let flags = "run --target 127.0.0.1:9 --workload extreme-bimodal --rate 1000 --duration 500ms --warmup 500ms --flows 64 \
+                 --percentile 99 --workers 2";
+    let words = ["loadgen"].into_iter().chain(flags.split_whitespace());
+    let crate::arguments::Command::Run(arguments) =
+        <crate::arguments::Arguments as clap::Parser>::parse_from(words).command
+    else {
+        unreachable!("the first flag says so")
+    };
+    Plan::of_run(&arguments, None, None).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 #[cfg(test)]

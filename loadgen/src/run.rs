@@ -135,14 +135,13 @@ fn exchange_all(
 ) -> Result<(Sent, Replies, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let datagrams = Datagrams::new(plan, Session::new(session));
-    let retries = datagrams.clone();
+    let datagrams = Datagrams { session: Session::new(session), deadline_us: plan.deadline_us };
     let live = Live::default();
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
         let exchanging = thread::Builder::new().name("sender".to_owned()).spawn_scoped(scope, || {
-            let receiver = Receiver::new(sockets, clients, retries, &live)?;
+            let receiver = Receiver::new(sockets, clients, datagrams, &live)?;
             let sender = Sender { schedule, sockets, start, live: &live, interrupt };
             exchange(sender, datagrams, receiver, timeout, plan.spare_cpus())
         });

@@ -152,7 +152,6 @@ impl Mix {
             is_round: false,
             precision: forebay::lab::stats::PRECISION,
             seed,
-            payload_bytes: 0,
             deadline_us: 0,
             workers: Some(cores),
             server_apart: matches!(place, Place::Real(_)),

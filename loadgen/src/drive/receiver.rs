@@ -176,7 +176,7 @@ impl<'a> Receiver<'a> {
         self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule[id];
-            match send_one(&self.sockets[usize::from(request.flow)], self.datagrams.of(id, attempt, request)) {
+            match send_one(&self.sockets[usize::from(request.flow)], &self.datagrams.of(id, attempt, request)) {
                 Ok(()) => self.replies.taken += 1,
                 Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
             }
@@ -250,7 +250,7 @@ mod tests {
     use crate::drive::flows;
     use crate::drive::retries::Session;
     use crate::drive::schedule::Request;
-    use crate::plan::{Retrying, test_plan};
+    use crate::plan::Retrying;
 
     const SESSION: u64 = 77 << 8;
 
@@ -274,7 +274,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
-        let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
+        let datagrams = Datagrams { session: Session::new(SESSION), deadline_us: 0 };
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");
         while !receiver.ready.is_empty() {
@@ -339,7 +339,7 @@ mod tests {
         (0..2).for_each(|_| live.count_sent());
         let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
         let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
-        let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
+        let datagrams = Datagrams { session: Session::new(SESSION), deadline_us: 0 };
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
         receiver.look(&Interrupt::default()).expect("an open socket");
         assert_eq!(receiver.replies.taken, 1);

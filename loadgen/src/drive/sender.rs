@@ -5,7 +5,6 @@ use crate::drive::pacer::Pacer;
 use crate::drive::retries::Session;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
-use crate::plan::Plan;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
 use std::collections::BTreeMap;
@@ -29,30 +28,19 @@ pub(crate) struct Sent {
 }
 
 /// The datagrams of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagrams {
     /// The stamps in their headers.
     pub(crate) session: Session,
-    deadline_us: u32,
-    bytes: Vec<u8>,
+    /// See [`Plan::deadline_us`].
+    pub(crate) deadline_us: u32,
 }
 
 impl Datagrams {
-    /// The datagrams of `plan` with the stamps of `session`.
-    pub(crate) fn new(plan: &Plan, session: Session) -> Datagrams {
-        let bytes = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
-        Datagrams { session, deadline_us: plan.deadline_us, bytes }
-    }
-
     /// The datagram of an attempt at `request`, whose number is `id`; the first attempt is 0.
-    pub(crate) fn of(&mut self, id: usize, attempt: u8, request: &Request) -> &[u8] {
-        let header = Header {
-            stamp: self.session.stamp(attempt),
-            deadline_us: self.deadline_us,
-            ..Header::request(id as u64, request.class, request.cost)
-        };
-        self.bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
-        &self.bytes
+    pub(crate) fn of(self, id: usize, attempt: u8, request: &Request) -> [u8; HEADER_BYTES] {
+        let header = Header::request(id as u64, request.class, request.cost);
+        Header { stamp: self.session.stamp(attempt), deadline_us: self.deadline_us, ..header }.emit()
     }
 }
 
@@ -74,7 +62,7 @@ pub(crate) struct Sender<'a> {
 impl Sender<'_> {
     /// Sends all requests, each at the time that `pacer`, which this thread is, waits for; one that alternates calls `between`.
     /// Returns early when interrupted.
-    pub(crate) fn send(self, pacer: Pacer, mut datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
+    pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
         let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
@@ -87,7 +75,7 @@ impl Sender<'_> {
             // Counted before sending: a reply must never seem to come before its request.
             live.count_sent();
             sent.slips.push(now.minus(intended));
-            let result = send_one(&self.sockets[usize::from(request.flow)], datagram);
+            let result = send_one(&self.sockets[usize::from(request.flow)], &datagram);
             sent.taken.push(result.is_ok());
             if let Err(error) = result {
                 live.count_unsendable();
@@ -114,11 +102,8 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::test_plan;
 
-    fn datagrams() -> Datagrams {
-        Datagrams::new(&test_plan(), Session::new(1))
-    }
+    const DATAGRAMS: Datagrams = Datagrams { session: Session::new(1), deadline_us: 0 };
 
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not connected, so nothing
     // can be sent over it.
@@ -133,7 +118,7 @@ mod tests {
         let (schedule, sockets) = (flows.map(request), [connected, not]);
         let sender =
             Sender { schedule: &schedule, sockets: &sockets, start: Nanos::ZERO, live: &live, interrupt: &interrupt };
-        let sent = sender.send(Pacer::Ordinary, datagrams(), || {});
+        let sent = sender.send(Pacer::Ordinary, DATAGRAMS, || {});
         assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
         assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
         assert_eq!(live.outstanding(), Some(2));
@@ -155,7 +140,7 @@ mod tests {
         let schedule = [0, 100, 320].map(|at| Request { at: ms(at), cost: Nanos::new(1), flow: 0, class: 0 });
         let sockets = [flow];
         let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
-        let sent = sender.send(Pacer::Ordinary, datagrams(), || {});
+        let sent = sender.send(Pacer::Ordinary, DATAGRAMS, || {});
         let over = clock::now().minus(start);
         for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
             assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);

@@ -24,7 +24,6 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("run --rate 10 --target nowhere", "HOST:PORT"),
         ("run --rate 10 --admin https://127.0.0.1:9001", "like 127.0.0.1:9001"),
         ("run --rate 10 --flows 0", "--flows"),
-        ("run --rate 10 --payload-bytes 2000", "1984"),
         ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
         ("compare --burn nap", "cpu, sleep"),
         ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
