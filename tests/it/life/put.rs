@@ -1,5 +1,5 @@
-//! Does a client change the policy and the log level of a running server by PUT, until the server reads its configuration
-//! again, and who may not change anything? Method: the built binary, a file, and requests by HTTP.
+//! Does a client change the policy and the log level of a running server by PUT, until SIGHUP? Who may change nothing?
+//! Method: the built binary, a file, and requests by HTTP.
 
 use crate::support::http::put;
 use crate::support::network::{HERE, lonely_device};
@@ -20,7 +20,7 @@ fn taken(admin: SocketAddr, path: &str, value: &str) {
     assert_eq!((reply.status, &*reply.body), (200, UNTIL), "{path} {value}");
 }
 
-// Does a running server follow each policy that is put, until a SIGHUP? Does /config say which one is in force, and why?
+// Does a running server follow each policy that a client puts, until a SIGHUP? Does /config say which one is in force, and why?
 // `switch.rs` asks what becomes of requests meanwhile.
 #[test]
 fn a_put_lasts_until_the_configuration_is_read() {
