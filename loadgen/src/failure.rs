@@ -1,5 +1,6 @@
 //! Failures of a command without a verdict, and their exit codes.
 
+use forebay::cli::results;
 use forebay::output;
 use std::fmt;
 
@@ -34,6 +35,15 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Broken(_) => 5,
             Failure::Unwritten(_) => 5,
+        }
+    }
+}
+
+impl From<results::Failure> for Failure {
+    fn from(failure: results::Failure) -> Failure {
+        match failure {
+            results::Failure::Usage(problem) => Failure::Usage(problem),
+            results::Failure::Unwritten(error) => Failure::Unwritten(error),
         }
     }
 }

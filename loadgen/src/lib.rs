@@ -25,12 +25,11 @@ use clap::{CommandFactory, Parser};
 use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
-use forebay::cli::results::one_on_stdout;
+use forebay::cli::results;
 use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
-use report::json;
 use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -98,17 +97,17 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         let _ =
             writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
     }
-    let json = json::open("--json", arguments.offer.json.as_deref())?;
-    let page = json::open("--html", arguments.offer.html.as_deref())?;
+    let json = results::open("--json", &arguments.offer.json)?;
+    let page = results::open("--html", &arguments.offer.html)?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
     let outputs = [json.as_ref(), page.as_ref()];
-    one_on_stdout(&outputs)?;
+    results::one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
     // A lost text must not cost the JSON.
     let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
-    let written = json::write_to(json.as_ref(), &outcome.report);
-    let drawn = json::write_page(page.as_ref(), || report::text::page(&plan, &outcome.report));
+    let written = results::write(&json, || report::json::text(&outcome.report));
+    let drawn = results::write(&page, || report::text::page(&plan, &outcome.report));
     shown.and(written).and(drawn)?;
     Ok(outcome.report.verdict)
 }

@@ -1,7 +1,6 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
-use crate::failure::Failure;
-use forebay::cli::results::Output;
+use forebay::cli::results::{Failure, Output};
 use forebay::output;
 use std::io::{self, Write};
 

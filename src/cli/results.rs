@@ -95,12 +95,18 @@ impl From<String> for Failure {
 }
 
 /// Opens the file that `flag` names, if it names one.
-pub(in crate::cli) fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<Output>, String> {
+///
+/// # Errors
+/// See [`Output::open`].
+pub fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<Output>, String> {
     path.as_deref().map(|path| Output::open(flag, path)).transpose()
 }
 
 /// Writes `text` to `output`, if there is one.
-pub(in crate::cli) fn write(output: &Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+///
+/// # Errors
+/// See [`Output::write`].
+pub fn write(output: &Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let written = output.as_ref().map_or(Ok(()), |output| output.write(|to| to.write_all(text().as_bytes())));
     written.map_err(Failure::Unwritten)
 }

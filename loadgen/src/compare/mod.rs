@@ -27,7 +27,7 @@ use crate::text::show;
 use anyhow::{Context, Result};
 use capacity::Capacities;
 use flow_map::FlowMap;
-use forebay::cli::results::one_on_stdout;
+use forebay::cli::results;
 use forebay::config::Burn;
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
@@ -96,10 +96,10 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let mut settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&mut settings)?;
     let arguments = &settings.arguments;
-    let json = json::open("--json", arguments.offer.json.as_deref())?;
-    let page = json::open("--html", arguments.offer.html.as_deref())?;
+    let json = results::open("--json", &arguments.offer.json)?;
+    let page = results::open("--html", &arguments.offer.html)?;
     let outputs = [json.as_ref(), page.as_ref()];
-    one_on_stdout(&outputs)?;
+    results::one_on_stdout(&outputs)?;
     let tasks = Task::all(arguments);
     let heading = text::heading(&settings, &plan, tasks.len());
     show(&heading, &outputs)?;
@@ -121,8 +121,8 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     }
     // A lost text must not cost the JSON.
     let shown = show(&(text + &nearness::render(&report.validation, &plan)), &outputs);
-    let written = json::write_to(json.as_ref(), &report);
-    shown.and(written).and(json::write_page(page.as_ref(), || text::page(&report, &heading)))?;
+    let written = results::write(&json, || json::text(&report));
+    shown.and(written).and(results::write(&page, || text::page(&report, &heading)))?;
     Ok(report.validity())
 }
 

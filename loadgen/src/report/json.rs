@@ -2,7 +2,6 @@
 
 use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
-use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::run_result::RunResult;
 use crate::report::validity::{Facts, Validity, judge};
@@ -117,34 +116,9 @@ impl RunReport {
     }
 }
 
-/// Opens the place for a result that `flag` names, if it names one.
-///
-/// # Errors
-/// A usage failure if it cannot be written to.
-pub(crate) fn open(flag: &'static str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
-    Ok(path.map(|path| Output::open(flag, path)).transpose()?)
-}
-
-/// Writes `report` to `output`, if there is one, indented, with a final newline.
-///
-/// # Errors
-/// If it cannot be written.
-pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Result<(), Failure> {
-    let Some(output) = output else { return Ok(()) };
-    let written = output.write(|to| {
-        serde_json::to_writer_pretty(&mut *to, report)?;
-        to.write_all(b"\n")
-    });
-    written.map_err(Failure::Unwritten)
-}
-
-/// Writes the page that `render` makes to `output`, if there is one.
-///
-/// # Errors
-/// If it cannot be written.
-pub(crate) fn write_page(output: Option<&Output>, render: impl Fn() -> String) -> Result<(), Failure> {
-    let Some(output) = output else { return Ok(()) };
-    output.write(|to| to.write_all(render().as_bytes())).map_err(Failure::Unwritten)
+/// `report` as JSON, indented, with a final newline.
+pub(crate) fn text(report: &impl Serialize) -> String {
+    serde_json::to_string_pretty(report).expect("all keys are texts") + "\n"
 }
 
 /// Writes `report` to the file `path`.
@@ -153,7 +127,7 @@ pub(crate) fn write_page(output: Option<&Output>, render: impl Fn() -> String) -
 /// If it cannot be written.
 pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
     let output = Output::open("--json", path).map_err(Error::msg)?;
-    write_to(Some(&output), report).map_err(|failure| Error::msg(failure.to_string()))
+    Ok(output.write(|to| to.write_all(text(report).as_bytes()))?)
 }
 
 /// Serialises `value` as it is displayed.
