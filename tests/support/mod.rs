@@ -29,7 +29,7 @@ pub(crate) mod prelude {
     pub(crate) use super::fates::fates;
     pub(crate) use super::http::{exchange, fates, http, latency, metric, page};
     pub(crate) use super::network::{in_own_network, ip};
-    pub(crate) use super::process::{Forebay, Process, wait_for_exit};
+    pub(crate) use super::process::{Forebay, Process, serve, wait_for_exit};
     pub(crate) use super::scripted::{Act, run_scripted, scripted};
     pub(crate) use super::skip::skip;
     pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};

@@ -34,7 +34,14 @@ impl Drop for Process {
     }
 }
 
-/// `forebay serve` on free ports.
+/// `forebay serve` with `flags`, on free ports and with an empty environment.
+pub(crate) fn serve(flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags);
+    command
+}
+
+/// A server of the built binary.
 pub(crate) struct Forebay {
     pub(crate) process: Process,
     pub(crate) udp: SocketAddr,
@@ -47,9 +54,7 @@ pub(crate) struct Forebay {
 impl Forebay {
     /// Starts it with `flags` and waits until it listens.
     pub(crate) fn start(flags: &[&str]) -> Forebay {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags);
-        Forebay::spawn(&mut command)
+        Forebay::spawn(&mut serve(flags))
     }
 
     /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may come before.
@@ -163,9 +168,8 @@ impl Configured {
         let file = directory.path().join("forebay.toml");
         fs::write(&file, text).expect("a file");
         let log = fs::File::create(directory.path().join("log")).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
-        let server = Forebay::spawn_to(command.args(["--config".as_ref(), file.as_os_str()]), Stdio::from(log));
+        let mut command = serve(&["--workers", "2", "--config"]);
+        let server = Forebay::spawn_to(command.arg(file), Stdio::from(log));
         Configured { server, directory }
     }
 

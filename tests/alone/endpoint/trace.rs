@@ -6,7 +6,6 @@ use crate::support::prelude::*;
 use nix::sys::signal::Signal;
 use prost::Message as _;
 use std::fs::{self, File};
-use std::process::Command;
 
 /// What a trace has: see `perfetto_trace.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -90,9 +89,8 @@ fn a_delay_or_a_signal_leaves_a_file() {
     let _alone = alone();
     let place = tempfile::tempdir().expect("a folder");
     let (traces, log) = (place.path().join("traces"), place.path().join("log"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--policy", "isolated"]);
-    command.args(["--workers", "1", "--log-delays", "10ms", "--trace-dir"]).arg(&traces);
+    let mut command = serve(&["--policy", "isolated", "--workers", "1", "--log-delays", "10ms", "--trace-dir"]);
+    command.arg(&traces);
     let server = Forebay::spawn_to(&mut command, File::create(&log).expect("a file").into());
     let client = Client::new(server.udp);
     let written = || fs::read_to_string(&log).expect("a log").matches("a trace was written").count();

@@ -100,9 +100,7 @@ fn a_log_that_others_direct_keeps_its_level() {
     let config: Value = serde_json::from_str(&page(program.admin, "/config")).expect("JSON");
     let origins = ["policy", "log-level"].map(|key| &config["settings"][key]["origin"]);
     assert_eq!(origins, ["PUT", "code"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.env_clear().env("RUST_LOG", "info").args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]);
-    let server = Forebay::spawn(&mut command);
+    let server = Forebay::spawn(serve(&[]).env("RUST_LOG", "info"));
     for admin in [program.admin, server.admin] {
         let reply = put(admin, "/log", "", "debug");
         assert!(reply.status == 400 && reply.body.starts_with("log-level has no effect: RUST_LOG, "), "{reply:?}");

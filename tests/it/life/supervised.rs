@@ -66,8 +66,7 @@ const FED: &str = "WATCHDOG=1\n";
 #[test]
 fn what_the_server_does_is_told() {
     let notices = Notices::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
+    let mut command = serve(&["--workers", "2"]);
     notices.set_for(&mut command, Nanos::from_secs(2));
     let server = Forebay::spawn(&mut command);
     let serving = "READY=1\nSTATUS=serving: policy auto, 2 workers\n";

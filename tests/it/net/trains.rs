@@ -12,7 +12,6 @@ use nix::sys::socket::{
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -123,10 +122,8 @@ fn the_rest_of_a_train_without_room_is_counted() {
 #[test]
 fn the_gate_stays_open_for_trains() {
     for (io, is_open) in [("gro", true), ("batches", false)] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--io", io]);
         let log = tempfile::NamedTempFile::new().expect("a file");
-        let server = Forebay::spawn_to(&mut command, log.reopen().expect("a file").into());
+        let server = Forebay::spawn_to(&mut serve(&["--io", io]), log.reopen().expect("a file").into());
         assert_eq!(latency(server.admin)["gate"].is_null(), is_open, "{io}");
         server.stop();
         let log = fs::read_to_string(log.path()).expect("text");

@@ -88,9 +88,7 @@ fn settings_without_effect_are_warnings() {
     for warning in &warnings {
         assert!(text.lines().any(|line| line.starts_with(&format!("# warning: {warning}"))), "{text}");
     }
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(flags);
-    let mut server = Forebay::spawn_to(&mut command, Stdio::piped());
+    let mut server = Forebay::spawn_to(&mut serve(&flags), Stdio::piped());
     let log = server.process.child.stderr.take().unwrap();
     server.stop();
     let log = io::read_to_string(log).unwrap();

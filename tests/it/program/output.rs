@@ -41,10 +41,6 @@ fn forebay(arguments: &str) -> Command {
     command
 }
 
-fn serve() -> Command {
-    forebay(&format!("serve --listen {} --admin 127.0.0.1:0 --workers 2", listen()))
-}
-
 /// This test binary as a server whose handler panics on request.
 fn panicking() -> Command {
     this_as("program::output::the_panicking_server_itself", PANICKING, "1")
@@ -110,7 +106,7 @@ fn panics_are_logged_and_counted() {
 #[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let (_reader, stderr) = full_pipe();
-    let server = Forebay::spawn_to(serve().env("RUST_LOG", "trace"), stderr);
+    let server = Forebay::spawn_to(serve(&["--workers", "2"]).env("RUST_LOG", "trace"), stderr);
     // More lines than wait in the queue.
     (0..2_000).for_each(|_| drop(http(server.admin, "GET /readyz").expect("an answer")));
     assert_eq!(status_at(server.udp), Status::Ok);
