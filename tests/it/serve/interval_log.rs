@@ -1,5 +1,5 @@
-//! Does `/latency.hlog` hold the histograms of `/latency`? Method: readers of HdrHistogram's logs, the crate's, Python's
-//! and Java's, beside the page of JSON, of a server that is at rest.
+//! Does `/latency.hlog` hold the histograms of `/latency`? Method: readers of HdrHistogram's logs, the crate's and Java's,
+//! beside the page of JSON, of a server that is at rest. `deploy/try-fleet` reads logs with Python's.
 
 use crate::serve::native::busy;
 use crate::support::prelude::*;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The histograms of `/latency.hlog` by tag, in nanoseconds.
@@ -77,20 +77,7 @@ fn the_log_has_the_percentiles_of_latency() {
     }
 }
 
-/// Prints each tag, the count, p50, p99 and the maximum of a log on standard input.
-const READER: &str = r"
-import sys
-from hdrh.histogram import HdrHistogram
-from hdrh.log import HistogramLogReader
-log = HistogramLogReader('/dev/stdin', HdrHistogram(16, 1000000000000, 3))
-while True:
-    read = log.get_next_interval_histogram()
-    if read is None:
-        break
-    print(read.get_tag(), read.get_total_count(), read.get_value_at_percentile(50), read.get_value_at_percentile(99), read.get_max_value())
-";
-
-/// The same, for the Java of HdrHistogram's own library.
+/// Prints each tag, the count, p50, p99 and the maximum of a log on standard input, by HdrHistogram's own library.
 const JAVA_READER: &str = r#"
 import org.HdrHistogram.*;
 class Reader {
@@ -105,23 +92,10 @@ class Reader {
 }
 "#;
 
-fn target(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(path)
-}
-
-#[test]
-fn python_reads_the_log() {
-    let python = target("python/bin/python3");
-    if !python.exists() {
-        return skip("no Python with package hdrhistogram in target/python, which .ci/run installs");
-    }
-    reads_the_log(Command::new(python).args(["-c", READER]));
-}
-
 #[test]
 #[ignore = ".ci/release runs it, which installs a JDK"]
 fn java_reads_the_log() {
-    let library = target("java/usr/share/java/hdrhistogram.jar");
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/java/usr/share/java/hdrhistogram.jar");
     if !library.exists() {
         return skip("no library for Java in target/java, which .ci/release installs");
     }

@@ -1,5 +1,6 @@
 //! Do the native histograms of two servers add up to a fleet's percentiles? Method: the protobuf of two loaded servers,
-//! decoded by the messages of the published format, and by a Prometheus, beside their HDR histograms of `/latency.hlog`.
+//! decoded by the messages of the published format, beside their HDR histograms of `/latency.hlog`. `deploy/try-fleet` asks a
+//! Prometheus.
 
 use super::interval_log::histograms;
 use crate::support::prelude::*;
@@ -7,12 +8,8 @@ use flate2::read::GzDecoder;
 use hdrhistogram::Histogram;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{self as model, MetricFamily};
 use prost::Message;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Stdio};
 
 const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
 
@@ -169,78 +166,5 @@ fn pages_are_packed_on_demand() {
         let lines = |text: &str| text.lines().next().map(|line| line.chars().take(60).collect::<String>());
         assert_eq!(lines(&text), lines(&String::from_utf8(plain).expect("text")), "{path}");
         assert!(packed.len() < text.len(), "{path}");
-    }
-}
-
-// Does a Prometheus that keeps native histograms find the same percentiles of two servers?
-#[test]
-fn prometheus_adds_two_servers_up() {
-    let servers = [busy(1_500), busy(900)];
-    let Some(prometheus) = Prometheus::scraping(&servers.each_ref().map(|server| server.admin)) else { return };
-    let counted =
-        || prometheus.value("sum(histogram_count(forebay_latency_seconds{stage=\"total\"}))") == Some(2_400.0);
-    await_until(counted, "Prometheus does not see the requests of both");
-    for class in ["short", "long"] {
-        let exact = merged(&servers, &format!("{class}.total"));
-        for quantile in QUANTILES {
-            let sum = format!("sum(forebay_latency_seconds{{stage=\"total\",class=\"{class}\"}})");
-            let shown = prometheus.value(&format!("histogram_quantile({quantile}, {sum})")).expect("a value");
-            let seconds = exact.value_at_quantile(quantile) as f64 / 1e9;
-            assert!((shown / seconds - 1.0).abs() < 0.025, "{class} {quantile}: {shown} is not {seconds}");
-        }
-    }
-    let maximum =
-        "max(forebay_latency_quantile_seconds{stage=\"total\",class=\"all\",window=\"start\",quantile=\"1\"})";
-    let exact = merged(&servers, "all.total").max() as f64 / 1e9;
-    let shown = prometheus.value(maximum).expect("a value");
-    assert!((shown / exact - 1.0).abs() < 1e-9, "a gauge has its value in protobuf: {shown} is not {exact}");
-}
-
-/// A Prometheus with native histograms; dropping it kills it.
-struct Prometheus {
-    _process: Process,
-    _folder: tempfile::TempDir,
-    address: SocketAddr,
-}
-
-impl Prometheus {
-    /// Scrapes `servers` twice a second. `None`, skipped, where there is no Prometheus.
-    fn scraping(servers: &[SocketAddr]) -> Option<Prometheus> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = folder.path().join("prometheus.yml");
-        let targets = servers.iter().map(|server| format!("\"{server}\"")).collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "scrape_configs:\n- {{job_name: forebay, scrape_interval: 500ms, scrape_timeout: 500ms, \
-             static_configs: [{{targets: [{targets}]}}]}}\n"
-        );
-        fs::write(&config, text).expect("a writable folder");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-        let mut command = Command::new("prometheus");
-        command
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
-            .arg(format!("--web.listen-address={port}"))
-            .args(["--enable-feature=native-histograms", "--log.level=error"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        match command.spawn() {
-            Ok(child) => Some(Prometheus { _process: Process { child }, _folder: folder, address: port }),
-            Err(error) => {
-                skip(format_args!("no Prometheus adds histograms up, it cannot be run: {error}"));
-                None
-            }
-        }
-    }
-
-    /// The value of the one sample that `query` gives now.
-    fn value(&self, query: &str) -> Option<f64> {
-        let escape = |byte: u8| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        };
-        let path = format!("/api/v1/query?query={}", query.bytes().map(escape).collect::<String>());
-        let (_, body) = exchange(self.address, &format!("GET {path}"), "")?;
-        let answer: Value = serde_json::from_slice(&body).ok()?;
-        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 }
