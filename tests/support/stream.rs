@@ -38,47 +38,40 @@ impl Became {
     }
 }
 
-/// Sends requests of no cost, `per_second` to the server that `to` says before each group, until `more` says after this
-/// many that it is enough.
-pub(crate) fn stream(per_second: u64, mut to: impl FnMut() -> SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
+/// Sends requests of no cost, `per_second` to the server, until `more` says after this many that it is enough.
+pub(crate) fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
     let mut became = Became::default();
     let mut answered = Vec::new();
     let group = (per_second * GROUP_EVERY.get()).div_ceil(1_000_000_000);
-    let mut targets: Vec<(SocketAddr, Vec<Client>)> = Vec::new();
+    let clients: Vec<Client> = (0..FLOWS).map(|_| Client::new(server)).inspect(enlarge).collect();
     let begin = clock::now();
     while more(became.sent) {
-        let server = to();
-        if !targets.iter().any(|(target, _)| *target == server) {
-            let clients = (0..FLOWS).map(|_| Client::new(server)).inspect(enlarge).collect();
-            targets.push((server, clients));
-        }
         became.unanswered_max = became.unanswered_max.max(became.lost());
-        if became.lost() > UNANSWERED_MAX && !await_answers(&targets, &mut answered, &mut became, UNANSWERED_MAX) {
+        if became.lost() > UNANSWERED_MAX && !await_answers(&clients, &mut answered, &mut became, UNANSWERED_MAX) {
             // With this many lost, more would say nothing.
             break;
         }
-        let (_, clients) = targets.iter().find(|(target, _)| *target == server).expect("made above");
         for _ in 0..group {
             let header = Header::request(became.sent, 0, Nanos::ZERO);
             clients[became.sent as usize % FLOWS].send(&message(&header, b"payload"));
             became.sent += 1;
         }
         answered.resize(became.sent as usize, false);
-        take(&targets, &mut answered, &mut became);
+        take(&clients, &mut answered, &mut became);
         let next = begin.plus(Nanos::new(became.sent * 1_000_000_000 / per_second));
         thread::sleep(next.minus(clock::now()).into());
     }
     became.took = clock::now().minus(begin);
-    await_answers(&targets, &mut answered, &mut became, 0);
+    await_answers(&clients, &mut answered, &mut became, 0);
     became
 }
 
 /// Takes answers until at most `left` are missing; false if none comes for [`NEXT_ANSWER_WITHIN`].
-fn await_answers(targets: &[(SocketAddr, Vec<Client>)], answered: &mut [bool], became: &mut Became, left: u64) -> bool {
+fn await_answers(clients: &[Client], answered: &mut [bool], became: &mut Became, left: u64) -> bool {
     let mut last = clock::now();
     while became.lost() > left && clock::now().minus(last) < NEXT_ANSWER_WITHIN {
         let before = became.lost();
-        take(targets, answered, became);
+        take(clients, answered, became);
         if became.lost() < before {
             last = clock::now();
         }
@@ -88,8 +81,8 @@ fn await_answers(targets: &[(SocketAddr, Vec<Client>)], answered: &mut [bool], b
 }
 
 /// Takes the answers that are there.
-fn take(targets: &[(SocketAddr, Vec<Client>)], answered: &mut [bool], became: &mut Became) {
-    for client in targets.iter().flat_map(|(_, clients)| clients) {
+fn take(clients: &[Client], answered: &mut [bool], became: &mut Became) {
+    for client in clients {
         while let Some(answer) = client.receive_within(Nanos::ZERO) {
             let first = !std::mem::replace(&mut answered[answer.header.id as usize], true);
             match (first, answer.header.status) {

@@ -47,7 +47,7 @@ fn a_restart_loses_nothing() {
                 progress.store(sent, Ordering::SeqCst);
                 sent < total || !over.load(Ordering::SeqCst)
             };
-            stream(PER_SECOND, || udp, more)
+            stream(PER_SECOND, udp, more)
         });
         let (mut runs, mut summaries) = (first, Vec::new());
         for number in 1..=SUCCESSORS {

@@ -1,5 +1,5 @@
 //! Does a running server that reads its configuration again follow what may change, without losing a request, and
-//! does a bad file change nothing? Does a lame duck lose nothing of what a balancer sends that watches `/readyz`?
+//! does a bad file change nothing?
 //! Method: the built binary, SIGHUP, and files that are written anew, under a stream of requests that does not wait.
 //!
 //! Half a second each by default; the full size: `FOREBAY_RELOAD=1000000 cargo test --test alone reload:: -- --nocapture`
@@ -8,7 +8,7 @@
 
 use crate::support::prelude::*;
 use crate::support::process::Configured;
-use crate::support::stream::{Became, stream};
+use crate::support::stream::stream;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
                 progress.store(sent, Ordering::SeqCst);
                 sent < total || !over.0.load(Ordering::SeqCst)
             };
-            stream(PER_SECOND, || udp, more)
+            stream(PER_SECOND, udp, more)
         });
         for round in 1..=10 {
             while progress.load(Ordering::SeqCst) < total * round / 12 {
@@ -124,49 +124,4 @@ fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
     });
     println!("{became:?}, {} reloads", running.config()["reloads"]);
     assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
-}
-
-// Is nothing lost when a server with a lame duck of a second stops? The client acts as a balancer. It asks `/readyz`
-// every tenth of a second, and sends to another server when this one is not ready.
-#[test]
-fn a_balancer_that_watches_loses_nothing() {
-    let _alone = alone();
-    let start = |lame_duck| {
-        let flags = ["--workers", "1", "--handler", "echo", "--max-wait", "off", "--drain-timeout", "60s"];
-        Forebay::start(&[&flags[..], &["--lame-duck", lame_duck]].concat())
-    };
-    let (leaving, other) = (start("1s"), start("0s"));
-    let total = requests().max(PER_SECOND * 3 / 2);
-    let (chosen, over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (first, second, admin) = (leaving.udp, other.udp, leaving.admin);
-    let sent_to_first = AtomicU64::new(0);
-    let (became, summaries) = thread::scope(|scope| {
-        let guard = EndOf(&over);
-        scope.spawn(|| {
-            while !over.load(Ordering::SeqCst) {
-                let ready = http(admin, "GET /readyz").is_some_and(|reply| reply.status == 200);
-                chosen.store(!ready, Ordering::SeqCst);
-                thread::sleep(Nanos::from_millis(100).into());
-            }
-        });
-        let to = || {
-            let second_chosen = chosen.load(Ordering::SeqCst);
-            sent_to_first.fetch_add(u64::from(!second_chosen), Ordering::SeqCst);
-            if second_chosen { second } else { first }
-        };
-        let streaming = scope.spawn(move || stream(PER_SECOND, to, |sent| sent < total));
-        await_until(|| sent_to_first.load(Ordering::SeqCst) > 100, "nothing is sent");
-        leaving.signal(Signal::SIGTERM);
-        let left = leaving.ends_well();
-        let became = streaming.join().expect("no panic");
-        drop(guard);
-        (became, [left, other.stop()])
-    });
-    let Became { sent, answered, .. } = became;
-    println!("{became:?}");
-    assert_eq!((became.lost(), answered), (0, sent), "{became:?} {summaries:?}");
-    assert!(
-        summaries.iter().all(|said| !said.contains("kernel_dropped") && !said.starts_with("received 0")),
-        "{summaries:?}"
-    );
 }

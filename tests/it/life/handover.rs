@@ -97,7 +97,7 @@ fn a_successor_that_dies_changes_nothing() {
     let (udp, admin) = (server.udp, server.admin);
     thread::scope(|scope| {
         let guard = EndOf(&over);
-        let streaming = scope.spawn(|| stream(10_000, || udp, |_| !over.load(Ordering::SeqCst)));
+        let streaming = scope.spawn(|| stream(10_000, udp, |_| !over.load(Ordering::SeqCst)));
         for step in STEPS {
             die_at(step, &place, &server);
             // What comes after that is served by the same server.

@@ -185,7 +185,7 @@ fn a_restart_of_a_service_loses_nothing() {
     assert_eq!((first.udp, first.admin), (udp, held.admin));
     let (became, said) = thread::scope(|scope| {
         let guard = EndOf(&over);
-        let streaming = scope.spawn(|| stream(20_000, || udp, |_| !over.load(Ordering::SeqCst)));
+        let streaming = scope.spawn(|| stream(20_000, udp, |_| !over.load(Ordering::SeqCst)));
         let (mut runs, mut said) = (first, Vec::new());
         for _ in 0..3 {
             let answered = || fates(&latency(held.admin)).answered;
