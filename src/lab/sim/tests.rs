@@ -145,9 +145,9 @@ fn looks_in_vain_take_their_time() {
         assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
         assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
     }
-    // Alone, a request of 500 us on a worker that is not reserved looks every 50 us. One that has the kernel's notice
+    // Alone, a request of 500 us on a worker that is not reserved looks every 42 us. One that has the kernel's notice
     // never looks.
-    for (reserved, looks) in [(0, 10), (1, 0)] {
+    for (reserved, looks) in [(0, 12), (1, 0)] {
         let policy = Tuning { reserved: Some(reserved), ..Tuning::new(1, us(5)) }.policy("hybrid");
         let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
         let setup = Setup { overheads, ..Setup::ideal(policy) };

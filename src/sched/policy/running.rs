@@ -5,6 +5,12 @@ use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
+/// Calm: fewer requests wait in queues than one for so many workers.
+const CALM: usize = 4;
+
+/// With fewer workers each looks as rarely as if there were so many: near saturation, looks take the capacity that is left.
+const LOOKERS_MIN: usize = 6;
+
 impl Policy {
     /// The CPU time that counts for the level of `running` when it was last taken from a queue.
     fn attained(&self, running: &Running) -> Nanos {
@@ -124,15 +130,20 @@ impl Policy {
         match self.gives_way() {
             Some(_) if self.level_of(running) == 0 => Watch::Never,
             Some(gives_way)
-                if running.worker < gives_way.closely
+                if (running.worker < gives_way.closely || gives_way.others_if_calm && self.is_calm(view))
                     && self.lets_watch(view, running.worker)
                     && self.left_to_others(view, now, running.worker) == 0 =>
             {
                 Watch::Closely
             }
-            Some(gives_way) => Watch::Every(gives_way.rarely),
+            Some(gives_way) => Watch::Every(gives_way.rarely.times(self.topology.workers().max(LOOKERS_MIN) as u64)),
             None => Watch::Never,
         }
+    }
+
+    /// Whether so few requests wait in queues that to step aside delays hardly any.
+    fn is_calm(&self, view: &impl View) -> bool {
+        view.queued() * CALM < self.topology.workers()
     }
 
     /// Whether any job watches for fresh requests.

@@ -158,8 +158,21 @@ fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     assert_eq!([left(Some(250), 5, 1), left(Some(1_000), 5, 1)], [1, 4]);
     assert_eq!([left(Some(200), 5, 1), left(None, 5, 1)], [0, 0]);
     let watch = |price| made(price, 5).watch(&running(1, 0, 9), &Fixed, NOW);
-    let (closely, rarely) = (Watch::Closely, Watch::Every(Nanos::from_micros(50)));
+    let (closely, rarely) = (Watch::Closely, Watch::Every(Nanos::from_micros(42)));
     assert_eq!([watch(None), watch(Some(200)), watch(Some(250))], [closely, closely, rarely]);
+}
+
+// Do four workers watch closely while five requests wait in queues, and all of them if that is less than one for four
+// workers? Does one of the others look every 7 us?
+#[test]
+fn few_workers_watch_closely_while_requests_wait() {
+    let watch = |workers, worker| {
+        let levels = Tuning { ladders: Some(limits(&[5, 20])), ..tuning(workers) }.policy("levels");
+        levels.watch(&running(worker, 0, 9), &Fixed, NOW)
+    };
+    let every = |us| Watch::Every(Nanos::from_micros(us));
+    assert_eq!([0, 3, 4, 19].map(|worker| watch(20, worker)), [Watch::Closely, Watch::Closely, every(140), every(140)]);
+    assert_eq!([0, 4, 20].map(|worker| watch(21, worker)), [Watch::Closely; 3]);
 }
 
 // Does patience know what a yield costs and how long light requests take, and is there none before anything is measured?
