@@ -66,7 +66,7 @@ fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 9] {
                 .to_owned(),
         ),
         (
-            burn == Burn::Sleep && matches!(handler, HandlerName::Digest | HandlerName::PacketChain),
+            burn == Burn::Sleep && handler == HandlerName::Digest,
             ["burn", "handler"],
             format!("{name} does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork"),
         ),
@@ -187,7 +187,6 @@ mod tests {
             (("burn", "sleep"), ("wait", "spin")),
             (("burn", "sleep"), ("wait", "adaptive")),
             (("burn", "sleep"), ("handler", "digest")),
-            (("burn", "sleep"), ("handler", "packet-chain")),
             (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),

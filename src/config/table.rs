@@ -281,7 +281,6 @@ settings! {
     /// - spin: burns the CPU time that the request asks for.
     /// - fork: as spin, in parts of at least a slice, on several workers at once.
     /// - digest: chains hashes over the payload.
-    /// - packet-chain: searches the payload for lines, makes 60 random reads, and burns the cost beyond 2 us.
     handler: HandlerName { value_name: "NAME", live: false, default: "spin", form: choice!(HandlerName) }
     /// Refuses requests that ask for more CPU time.
     ///
@@ -293,7 +292,7 @@ settings! {
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
     /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and
-    ///   excludes handlers digest and packet-chain.
+    ///   excludes handler digest.
     burn: Burn { value_name: "HOW", live: false, default: "cpu", form: choice!(Burn) }
     /// Factor that lengthens times, for emulated cores.
     /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.

@@ -43,8 +43,6 @@ labels! {
         Fork = "fork",
         /// Chains hashes over the payload, with a checkpoint per chunk.
         Digest = "digest",
-        /// Searches the payload, and follows random places in memory.
-        PacketChain = "packet-chain",
     }
     /// The least severe log lines that are written.
     LogLevel {

@@ -3,6 +3,7 @@
 use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A datagram that has arrived.
@@ -42,13 +43,8 @@ impl<'a> Arrival<'a> {
 
     /// When the datagram came to the socket, as a time of day: for protocols that send it, such as NTP.
     pub fn time_of_arrival(&self) -> SystemTime {
-        time_of_day(self.arrived_at)
+        UNIX_EPOCH + clock::realtime().minus(clock::now().minus(self.arrived_at)).into()
     }
-}
-
-/// The time of day at `at`, a time on the clock of [`clock::now`] that has passed.
-fn time_of_day(at: Nanos) -> SystemTime {
-    UNIX_EPOCH + clock::realtime().minus(clock::now().minus(at)).into()
 }
 
 /// A request to be served, as [`Handler::admit`](super::Handler::admit) describes it.
@@ -192,10 +188,10 @@ pub struct Because<T = ()> {
     pub(crate) reason: u8,
 }
 
-/// A request that was admitted.
+/// A request that was admitted: the [`Arrival`] that it came as, and what its handler said of it.
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
-    arrival: &'a Arrival<'a>,
+    arrival: Arrival<'a>,
     ticket: &'a T,
     class: u8,
     expires_at: Option<Nanos>,
@@ -211,40 +207,22 @@ impl<T> Clone for Request<'_, T> {
 
 impl<T> Copy for Request<'_, T> {}
 
+impl<'a, T> Deref for Request<'a, T> {
+    type Target = Arrival<'a>;
+
+    fn deref(&self) -> &Arrival<'a> {
+        &self.arrival
+    }
+}
+
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; for tests of handlers, too.
-    pub fn new(arrival: &'a Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
-        Request { arrival, ticket, class: 0, expires_at: None, worker: 0 }
+    pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
+        Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
     pub(crate) fn admitted(self, class: u8, expires_at: Option<Nanos>, worker: usize) -> Request<'a, T> {
         Request { class, expires_at, worker, ..self }
-    }
-
-    /// The datagram, at most `--datagram-max` bytes long.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.arrival.bytes()
-    }
-
-    /// The source address of the datagram.
-    pub fn peer(&self) -> SocketAddr {
-        self.arrival.peer()
-    }
-
-    /// The address that the datagram was sent to; the reply leaves from it.
-    pub fn local(&self) -> SocketAddr {
-        self.arrival.local()
-    }
-
-    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of
-    /// [`clock::now`](crate::time::clock::now).
-    pub fn arrived_at(&self) -> Nanos {
-        self.arrival.arrived_at()
-    }
-
-    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as NTP.
-    pub fn time_of_arrival(&self) -> SystemTime {
-        time_of_day(self.arrived_at())
     }
 
     /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now); `None` without a
@@ -267,14 +245,5 @@ impl<'a, T> Request<'a, T> {
     /// The ticket that [`Handler::admit`](super::Handler::admit) gave the request.
     pub fn ticket(&self) -> &'a T {
         self.ticket
-    }
-
-    /// The same request with another ticket, for a handler that passes it on to another one.
-    pub fn with_ticket<'b, U>(&self, ticket: &'b U) -> Request<'b, U>
-    where
-        'a: 'b,
-    {
-        let Request { arrival, class, expires_at, worker, .. } = *self;
-        Request { arrival, ticket, class, expires_at, worker }
     }
 }

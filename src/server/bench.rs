@@ -2,7 +2,7 @@
 
 use super::{Report, ServeError, Server};
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, PacketChain, Spin, Work};
+use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin, Work};
 
 /// Runs `server` with the handler that its configuration names.
 ///
@@ -17,7 +17,6 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
             run(server, Forking::new(burner(config), config.time_scale, config.scaled(config.slice), config.workers))
         }
         HandlerName::Digest => run(server, Digest),
-        HandlerName::PacketChain => run(server, PacketChain::new(burner(config))),
     }
 }
 
@@ -25,7 +24,7 @@ fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
     let scaled = |config: &Config| config.scaled(config.cost_cap);
     let bench = Bench::new(work, scaled(&server.bound.config));
     let cost_cap = bench.cost_cap();
-    server.on_reload(move |config| cost_cap.set(scaled(config))).run(&bench)
+    server.on_reload(move |config| cost_cap.store(scaled(config))).run(&bench)
 }
 
 fn burner(config: &Config) -> Burner {

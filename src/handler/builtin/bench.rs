@@ -4,9 +4,9 @@ use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status
 use crate::fate::Refused;
 use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 use crate::time::Nanos;
+use crossbeam_utils::atomic::AtomicCell;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a bench request asks for.
 #[derive(Clone, Copy, Debug)]
@@ -39,34 +39,18 @@ impl Work for Echo {
 #[derive(Debug)]
 pub struct Bench<W> {
     work: W,
-    cost_cap: CostCap,
-}
-
-/// The largest cost that a [`Bench`] serves, which may change while it serves.
-#[derive(Clone, Debug)]
-pub struct CostCap(Arc<AtomicU64>);
-
-impl CostCap {
-    /// Refuses requests that cost more than `cost_cap` from now on.
-    pub fn set(&self, cost_cap: Nanos) {
-        // Ordering: relaxed, a number for comparisons.
-        self.0.store(cost_cap.get(), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Nanos {
-        Nanos::new(self.0.load(Ordering::Relaxed))
-    }
+    cost_cap: Arc<AtomicCell<Nanos>>,
 }
 
 impl<W: Work> Bench<W> {
     /// A handler that refuses requests that cost more than `cost_cap`.
     pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
-        Bench { work, cost_cap: CostCap(Arc::new(AtomicU64::new(cost_cap.get()))) }
+        Bench { work, cost_cap: Arc::new(AtomicCell::new(cost_cap)) }
     }
 
-    /// The largest cost that it serves, to be changed by another thread.
-    pub fn cost_cap(&self) -> CostCap {
-        self.cost_cap.clone()
+    /// The largest cost that it serves, which another thread may change.
+    pub fn cost_cap(&self) -> Arc<AtomicCell<Nanos>> {
+        Arc::clone(&self.cost_cap)
     }
 }
 
@@ -96,7 +80,7 @@ impl<W: Work> Handler for Bench<W> {
         if usize::from(class) >= CLASSES {
             return Err(Rejected::Refused(admitted, Refused::UnknownClass));
         }
-        if cost > self.cost_cap.get() {
+        if cost > self.cost_cap.load() {
             return Err(Rejected::Refused(admitted, Refused::CostCap));
         }
         Ok(admitted)

@@ -5,12 +5,10 @@ mod burn;
 #[cfg(feature = "cli")]
 mod digest;
 mod forking;
-mod packet_chain;
 pub mod wire;
 
-pub use bench::{Asked, Bench, CostCap, Echo, Order, Work};
+pub use bench::{Asked, Bench, Echo, Order, Work};
 pub use burn::{Burner, Spin};
 #[cfg(feature = "cli")]
 pub use digest::Digest;
 pub use forking::Forking;
-pub use packet_chain::PacketChain;

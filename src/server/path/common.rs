@@ -16,6 +16,7 @@ use crate::sched::WorkerId;
 use crate::sched::overload::{self, QueueBounds, Shedding, WaitBounds};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
+use crossbeam_utils::atomic::AtomicCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// State shared by all engines of a server.
@@ -70,14 +71,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M,
 }
 
 /// How long requests may wait, and how long they are expected to take. The control thread writes it once a second.
-// Ordering: relaxed throughout, numbers for comparisons. A worker that sees those of two seconds mixed errs for one
-// request by what they differ.
+// Numbers for comparisons. A worker that sees those of two seconds mixed errs for one request by what they differ.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     /// Target, interval and bound: for requests that have not begun, and for requests that stepped aside.
-    bounds_ns: [[AtomicU64; 3]; 2],
+    bounds: [[AtomicCell<Nanos>; 3]; 2],
     /// Service by class; every class has the same where none may be known.
-    expected_ns: [AtomicU64; CLASSES],
+    expected: [AtomicCell<Nanos>; CLASSES],
 }
 
 impl Limits {
@@ -89,39 +89,29 @@ impl Limits {
     }
 
     pub(crate) fn set_bounds(&self, bounds: QueueBounds) {
-        for (numbers, WaitBounds { target, interval, bound }) in
-            self.bounds_ns.iter().zip([bounds.fresh, bounds.interrupted])
-        {
-            numbers.iter().zip([target, interval, bound]).for_each(|(number, time)| set(number, time));
+        for (times, new) in self.bounds.iter().zip([bounds.fresh, bounds.interrupted]) {
+            times.iter().zip([new.target, new.interval, new.bound]).for_each(|(time, new)| time.store(new));
         }
     }
 
     pub(crate) fn set_expected(&self, class: usize, service: Nanos) {
-        set(&self.expected_ns[class], service);
+        self.expected[class].store(service);
     }
 }
 
 impl overload::Limits for Limits {
     fn bounds(&self, begun: bool) -> WaitBounds {
-        let [target, interval, bound] = self.bounds_ns[usize::from(begun)].each_ref().map(get);
+        let [target, interval, bound] = self.bounds[usize::from(begun)].each_ref().map(AtomicCell::load);
         WaitBounds { target, interval, bound }
     }
 
     fn target(&self, begun: bool) -> Nanos {
-        get(&self.bounds_ns[usize::from(begun)][0])
+        self.bounds[usize::from(begun)][0].load()
     }
 
     fn expected(&self, class: u8) -> Nanos {
-        get(&self.expected_ns[usize::from(class).min(CLASSES - 1)])
+        self.expected[usize::from(class).min(CLASSES - 1)].load()
     }
-}
-
-fn set(number: &AtomicU64, time: Nanos) {
-    number.store(time.get(), Ordering::Relaxed);
-}
-
-fn get(number: &AtomicU64) -> Nanos {
-    Nanos::new(number.load(Ordering::Relaxed))
 }
 
 /// Failures that have lasted for this long are the system's, not momentary.

@@ -94,30 +94,16 @@ impl<T: Copy + Default> PacketBody<T> {
     /// Lets `handler` put what only the server knows into each datagram of the reply.
     pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, addresses: &[SocketAddr], served: &Served) {
         let extents = self.extents;
-        let (about, reply) = self.parts(addresses);
-        extents.ranges().for_each(|range| handler.seal(about.request(), served, &mut reply[range]));
+        let (request, reply) = self.parts(addresses);
+        extents.ranges().for_each(|range| handler.seal(request, served, &mut reply[range]));
     }
 
     /// The request, and the place of its reply; `addresses` are those of the server.
-    pub(crate) fn parts(&mut self, addresses: &[SocketAddr]) -> (About<'_, T>, &mut [u8]) {
-        let arrival = self.envelope.arrival(&self.request, addresses);
-        (About { arrival, ticket: &self.ticket, envelope: &self.envelope }, &mut self.reply)
-    }
-}
-
-/// All that a request refers to.
-pub(crate) struct About<'a, T> {
-    arrival: Arrival<'a>,
-    ticket: &'a T,
-    envelope: &'a Envelope,
-}
-
-impl<T> About<'_, T> {
-    /// The request.
-    pub(crate) fn request(&self) -> Request<'_, T> {
-        let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = *self.envelope;
+    pub(crate) fn parts(&mut self, addresses: &[SocketAddr]) -> (Request<'_, T>, &mut [u8]) {
+        let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
-        Request::new(&self.arrival, self.ticket).admitted(class, expires_at, usize::from(worker))
+        let request = Request::new(&self.envelope.arrival(&self.request, addresses), &self.ticket);
+        (request.admitted(class, expires_at, usize::from(worker)), &mut self.reply)
     }
 }
 
@@ -234,9 +220,9 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = held.packet.as_mut().expect("only the end takes the packet out");
         let (room, taken_at) = self.room(&body.envelope);
-        let (about, place) = body.parts(&self.addresses);
+        let (request, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
-        self.handler.handle(about.request(), &mut reply).await;
+        self.handler.handle(request, &mut reply).await;
         let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
         let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };

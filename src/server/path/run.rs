@@ -85,23 +85,15 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     ) -> Ran<Job<'s, 'e, H, M>> {
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
-        self.recorder.begin_slice(start);
-        self.recorder.flight.begin(slot.envelope.about(), start);
+        self.begin_slice(slot.envelope.about(), start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
-        self.now = (self.clock)();
-        let ran = self.now.minus(start);
-        self.recorder.end_slice(ran);
+        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
+        let ran = self.end_slice(left, start);
         let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
         self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, stay.validated);
-        let ended = matches!(polled, Polled::Ended(_));
-        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
-        let checked = left || continuation::passed_checkpoint(start);
-        if checked {
-            self.recorder.spend(Spent::Interruptible, ran);
-        }
-        self.recorder.flight.end(checked, self.now);
         if let Some(waits) = first_run {
+            let ended = matches!(polled, Polled::Ended(_));
             self.gathering.on_first_run(ran, waits, !ended, ThreadUse::now);
         }
         self.settle(slot, polled, ran)
@@ -153,21 +145,33 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         start: Nanos,
         ask_after: Nanos,
     ) -> Ran<Job<'s, 'e, H, M>> {
-        self.recorder.begin_slice(start);
-        self.recorder.flight.begin(About::default(), start);
+        self.begin_slice(About::default(), start);
         let paused = child.run(start, start.plus(ask_after), self.clock);
-        self.now = (self.clock)();
-        let ran = self.now.minus(start);
-        self.recorder.end_slice(ran);
-        let checked = paused.is_some() || continuation::passed_checkpoint(start);
-        if checked {
-            self.recorder.spend(Spent::Interruptible, ran);
-        }
-        self.recorder.flight.end(checked, self.now);
+        let ran = self.end_slice(paused.is_some(), start);
         match paused {
             Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
             None => Ran::Ended { ran },
         }
+    }
+
+    #[inline]
+    fn begin_slice(&mut self, about: About, start: Nanos) {
+        self.recorder.begin_slice(start);
+        self.recorder.flight.begin(about, start);
+    }
+
+    /// Ends a slice that began at `start`, and `left` its worker at a checkpoint or ended. Returns how long it took.
+    #[inline]
+    fn end_slice(&mut self, left: bool, start: Nanos) -> Nanos {
+        self.now = (self.clock)();
+        let ran = self.now.minus(start);
+        self.recorder.end_slice(ran);
+        let checked = left || continuation::passed_checkpoint(start);
+        if checked {
+            self.recorder.spend(Spent::Interruptible, ran);
+        }
+        self.recorder.flight.end(checked, self.now);
+        ran
     }
 }
 
@@ -246,9 +250,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let Serving { handler, addresses, .. } = self.common.serving;
         // A source that may be forged is sent no more than it sent.
         let room = if envelope.stay.validated { envelope.reply_limit } else { envelope.request_len };
-        let (about, place) = packet.parts(addresses);
+        let (request, place) = packet.parts(addresses);
         let mut reply = Reply::new(&mut place[..room]);
-        let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
+        let written = guarded(|| handler.refuse(request, unserved, &mut reply));
         let extents = reply.extents;
         if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
             return self.recycle(packet);

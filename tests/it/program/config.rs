@@ -147,7 +147,7 @@ fn all_problems_are_said_at_once() {
     assert_says(
         &said,
         &[
-            "allowed: echo, spin, fork, digest, packet-chain",
+            "allowed: echo, spin, fork, digest",
             "(environment FOREBAY_POOL): no such setting, did you mean pools?",
         ],
     );

@@ -2,7 +2,6 @@
 //! Method: replies say which pool finished them and after how many hops.
 
 use crate::support::prelude::*;
-use forebay::handler::builtin::PacketChain;
 
 const POOLS: [(&str, &str); 2] = [("policy", "pools"), ("pools", "front=1,heavy=1")];
 const ROUNDS: u64 = 20;
@@ -36,24 +35,21 @@ fn a_class_and_a_hop_lead_to_their_pool() {
     }
 }
 
-// By slice: a request that turns out heavy goes on behind. By the handler's word: so do the long tasks of a packet,
-// whatever the slice allows. Slice and costs are so long that what the machine does meanwhile makes no short request a
-// heavy one. A busy neighbour on the core makes burning slower, never faster.
+// By slice: a request that turns out heavy goes on behind. Slice and costs are so long that what the machine does
+// meanwhile makes no short request a heavy one. A busy neighbour on the core makes burning slower, never faster.
 #[test]
 fn what_turns_out_heavy_goes_on_behind() {
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
-    let chain = Bench::new(PacketChain::new(Burner::calibrated()), Nanos::from_secs(1));
     let with_slice = |slice| [&POOLS[..], &[("slice", slice)]].concat();
-    for (what, server, [light, heavy], payload, rounds) in [
-        ("slice", Running::start(&with_slice("100ms"), spin), [10, 400_000], &b""[..], 3),
-        ("word", Running::start(&with_slice("1s"), chain), [2, 30_000], b"two\nlines\n", 3),
+    for (what, server, [light, heavy], rounds) in [
+        ("slice", Running::start(&with_slice("100ms"), spin), [10, 400_000], 3),
         // Time is scaled, and so is the slice of 50 us (to 5 ms). Service is counted on the emulated core, which does not
         // oversleep: these limits are sharp.
-        ("emulated slice", emulated(100, &POOLS), [4_000, 20_000], b"", ROUNDS),
+        ("emulated slice", emulated(100, &POOLS), [4_000, 20_000], ROUNDS),
     ] {
         for _ in 0..rounds {
-            assert_eq!(way(&server, 0, Nanos::from_micros(light), payload), (0, 0), "{what}");
-            assert_eq!(way(&server, 0, Nanos::from_micros(heavy), payload), (1, 1), "{what}");
+            assert_eq!(way(&server, 0, Nanos::from_micros(light), b""), (0, 0), "{what}");
+            assert_eq!(way(&server, 0, Nanos::from_micros(heavy), b""), (1, 1), "{what}");
         }
     }
 }

@@ -4,14 +4,13 @@ pub(crate) mod credit;
 
 use crate::fate::Fate;
 use crate::metrics::{Counter, Recorder, Sample};
-use crate::net::{Link, Message, Outcomes, SEND_BATCH_MAX};
+use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::server::path::common::{Directions, Streak};
 use crate::server::path::packet::{Packet, Source};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 use nix::sys::resource::{UsageWho, getrusage};
-use std::iter::repeat_n;
 
 /// The replies of one worker.
 pub(crate) struct Outbox<'s, T> {
@@ -20,9 +19,15 @@ pub(crate) struct Outbox<'s, T> {
     replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
 }
 
-/// A reply in its packet. For a request that was served, also the sample to record once the kernel has taken all datagrams,
-/// and when the reply was finished. Any other request has its fate already.
-type Waiting<'s, T> = (Packet<'s, T>, Option<(Sample, Nanos)>);
+/// A reply in its packet.
+struct Waiting<'s, T> {
+    packet: Packet<'s, T>,
+    /// For a request that was served: the sample to record once the kernel has taken all datagrams, and when the reply was
+    /// finished. Any other request has its fate already.
+    served: Option<(Sample, Nanos)>,
+    /// Whether the kernel has taken all datagrams.
+    taken: bool,
+}
 
 impl<'s, T: Copy + Default> Outbox<'s, T> {
     pub(crate) fn new() -> Outbox<'s, T> {
@@ -35,7 +40,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
 
     /// When the answer was finished that has waited longest; `None` if no answer waits.
     pub(crate) fn oldest(&self) -> Option<Nanos> {
-        self.replies.iter().find_map(|(_, served)| served.as_ref().map(|(_, finished_at)| *finished_at))
+        self.replies.iter().find_map(|reply| reply.served.as_ref().map(|(_, finished_at)| *finished_at))
     }
 
     /// Whether the datagrams of the reply in `packet` can still be sent together with all that wait.
@@ -46,14 +51,14 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     /// Number of replies that wait to be sent, to requests that were not served.
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn refusals(&self) -> usize {
-        self.replies.iter().filter(|(_, served)| served.is_none()).count()
+        self.replies.iter().filter(|reply| reply.served.is_none()).count()
     }
 
     /// Adds the reply in `packet`. If the request was `served`, its sample lacks only the time to send the reply, which was
     /// finished at the time beside it. The outbox must have room.
     pub(crate) fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
         self.datagrams += packet.extents.datagrams();
-        self.replies.push((packet, served));
+        self.replies.push(Waiting { packet, served, taken: false });
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests served, and gives the
@@ -68,23 +73,13 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         clock: fn() -> Nanos,
         mut recycle: impl FnMut(Packet<'s, T>),
     ) -> Nanos {
-        let outcomes = {
-            // Filled in place: moving an `ArrayVec` copies its whole capacity.
-            let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
-            messages.extend(self.replies.iter().flat_map(|(packet, _)| messages_of(packet)));
-            match sockets {
-                [socket] => send(link, socket, &messages, &sending[0].sending),
-                _ => self.send_by_address(link, sockets, &messages, sending),
-            }
-        };
+        for (address, (socket, of_address)) in sockets.iter().zip(sending).enumerate() {
+            self.send(link, (address, socket), recorder, &of_address.sending);
+        }
         let now = clock();
-        outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
-        let mut rest = outcomes.as_slice();
-        for (packet, served) in self.replies.drain(..) {
-            let (own, others) = rest.split_at(packet.extents.datagrams());
-            rest = others;
+        for Waiting { packet, served, taken } in self.replies.drain(..) {
             match served {
-                Some((sample, finished_at)) if own.iter().all(Result::is_ok) => {
+                Some((sample, finished_at)) if taken => {
                     recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
                 }
                 Some((sample, _)) => {
@@ -100,41 +95,39 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         now
     }
 
-    /// Sends `messages`, the datagrams of all replies in their order, each through the socket of the address that its request
-    /// came to.
-    fn send_by_address<S>(
-        &self,
+    /// Sends the replies to all requests that came to `address` through its socket, in their order, and notes what the kernel
+    /// took.
+    fn send<S>(
+        &mut self,
         link: &mut impl Link<Socket = S>,
-        sockets: &[S],
-        messages: &[Message<'_>],
-        sending: &[CachePadded<Directions>],
-    ) -> Outcomes {
-        let address_of = |(packet, _): &Waiting<'s, T>| {
-            repeat_n(usize::from(packet.envelope.source.address), packet.extents.datagrams())
-        };
-        let addresses: ArrayVec<usize, SEND_BATCH_MAX> = self.replies.iter().flat_map(address_of).collect();
-        let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
-        for (address, socket) in sockets.iter().enumerate() {
-            let of_address = || (0..messages.len()).filter(|number| addresses[*number] == address);
-            let some: ArrayVec<Message<'_>, SEND_BATCH_MAX> = of_address().map(|number| messages[number]).collect();
-            if !some.is_empty() {
-                let sent = send(link, socket, &some, &sending[address].sending);
-                of_address().zip(sent).for_each(|(number, outcome)| outcomes[number] = outcome);
+        (address, socket): (usize, &S),
+        recorder: &mut Recorder<'_>,
+        sending: &Streak,
+    ) {
+        let came_here = |reply: &Waiting<'s, T>| usize::from(reply.packet.envelope.source.address) == address;
+        let outcomes = {
+            // Filled in place: moving an `ArrayVec` copies its whole capacity.
+            let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
+            let replies = self.replies.iter().filter(|reply| came_here(reply));
+            messages.extend(replies.flat_map(|reply| messages_of(&reply.packet)));
+            if messages.is_empty() {
+                return;
             }
+            link.send(socket, &messages)
+        };
+        if outcomes.iter().any(Result::is_ok) {
+            sending.succeeded();
+        } else if let Err(reason) = link.probe(socket) {
+            sending.failed(clock::now(), reason as usize);
         }
-        outcomes
+        let mut rest = outcomes.as_slice();
+        for reply in self.replies.iter_mut().filter(|reply| came_here(reply)) {
+            let (own, others) = rest.split_at(reply.packet.extents.datagrams());
+            rest = others;
+            own.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
+            reply.taken = own.iter().all(Result::is_ok);
+        }
     }
-}
-
-/// Sends `messages` through `socket`; if the kernel takes nothing, probes whether it would take anything.
-fn send<S>(link: &mut impl Link<Socket = S>, socket: &S, messages: &[Message<'_>], sending: &Streak) -> Outcomes {
-    let outcomes = link.send(socket, messages);
-    if outcomes.iter().any(Result::is_ok) {
-        sending.succeeded();
-    } else if let Err(reason) = link.probe(socket) {
-        sending.failed(clock::now(), reason as usize);
-    }
-    outcomes
 }
 
 /// The datagrams of the reply in `packet`.

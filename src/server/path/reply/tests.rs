@@ -4,7 +4,7 @@ use super::*;
 use crate::fate::Unsent;
 use crate::handler::Reply;
 use crate::metrics::{Spent, WorkerMetrics};
-use crate::net::Datagram;
+use crate::net::{Datagram, Outcomes};
 use crate::queue::ObjectPool;
 use crate::server::path::common::Transport;
 use crate::server::path::packet::PacketBody;
