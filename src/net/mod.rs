@@ -29,7 +29,7 @@ pub use network::Network;
 pub use receive::{Datagram, Receiver, receive_error};
 use send::Sender;
 pub use send::{Message, Outcomes};
-pub use socket::{Group, NotBound, Socket, by_address};
+pub use socket::{Group, Socket, by_address};
 pub use ways::Ways;
 
 labels! {

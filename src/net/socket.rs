@@ -7,7 +7,8 @@ use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mt
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
@@ -32,38 +33,26 @@ enum Gate {
     Shut,
 }
 
-/// An address at which no sockets could be opened.
-#[derive(thiserror::Error)]
-#[error("cannot bind {address}: {source}")]
-pub struct NotBound {
-    /// The address, as it was asked for.
-    pub address: SocketAddr,
-    /// The kernel's error.
-    pub source: io::Error,
-}
-
-crate::time::show_as_text!(NotBound);
-
 impl Group {
     /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0 picks a free port for all
     /// sockets of that address. `[::]` is for IPv6 alone where another address is an IPv4 one of the same port, and
     /// for both families elsewhere.
     ///
     /// # Errors
-    /// The kernel's error, [`io::ErrorKind::AddrInUse`] also when another group that would share a port has it.
+    /// An address, as it was asked for, and the kernel's error. That is [`io::ErrorKind::AddrInUse`] also when another group
+    /// that would share a port has it.
     ///
     /// # Panics
     /// If there are no workers, or no addresses.
-    pub fn open(addresses: &[SocketAddr], workers: usize, io: Io) -> Result<Group, NotBound> {
+    pub fn open(addresses: &[SocketAddr], workers: usize, io: Io) -> Result<Group, (SocketAddr, io::Error)> {
         assert!(workers > 0, "a group has a socket");
         let open = |address: &SocketAddr| {
-            open_at(*address, only_v6(*address, addresses), workers, io)
-                .map_err(|source| NotBound { address: *address, source })
+            open_at(*address, only_v6(*address, addresses), workers, io).map_err(|error| (*address, error))
         };
         let (sockets, bound): (Vec<_>, Vec<_>) =
             addresses.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let first = bound[0];
-        Group::of(by_worker(sockets), bound).map_err(|source| NotBound { address: first, source })
+        Group::of(by_worker(sockets), bound).map_err(|error| (first, error))
     }
 
     /// The group of `descriptors`, sockets that another process has bound, for the backend `io`. Its addresses are in the
@@ -240,25 +229,16 @@ impl Socket {
         self.address
     }
 
-    /// The socket as a standard library type.
-    pub fn plain(&self) -> &UdpSocket {
-        &self.inner
-    }
-
     fn inner(&self) -> socket2::SockRef<'_> {
         socket2::SockRef::from(&self.inner)
     }
 }
 
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.as_fd()
-    }
-}
+impl Deref for Socket {
+    type Target = UdpSocket;
 
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.inner.as_raw_fd()
+    fn deref(&self) -> &UdpSocket {
+        &self.inner
     }
 }
 

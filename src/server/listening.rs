@@ -3,7 +3,7 @@
 use super::ServeError;
 use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
 use crate::config::{Config, listen_text};
-use crate::net::{BUFFER_LIMITS, BufferLimit, Group, Io, NotBound, by_address};
+use crate::net::{BUFFER_LIMITS, BufferLimit, Group, Io, by_address};
 use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -68,7 +68,7 @@ impl Listening {
             inherited_group(config, io, sockets)?
         } else {
             Group::open(&config.listen, config.workers, io)
-                .map_err(|NotBound { address, source }| bind_error("listen", address)(source))?
+                .map_err(|(address, source)| bind_error("listen", address)(source))?
         };
         let admin = match (admin, config.admin) {
             (Some(listener), _) => Some(listener),

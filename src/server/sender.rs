@@ -38,7 +38,7 @@ impl Server {
             let reason = format!("the server does not listen on {address}; allowed: {addresses}");
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         };
-        Ok(Sender { socket: Arc::new(group.sockets()[number].plain().try_clone()?) })
+        Ok(Sender { socket: Arc::new(group.sockets()[number].try_clone()?) })
     }
 }
 

@@ -34,8 +34,7 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
 
 impl Loopback {
     fn open() -> io::Result<Loopback> {
-        let group =
-            Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|refused| refused.source)?;
+        let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|(_, error)| error)?;
         let peer = |_| {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             socket.connect(group.addresses()[0])?;

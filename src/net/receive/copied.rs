@@ -91,7 +91,7 @@ impl Copied {
             let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(space), flags)?;
             Control::read(&message, clock::realtime())
         } else {
-            let (length, peer) = socket.plain().recv_from(&mut self.buffer)?;
+            let (length, peer) = socket.recv_from(&mut self.buffer)?;
             Control { datagram: Datagram { length, peer: Some(peer), ..Datagram::default() }, segment: None }
         };
         // An empty datagram counts as one datagram too.

@@ -13,8 +13,9 @@ use nix::libc::in6_pktinfo;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg};
 use nix::sys::time::TimeSpec;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// Receives from `socket`, which is empty and stays so, with the backend `io`.
 ///
@@ -65,7 +66,7 @@ pub struct Receiver {
 }
 
 enum Way {
-    Batches(Batches),
+    Batches(MultiHeaders<SockaddrStorage>),
     Copied(Copied),
 }
 
@@ -73,9 +74,7 @@ impl Receiver {
     /// A receiver for batches of at most [`BATCH`], from sockets that were opened for `io`.
     pub fn new(io: Io) -> Receiver {
         let way = match io {
-            Io::Batches => Way::Batches(Batches {
-                headers: MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo))),
-            }),
+            Io::Batches => Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo)))),
             Io::Gro | Io::Portable => Way::Copied(Copied::new(io == Io::Gro)),
         };
         Receiver { way, datagrams: ArrayVec::new() }
@@ -90,7 +89,7 @@ impl Receiver {
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
         match &mut self.way {
-            Way::Batches(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::Batches(headers) => receive_batch(headers, socket, buffers, &mut self.datagrams)?,
             Way::Copied(way) => way.receive(socket, buffers, &mut self.datagrams)?,
         }
         Ok(self.datagrams.len())
@@ -119,36 +118,30 @@ impl Receiver {
 }
 
 /// Receives many datagrams in one system call, straight into packets.
-struct Batches {
-    headers: MultiHeaders<SockaddrStorage>,
-}
-
-impl Batches {
-    fn receive<'b>(
-        &mut self,
-        socket: &Socket,
-        buffers: impl Iterator<Item = &'b mut [u8]>,
-        datagrams: &mut ArrayVec<Datagram, BATCH>,
-    ) -> io::Result<()> {
-        let (mut buffers, mut count) = (buffers.take(BATCH), 0);
-        // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
-        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| match buffers.next() {
-            Some(buffer) => {
-                count += 1;
-                [IoSliceMut::new(buffer)]
-            }
-            None => [IoSliceMut::new(&mut [])],
-        });
-        let slices = slices[..count].iter_mut();
-        let received = match recvmmsg(socket.as_raw_fd(), &mut self.headers, slices, MsgFlags::MSG_DONTWAIT, None) {
-            Ok(received) => received,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        };
-        let now = clock::realtime();
-        datagrams.extend(received.map(|message| Control::read(&message, now).datagram));
-        Ok(())
-    }
+fn receive_batch<'b>(
+    headers: &mut MultiHeaders<SockaddrStorage>,
+    socket: &Socket,
+    buffers: impl Iterator<Item = &'b mut [u8]>,
+    datagrams: &mut ArrayVec<Datagram, BATCH>,
+) -> io::Result<()> {
+    let (mut buffers, mut count) = (buffers.take(BATCH), 0);
+    // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
+    let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| match buffers.next() {
+        Some(buffer) => {
+            count += 1;
+            [IoSliceMut::new(buffer)]
+        }
+        None => [IoSliceMut::new(&mut [])],
+    });
+    let slices = slices[..count].iter_mut();
+    let received = match recvmmsg(socket.as_raw_fd(), headers, slices, MsgFlags::MSG_DONTWAIT, None) {
+        Ok(received) => received,
+        Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    let now = clock::realtime();
+    datagrams.extend(received.map(|message| Control::read(&message, now).datagram));
+    Ok(())
 }
 
 /// The kernel's information beside the bytes of a message.
@@ -165,18 +158,16 @@ impl Control {
             length: message.bytes,
             truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
             peer: message.address.as_ref().and_then(socket_addr),
-            local: None,
-            to_group: false,
-            kernel_wait: Nanos::ZERO,
-            ahead: false,
+            ..Datagram::default()
         };
         let mut read = Control { datagram, segment: None };
         // Truncated control data would mean that too little space was reserved; none of it is used then.
         for control in message.cmsgs().into_iter().flatten() {
             match control {
                 ControlMessageOwned::ScmTimestampns(stamp) => {
-                    read.datagram.kernel_wait = now.minus(nanos(stamp));
-                    read.datagram.ahead = nanos(stamp) > now;
+                    let stamp = Nanos::from(Duration::from(stamp));
+                    read.datagram.kernel_wait = now.minus(stamp);
+                    read.datagram.ahead = stamp > now;
                 }
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
@@ -199,14 +190,8 @@ impl Control {
 }
 
 fn socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
-    if let Some(v4) = address.as_sockaddr_in() {
-        return Some(SocketAddr::from((v4.ip(), v4.port())));
+    match address.as_sockaddr_in() {
+        Some(v4) => Some(SocketAddr::from(*v4)),
+        None => address.as_sockaddr_in6().map(|v6| SocketAddr::from(*v6)),
     }
-    address
-        .as_sockaddr_in6()
-        .map(|v6| SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), v6.flowinfo(), v6.scope_id())))
-}
-
-fn nanos(time: TimeSpec) -> Nanos {
-    Nanos::from(std::time::Duration::from(time))
 }

@@ -242,7 +242,7 @@ impl Backend for OneByOne {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
         for number in plan.messages(&plan.batches[call.first]) {
             let Message { bytes, peer, .. } = messages[*number];
-            let sent = socket.plain().send_to(bytes, peer);
+            let sent = socket.send_to(bytes, peer);
             // An error without a number is from the library itself, about an address that no socket takes.
             sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
         }
@@ -251,9 +251,9 @@ impl Backend for OneByOne {
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         // Nothing can be sent to port 0: a permitted call reports that and does nothing else.
-        let is_ipv6 = socket.plain().local_addr().is_ok_and(|address| address.is_ipv6());
+        let is_ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
         let nowhere: IpAddr = if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-        let sent = socket.plain().send_to(&[], SocketAddr::new(nowhere, 0));
+        let sent = socket.send_to(&[], SocketAddr::new(nowhere, 0));
         match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
             Err(Some(errno @ (Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP))) => Err(errno),
             _ => Ok(()),

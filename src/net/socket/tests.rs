@@ -6,7 +6,7 @@ fn a_group_shares_one_port_and_keeps_others_out() {
     assert_eq!(group.sockets().len(), 3);
     assert_ne!(group.addresses()[0].port(), 0);
     let second = Group::open(group.addresses(), 1, Io::Batches).expect_err("the port is taken");
-    assert_eq!(second.source.kind(), io::ErrorKind::AddrInUse);
+    assert_eq!(second.1.kind(), io::ErrorKind::AddrInUse);
 }
 
 // Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
@@ -37,7 +37,7 @@ fn sockets_are_adopted_as_a_group() {
     let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
     let inodes = |group: &Group| group.sockets().iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
-    assert!(nix::sys::socket::getsockopt(&adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
+    assert!(nix::sys::socket::getsockopt(&*adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
     let other = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 1, Io::Batches).expect("a free port");
     // As many on each, worker by worker, whatever their order.
     let both = Group::adopt(copies(&group).drain(..1).chain(copies(&other)).collect(), Io::Batches).expect("a group");
@@ -82,9 +82,9 @@ fn path_lengths_are_not_learnt() {
         let address: SocketAddr = address.parse().expect("an address");
         let group = Group::open(&[address], 2, Io::Batches).expect("a free port");
         for socket in group.sockets() {
-            assert_eq!(ip_mtu_discover(socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
+            assert_eq!(ip_mtu_discover(&**socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
             if address.is_ipv6() {
-                assert_eq!(ipv6_mtu_discover(socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
+                assert_eq!(ipv6_mtu_discover(&**socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
             }
         }
     }
@@ -96,7 +96,7 @@ fn a_group_has_several_addresses() {
     let addresses: [SocketAddr; 3] =
         ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"].map(|address| address.parse().expect("an address"));
     let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
-    let bound: Vec<_> = group.sockets().iter().map(|socket| socket.plain().local_addr().expect("bound")).collect();
+    let bound: Vec<_> = group.sockets().iter().map(|socket| socket.local_addr().expect("bound")).collect();
     assert_eq!(bound, [group.addresses(), group.addresses()].concat());
     assert_eq!(group.sockets().iter().map(|socket| socket.address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
     for (bound, asked) in group.addresses().iter().zip(addresses) {
@@ -104,14 +104,14 @@ fn a_group_has_several_addresses() {
     }
     let taken = Group::open(&["127.0.0.3:0".parse().expect("an address"), bound[1]], 1, Io::Batches);
     let error = taken.expect_err("the second is taken");
-    assert_eq!((error.address, error.source.kind()), (bound[1], io::ErrorKind::AddrInUse));
+    assert_eq!((error.0, error.1.kind()), (bound[1], io::ErrorKind::AddrInUse));
     // Every socket leaves: what is sent to any address finds none.
     let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     client.send_to(b"x", bound[1]).expect("sent");
     assert!(group.has_waiting(), "in the socket of the second address");
     group.leave().expect("connected to themselves");
     for socket in group.sockets() {
-        let (own, peer) = (socket.plain().local_addr().expect("bound"), socket.plain().peer_addr());
+        let (own, peer) = (socket.local_addr().expect("bound"), socket.peer_addr());
         assert_eq!(peer.expect("connected"), own);
     }
 }

@@ -42,8 +42,6 @@ pub(in crate::server) struct Gate {
     in_force: Rules,
     /// The part of all rules that the kernel has memory for.
     scale: f64,
-    /// The number of samples read, by worker.
-    read: Vec<usize>,
     /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of ours are its own then, and those of
     /// others may be another program's.
     by_full: bool,
@@ -148,7 +146,7 @@ impl Gate {
             shed => shed,
         };
         let is_idle = standing == Standing::None && !is_active;
-        samples.read(&mut self.read, |prefix, validated, count| {
+        samples.read(|prefix, validated, count| {
             if !is_idle || validated {
                 self.sources.add(prefix, validated, count);
             }

@@ -30,15 +30,7 @@ struct State {
     effective: Effective,
     reloads: u64,
     /// Seconds since 1970, and what came of it; `None` before the first attempt.
-    last: Option<(f64, Result<Changes, Vec<String>>)>,
-}
-
-/// What an attempt changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Changes {
-    changed: Vec<Claim>,
-    /// What differs and takes a restart.
-    restart: Vec<Claim>,
+    last: Option<(f64, Result<Reloaded, Problems>)>,
 }
 
 impl Server {
@@ -92,12 +84,11 @@ impl Reloads {
     pub(in crate::server) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
         let Some(load) = &self.load else { return false };
         let running = self.running(live);
-        let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
+        let result = load().and_then(|new| reload(&running, &new)).inspect(|Reloaded { effective, .. }| {
             take(&effective.config);
             // Where something else directs the log, the setting has no effect.
             let _ = (self.set_log_level)(effective.config.log_level);
             self.then.iter().for_each(|then| then(&effective.config));
-            (effective, Changes { changed, restart })
         });
         lock(&self.state).conclude(clock::realtime(), result);
         true
@@ -134,9 +125,10 @@ impl Reloads {
         let state = lock(&self.state);
         let texts = |rows: &[Claim]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
         let last = state.last.as_ref().map(|(at, result)| {
-            let Changes { changed, restart } = result.as_ref().cloned().unwrap_or_default();
-            let problems = result.as_ref().err().cloned().unwrap_or_default();
-            let (changed, restart) = (texts(&changed), texts(&restart));
+            let (changed, restart, problems) = match result {
+                Ok(new) => (texts(&new.changed), texts(&new.restart), Vec::new()),
+                Err(problems) => (Vec::new(), Vec::new(), problems.iter().map(ToString::to_string).collect()),
+            };
             let ok = result.is_ok();
             json!({"at": at, "ok": ok, "changed": changed, "restart_needed": restart, "problems": problems})
         });
@@ -153,28 +145,28 @@ impl Reloads {
 
 impl State {
     /// Remembers and logs what came of an attempt at the time `at`.
-    fn conclude(&mut self, at: Nanos, result: Result<(Effective, Changes), Problems>) {
+    fn conclude(&mut self, at: Nanos, result: Result<Reloaded, Problems>) {
         self.reloads += 1;
-        let concluded = match result {
-            Ok((effective, changes)) => {
-                self.effective = effective;
+        match &result {
+            Ok(Reloaded { effective, changed, restart }) => {
+                self.effective = effective.clone();
                 let text = |row: &Claim| format!("{} = {}", row.key, row.value);
                 let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
-                tracing::info!(changed = text(&changes.changed), "the configuration has been read again");
-                if !changes.restart.is_empty() {
-                    let settings = text(&changes.restart);
-                    tracing::warn!(settings, "these settings have other values now, and take a restart");
+                tracing::info!(changed = text(changed), "the configuration has been read again");
+                if !restart.is_empty() {
+                    tracing::warn!(
+                        settings = text(restart),
+                        "these settings have other values now, and take a restart"
+                    );
                 }
-                Ok(changes)
             }
             Err(problems) => {
-                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                tracing::error!(count = problems.len(), "the configuration is refused, and nothing has changed");
+                let count = problems.iter().count();
+                tracing::error!(count, "the configuration is refused, and nothing has changed");
                 problems.iter().for_each(|problem| tracing::error!("{problem}"));
-                Err(problems)
             }
-        };
-        self.last = Some((at.as_secs_f64(), concluded));
+        }
+        self.last = Some((at.as_secs_f64(), result));
     }
 }
 

@@ -137,16 +137,16 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 /// The workers that follow `policy`, and what they share.
 fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Members<J>)> {
     let config = &bound.config;
-    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(AsRawFd::as_raw_fd).collect();
+    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_raw_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
     let (groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, bound.sizes.queued)?;
-    let groups = groups.map(|shared| shared.with_kernel_notices(bound.notices.by_kernel));
-    let groups = match config.burn {
-        Burn::Cpu => groups,
-        Burn::Sleep => {
-            groups.map(|shared| shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale))
+    let groups = groups.map(|shared| {
+        let shared = shared.with_kernel_notices(bound.notices.by_kernel);
+        match config.burn {
+            Burn::Cpu => shared,
+            Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
         }
-    };
+    });
     Ok((groups, workers))
 }
 

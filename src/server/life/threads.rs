@@ -57,7 +57,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         Starter { scope, begin, prepared, all_prepared }
     }
 
-    /// Starts a thread that calls `prepare`, waits, and calls `serve` if the threads begin.
+    /// Starts a thread that calls `prepare`, waits, and calls `serve` if the threads begin. The error names it and a likely
+    /// cause.
     pub(super) fn start<P, T: Send + 'scope>(
         &self,
         name: &str,
@@ -65,19 +66,11 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         serve: impl FnOnce(P) -> T + Send + 'scope,
     ) -> io::Result<ScopedJoinHandle<'scope, Option<T>>> {
         let (begin, prepared) = (self.begin, self.prepared.clone());
-        self.spawn(name, move || {
+        let body = move || {
             let ready = prepare();
             drop(prepared);
             begin.wait().then(|| serve(ready))
-        })
-    }
-
-    /// Starts a thread. The error names it and a likely cause.
-    fn spawn<T: Send + 'scope>(
-        &self,
-        name: &str,
-        body: impl FnOnce() -> T + Send + 'scope,
-    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        };
         thread::Builder::new().name(name.to_owned()).spawn_scoped(self.scope, body).map_err(|error| {
             let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
             io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
@@ -163,7 +156,7 @@ pub(super) struct Threads<'scope, 'm> {
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads. `caught` are the signals that this server waits for, also before it begins.
+    /// Starts the threads. `caught` are the signals that this server waits for.
     pub(super) fn start<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
@@ -192,11 +185,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             },
         )?;
         if let Some(mut caught) = caught {
-            let prepared = starter.prepared.clone();
-            starter.spawn("forebay-signals", move || {
-                drop(prepared);
-                serve_signals(&mut caught, stop);
-            })?;
+            starter.start("forebay-signals", || (), move |()| serve_signals(&mut caught, stop))?;
         }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {

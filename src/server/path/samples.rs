@@ -6,9 +6,10 @@
 use crate::net::SourcePrefix;
 use crate::sched::overload::sources::Standing;
 use crate::time::Nanos;
+use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
 const QUANTUM: u64 = 100_000;
@@ -16,8 +17,6 @@ const QUANTUM: u64 = 100_000;
 const PLACES: usize = 1 << 12;
 /// The most samples of one slice: a longer one, 0.4 s, says no more.
 const OF_SLICE: u64 = 1 << 12;
-/// The bit beside a number of samples.
-const VALIDATED: u32 = 1 << 31;
 
 /// The samples of all workers.
 #[derive(Debug)]
@@ -31,12 +30,11 @@ pub(crate) struct Samples {
 }
 
 /// The samples of one worker, the oldest overwritten.
-// Ordering: relaxed for places and flags. A sample that is overwritten while it is read counts for another source.
+// Ordering: relaxed for numbers and flags, which guard nothing.
 #[derive(Debug)]
 struct Ring {
-    written: AtomicUsize,
-    /// A prefix, then the number of its samples and whether it is validated.
-    places: Box<[(AtomicU64, AtomicU32)]>,
+    /// A prefix, whether it is validated, and the number of its samples; `None` where no samples are wanted.
+    samples: Option<ArrayQueue<(u64, bool, u32)>>,
     /// Requests shed from sockets that stand, since the last reading: all, and those that came since the gate changed.
     shed: [AtomicU64; 2],
     /// Whether the queues of continuations stand.
@@ -46,14 +44,9 @@ struct Ring {
 impl Samples {
     /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it is `on`.
     pub(crate) fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
-        let places = if on { PLACES } else { 0 };
-        let ring = || Ring {
-            written: AtomicUsize::new(0),
-            places: (0..places).map(|_| Default::default()).collect(),
-            shed: Default::default(),
-            stands: AtomicBool::new(false),
-        };
-        let rings = (0..=workers).map(|_| ring().into()).collect();
+        let samples = || on.then(|| ArrayQueue::new(PLACES));
+        let ring = |_| Ring { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
+        let rings = (0..=workers).map(ring).collect();
         Samples { rings, bits, beside, changed_at: AtomicU64::new(0) }
     }
 
@@ -61,22 +54,16 @@ impl Samples {
     pub(crate) fn sampler(&self, worker: usize) -> Sampler<'_> {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
-        let left = if ring.places.is_empty() { u64::MAX } else { QUANTUM };
+        let left = if ring.samples.is_none() { u64::MAX } else { QUANTUM };
         Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left }
     }
 
-    /// Hands each prefix to `take` with whether it is validated and its number of samples, from the places in `read` on.
-    pub(crate) fn read(&self, read: &mut Vec<usize>, mut take: impl FnMut(u64, bool, u32)) {
-        read.resize(self.rings.len(), 0);
-        for (ring, read) in self.rings.iter().zip(read) {
-            // Ordering: acquire, pairs with the release in `Sampler::put`: what was counted was written.
-            let written = ring.written.load(Ordering::Acquire);
-            for place in (*read).max(written.saturating_sub(PLACES))..written {
-                let (prefix, count) = &ring.places[place % PLACES];
-                let count = count.load(Ordering::Relaxed);
-                take(prefix.load(Ordering::Relaxed), count & VALIDATED != 0, count & !VALIDATED);
+    /// Hands each sample to `take`: a prefix, whether it is validated, and its number of samples.
+    pub(crate) fn read(&self, mut take: impl FnMut(u64, bool, u32)) {
+        for samples in self.rings.iter().filter_map(|ring| ring.samples.as_ref()) {
+            while let Some((prefix, validated, count)) = samples.pop() {
+                take(prefix, validated, count);
             }
-            *read = written;
         }
     }
 
@@ -127,12 +114,9 @@ impl Sampler<'_> {
         let over = time - self.left;
         self.left = QUANTUM - over % QUANTUM;
         let samples = (1 + over / QUANTUM).min(OF_SLICE) as u32;
-        let written = self.ring.written.load(Ordering::Relaxed);
-        let (prefix, count) = &self.ring.places[written % PLACES];
-        prefix.store(self.bits.of(source.ip()), Ordering::Relaxed);
-        count.store(samples | if validated { VALIDATED } else { 0 }, Ordering::Relaxed);
-        // Ordering: release, pairs with the acquire in `Samples::read`.
-        self.ring.written.store(written.wrapping_add(1), Ordering::Release);
+        if let Some(ring) = &self.ring.samples {
+            ring.force_push((self.bits.of(source.ip()), validated, samples));
+        }
     }
 
     /// Notes that a request was shed from a socket that stands, and when it came.
@@ -161,10 +145,9 @@ mod tests {
         let mut sampler = samples.sampler(1);
         let [light, heavy] =
             ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
-        let mut read = Vec::new();
-        let mut sums = || {
+        let sums = || {
             let mut sums = [0; 3];
-            samples.read(&mut read, |source, validated, count| {
+            samples.read(|source, validated, count| {
                 let of = usize::from(source != BITS.of(light.ip()));
                 assert!(of == 0 || source == BITS.of(heavy.ip()));
                 sums[of] += count;

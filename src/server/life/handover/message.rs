@@ -1,8 +1,8 @@
 //! The messages of a hand-over: JSON, each in one packet of a Unix socket that keeps packets apart, with descriptors
 //! beside it.
 
-use crate::time::{Nanos, clock};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use crate::time::Nanos;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
@@ -11,7 +11,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// The version of these messages. Programs of different versions do not hand over to one another.
@@ -149,28 +149,17 @@ impl Connection {
 
     /// The next message, if it comes within `patience`.
     pub(super) fn hear(&self, patience: Nanos) -> io::Result<Heard> {
-        let deadline = clock::now().plus(patience);
-        loop {
-            let left = deadline.minus(clock::now());
-            // A fraction of a millisecond would be none, and the loop would spin.
-            let wait = PollTimeout::try_from(left.get().div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX);
-            match poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], wait) {
-                Ok(0) if clock::now() >= deadline => return Ok(Heard::Late),
-                Ok(0) | Err(nix::errno::Errno::EINTR) => {}
-                Ok(_) => return self.receive(),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-    }
-
-    fn receive(&self) -> io::Result<Heard> {
+        // The kernel takes no time at all for a wait without end.
+        self.0.set_read_timeout(Some(patience.max(Nanos::from_millis(1)).into()))?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let mut text = vec![0; MESSAGE_BYTES_MAX];
-        let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC);
+        let received =
+            retry_on_intr(|| recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC));
         let received = match received {
             Ok(received) => received,
-            Err(rustix::io::Errno::CONNRESET) => return Ok(Heard::Gone),
+            Err(Errno::AGAIN) => return Ok(Heard::Late),
+            Err(Errno::CONNRESET) => return Ok(Heard::Gone),
             Err(errno) => return Err(errno.into()),
         };
         let descriptors: Vec<OwnedFd> = beside
@@ -205,6 +194,7 @@ mod tests {
     use crate::config::SOCKETS_MAX;
     use std::fs::File;
     use std::io::{Read, Write};
+    use std::os::fd::AsFd;
 
     fn pair() -> [Connection; 2] {
         let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair of sockets");

@@ -109,7 +109,7 @@ impl Asked {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         let Listening { ref group, kept, .. } = bound.listening;
         let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
-        let sockets: Vec<_> = group.sockets().iter().map(AsFd::as_fd).collect();
+        let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
         self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
         let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
