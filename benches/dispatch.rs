@@ -39,6 +39,7 @@ mod instructions;
 #[path = "dispatch/records.rs"]
 mod records;
 
+use arc_swap::ArcSwap;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group};
 use handler::builtin::wire::{Header, Served};
@@ -50,9 +51,9 @@ use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use sched::overload::{QueueBounds, Shedding, WaitBounds};
+use sched::overload::{QueueBounds, Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
-use server::path::common::{Common, Limits, Transport};
+use server::path::common::{Common, Transport};
 use server::path::engine::Engine;
 use server::path::flows::Flows;
 use server::path::packet::{Make, Packet, PacketBody, Serving};
@@ -114,7 +115,8 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
-    let limits = Limits::new(QueueBounds { fresh: bounds, interrupted: bounds });
+    let waits = QueueBounds { fresh: bounds, interrupted: bounds };
+    let limits = ArcSwap::from_pointee(WaitLimits { waits, ..WaitLimits::NONE });
     let samples = Samples::new(1, Nanos::from_micros(3), SourcePrefix::NETWORK, true);
     let common = Common {
         serving,

@@ -39,7 +39,7 @@ pub(crate) use world::Fault;
 use crate::emulation::overheads::Overheads;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::overload::{FixedLimits, QueueBounds, expected_by_class};
+use crate::sched::overload::{QueueBounds, WaitLimits, expected_by_class};
 use crate::sched::{Adaptation, MaxWait, Policy, Wait};
 use crate::time::Nanos;
 use servers::Servers;
@@ -64,7 +64,7 @@ pub struct Setup {
     pub limits: Limits,
     /// How long requests may wait, and the service that is expected of them: one with a deadline must not begin where less
     /// time is left.
-    pub waits: FixedLimits,
+    pub waits: WaitLimits,
     /// What the server does with its measurements; `None` = nothing changes.
     pub follows: Option<Follows>,
 }
@@ -128,7 +128,7 @@ impl Setup {
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
             limits: Limits::SERVER,
-            waits: FixedLimits::NONE,
+            waits: WaitLimits::NONE,
             follows: None,
         }
     }
@@ -145,7 +145,7 @@ impl Setup {
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
         let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);
-        Setup { waits: FixedLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
+        Setup { waits: WaitLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::{ArrivingRequest, Follows, Setup};
 use crate::fate::Fate;
 use crate::metrics::Work;
-use crate::sched::overload::{Cause, FixedLimits, Shedding};
+use crate::sched::overload::{Cause, Shedding, WaitLimits};
 use crate::sched::turn::{Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId, waits};
 use crate::time::Nanos;
@@ -32,7 +32,7 @@ pub(super) struct CostModel<'a> {
     cost: Nanos,
     tally: &'a RefCell<Tally>,
     /// How long requests may wait now.
-    waits: FixedLimits,
+    waits: WaitLimits,
     /// What the server measures, and what follows that, if anything.
     work: Option<Box<Work>>,
     follows: Option<Follows>,
@@ -94,10 +94,7 @@ impl<'a> CostModel<'a> {
         let Follows { adaptation, max_wait, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
         let (beside, first_slice) = (self.setup.overheads.per_request(), adaptation.policy().first_slice());
-        let (bounds, expected) = waits(&recent, *max_wait, beside, first_slice, self.setup.classified);
-        self.waits.waits = bounds.unwrap_or(self.waits.waits);
-        let known = self.waits.expected.iter_mut().zip(expected);
-        known.for_each(|(known, expected)| *known = expected.unwrap_or(*known));
+        self.waits.follow(waits(&recent, *max_wait, beside, first_slice, self.setup.classified));
         if !adaptation.follow(&recent) {
             return None;
         }

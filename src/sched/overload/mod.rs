@@ -6,7 +6,7 @@
 mod shedding;
 pub mod sources;
 
-pub use shedding::{Cause, FixedLimits, Limits, Shedding, Stay, expected_by_class};
+pub use shedding::{Cause, Shedding, Stay, WaitLimits, expected_by_class};
 
 use super::estimate::ServiceTimes;
 use crate::time::{DURATION_FORM, DurationError, Nanos, SharedTimes, parse_duration};

@@ -58,7 +58,7 @@ impl Stay {
     }
 
     /// The time from which on the request must not begin.
-    fn latest_start(&self, class: u8, limits: &impl Limits) -> Nanos {
+    fn latest_start(&self, class: u8, limits: &WaitLimits) -> Nanos {
         let Some(deadline) = self.deadline else { return Nanos::MAX };
         let expected = self.cost.unwrap_or_else(|| limits.expected(class));
         latest_start(self.expires_at, deadline, expected, self.service)
@@ -66,39 +66,32 @@ impl Stay {
 }
 
 /// The numbers of the rule.
-pub trait Limits {
-    /// The bounds for a request, which has `begun` or not.
-    fn bounds(&self, begun: bool) -> WaitBounds;
-    /// [`WaitBounds::target`] of these.
-    fn target(&self, begun: bool) -> Nanos;
-    /// The service to expect of a request of `class`.
-    fn expected(&self, class: u8) -> Nanos;
-}
-
-/// Limits that do not change.
 #[derive(Clone, Copy, Debug)]
-pub struct FixedLimits {
+pub struct WaitLimits {
     /// How long requests may wait.
     pub waits: QueueBounds,
     /// The service to expect, by class.
     pub expected: [Nanos; CLASSES],
 }
 
-impl FixedLimits {
+impl WaitLimits {
     /// Requests wait for as long as it takes, and none is too late before it has expired.
-    pub const NONE: FixedLimits = FixedLimits { waits: QueueBounds::NONE, expected: [Nanos::ZERO; CLASSES] };
-}
+    pub const NONE: WaitLimits = WaitLimits { waits: QueueBounds::NONE, expected: [Nanos::ZERO; CLASSES] };
 
-impl Limits for FixedLimits {
-    fn bounds(&self, begun: bool) -> WaitBounds {
-        *self.waits.of(begun)
+    /// Follows [`waits`](crate::sched::waits): what was measured too little stays as it is.
+    pub fn follow(&mut self, (waits, expected): (Option<QueueBounds>, [Option<Nanos>; CLASSES])) {
+        self.waits = waits.unwrap_or(self.waits);
+        let known = self.expected.iter_mut().zip(expected);
+        known.for_each(|(known, expected)| *known = expected.unwrap_or(*known));
     }
 
-    fn target(&self, begun: bool) -> Nanos {
-        self.waits.of(begun).target
+    /// The bounds for a request, which has `begun` or not.
+    pub fn bounds(&self, begun: bool) -> &WaitBounds {
+        self.waits.of(begun)
     }
 
-    fn expected(&self, class: u8) -> Nanos {
+    /// The service to expect of a request of `class`.
+    pub fn expected(&self, class: u8) -> Nanos {
         self.expected[usize::from(class).min(CLASSES - 1)]
     }
 }
@@ -148,17 +141,17 @@ impl Shedding {
     }
 
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
-    pub fn start_by(&self, stay: &Stay, class: u8, limits: &impl Limits) -> Nanos {
+    pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
-        let wait = if begun { limits.bounds(true).give_up() } else { limits.target(false) };
+        let wait = if begun { limits.bounds(true).give_up() } else { limits.bounds(false).target };
         let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
     /// Whether a datagram that has waited in `socket` for this long is to be shed as it is received.
-    pub fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos, limits: &impl Limits) -> bool {
+    pub fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
         let bounds = limits.bounds(false);
-        wait >= bounds.target && self.sockets.on_old(socket, now, wait, &bounds)
+        wait >= bounds.target && self.sockets.on_old(socket, now, wait, bounds)
     }
 
     /// Why a fresh request from `socket` must not begin `now`, if it must not. `waiting` requests have stepped aside.
@@ -169,7 +162,7 @@ impl Shedding {
         (class, socket): (u8, usize),
         now: Nanos,
         waiting: impl FnOnce() -> usize,
-        limits: &impl Limits,
+        limits: &WaitLimits,
     ) -> Option<Cause> {
         let cause = if now < stay.start_by {
             self.sockets.on_young(socket);
@@ -191,7 +184,7 @@ impl Shedding {
         class: u8,
         now: Nanos,
         waiting: usize,
-        limits: &impl Limits,
+        limits: &WaitLimits,
         quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
@@ -205,17 +198,17 @@ impl Shedding {
 
     /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand after a pause.
     #[inline]
-    pub fn on_resume(&self, stay: &Stay, class: u8, now: Nanos, limits: &impl Limits) -> Option<Cause> {
+    pub fn on_resume(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {
             return None;
         }
-        let gives_up = || self.heavy.gives_up(stay.wait(now), &limits.bounds(true));
+        let gives_up = || self.heavy.gives_up(stay.wait(now), limits.bounds(true));
         self.expired(stay, class, now, limits).or_else(|| gives_up().then_some(Cause::Expired(Expired::TooLate)))
     }
 
     /// Why a request whose time has come must not run `now`, by its own deadline.
     #[cold]
-    fn expired(&self, stay: &Stay, class: u8, now: Nanos, limits: &impl Limits) -> Option<Cause> {
+    fn expired(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         let reason = if now >= stay.expires_at { Expired::Passed } else { Expired::TooLate };
         (now >= stay.expires_at.min(stay.latest_start(class, limits))).then_some(Cause::Expired(reason))
     }
@@ -228,7 +221,7 @@ impl Shedding {
         class: u8,
         now: Nanos,
         waiting: impl FnOnce() -> usize,
-        limits: &impl Limits,
+        limits: &WaitLimits,
     ) -> bool {
         stay.start_by = self.start_by(stay, class, limits);
         if stay.in_line > 0 {

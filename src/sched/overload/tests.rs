@@ -217,7 +217,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
 #[test]
 fn requests_that_may_be_forged_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
-    let limits = FixedLimits { waits: QueueBounds { fresh: bounds, interrupted: bounds }, ..FixedLimits::NONE };
+    let limits = WaitLimits { waits: QueueBounds { fresh: bounds, interrupted: bounds }, ..WaitLimits::NONE };
     let mut shedding = Shedding::new(1, 1);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
     for (waiting, forged, validated) in [(79, true, true), (80, false, true), (119, false, true), (120, false, false)] {

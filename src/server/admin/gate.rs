@@ -4,7 +4,6 @@
 use crate::config::{self, Config};
 use crate::metrics::GateState;
 use crate::net::{Group, Io, SourcePrefix, dropped_by_others, program};
-use crate::sched::overload::Limits as _;
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::server::Bound;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
@@ -152,7 +151,7 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let interval = bound.waiting.limits.bounds(self.standing == Standing::Continuations).interval;
+        let interval = bound.waiting.limits.load().bounds(self.standing == Standing::Continuations).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;

@@ -1,16 +1,15 @@
 //! How long requests may wait, by what was measured in the last seconds.
 
 use crate::config::{Burn, Classify, Config};
-use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::net::RECV_BUFFER_BYTES;
 use crate::runtime::continuation::lock;
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{Limits as _, QueueBounds};
+use crate::sched::overload::{QueueBounds, WaitLimits};
 use crate::sched::{MaxWait, waits};
-use crate::server::path::common::Limits;
 use crate::time::Nanos;
-use std::sync::Mutex;
+use arc_swap::ArcSwap;
+use std::sync::{Arc, Mutex};
 
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
@@ -40,7 +39,7 @@ pub(in crate::server) struct Waiting {
     pub(in crate::server) beside: Nanos,
     classified: bool,
     /// What the workers read.
-    pub(in crate::server) limits: Limits,
+    pub(in crate::server) limits: ArcSwap<WaitLimits>,
 }
 
 impl Waiting {
@@ -50,13 +49,14 @@ impl Waiting {
         let overheads = config.overheads_scaled();
         let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
         let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), beside, None);
-        let limits = Limits::new(bounds.unwrap_or(QueueBounds::NONE));
+        let waits = bounds.unwrap_or(QueueBounds::NONE);
+        let limits = ArcSwap::from_pointee(WaitLimits { waits, ..WaitLimits::NONE });
         Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
     }
 
     /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
     pub(in crate::server) fn max_wait(&self) -> Option<Nanos> {
-        Some(self.limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
+        Some(self.limits.load().bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
     }
 
     /// Follows another setting: at once, and under `auto` from the next measurement on.
@@ -66,10 +66,11 @@ impl Waiting {
             return;
         }
         let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), self.beside, None);
-        self.limits.set_bounds(bounds.unwrap_or(QueueBounds::NONE));
-        if max_wait == MaxWait::Off {
-            (0..CLASSES).for_each(|class| self.limits.set_expected(class, Nanos::ZERO));
-        }
+        let expected = match max_wait {
+            MaxWait::Off => WaitLimits::NONE.expected,
+            MaxWait::Auto | MaxWait::For(_) => self.limits.load().expected,
+        };
+        self.limits.store(Arc::new(WaitLimits { waits: bounds.unwrap_or(QueueBounds::NONE), expected }));
     }
 
     /// Follows `recent` measurements, under a policy whose first slices are so long; too few measurements change nothing. To be
@@ -77,19 +78,16 @@ impl Waiting {
     pub(in crate::server) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
         // Held until the end: a setting that comes meanwhile is not overwritten.
         let max_wait = lock(&self.max_wait);
-        let (bounds, expected) = waits(recent, *max_wait, self.beside, first_slice, self.classified);
-        if let Some(bounds) = bounds {
-            self.limits.set_bounds(bounds);
-        }
-        for (class, expected) in expected.into_iter().enumerate() {
-            expected.into_iter().for_each(|expected| self.limits.set_expected(class, expected));
-        }
+        let mut limits = **self.limits.load();
+        limits.follow(waits(recent, *max_wait, self.beside, first_slice, self.classified));
+        self.limits.store(Arc::new(limits));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fate::CLASSES;
     use crate::sched::overload::latest_start;
 
     fn config(pairs: &[(&str, &str)]) -> Config {
@@ -106,7 +104,7 @@ mod tests {
 
     fn latest_starts(waiting: &Waiting) -> [Nanos; 2] {
         let (expires_at, deadline) = (Nanos::from_millis(1_000), Nanos::from_millis(900));
-        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits.expected(class), Nanos::ZERO))
+        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits.load().expected(class), Nanos::ZERO))
     }
 
     #[test]

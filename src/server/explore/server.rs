@@ -13,9 +13,9 @@ use crate::net::{AddressFilter, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
-use crate::sched::overload::Shedding;
+use crate::sched::overload::{Shedding, WaitLimits};
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::server::path::common::{Common, Limits, Transport};
+use crate::server::path::common::{Common, Transport};
 use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
@@ -24,6 +24,7 @@ use crate::server::path::samples::Samples;
 use crate::server::path::slot::{Job, Slot, WaitSlots};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
+use arc_swap::ArcSwap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -84,7 +85,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     network.borrow_mut().trains = scenario.trains;
     let filter = AddressFilter::new(&serving.addresses, &[], &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
-    let limits = Limits::new(scenario.waits);
+    let limits = ArcSwap::from_pointee(WaitLimits { waits: scenario.waits, ..WaitLimits::NONE });
     let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);
     let common = Common {
         serving,

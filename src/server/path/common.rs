@@ -1,11 +1,9 @@
-//! What the engines of all workers share. The control thread has a part in it too: how long requests may wait, and
-//! whether datagrams come and go.
+//! What the engines of all workers share, and whether datagrams come and go.
 
 use super::flows::Flows;
 use super::packet::{Make, Packet, PacketBody, Serving};
 use super::samples::Samples;
 use super::slot::{Job, Slot, WaitSlots};
-use crate::fate::CLASSES;
 #[cfg(any(test, feature = "admin"))]
 use crate::fate::{ReceiveError, Unsent};
 use crate::handler::Handler;
@@ -13,10 +11,10 @@ use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
 use crate::sched::WorkerId;
-use crate::sched::overload::{self, QueueBounds, Shedding, WaitBounds};
+use crate::sched::overload::{Shedding, WaitLimits};
 use crate::time::Nanos;
+use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
-use crossbeam_utils::atomic::AtomicCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// State shared by all engines of a server.
@@ -46,8 +44,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) shed_answer: Option<Nanos>,
     /// What workers know of the queues that they take from; each has a clone.
     pub(crate) shedding: Shedding,
-    /// How long requests may wait.
-    pub(crate) limits: &'e Limits,
+    /// How long requests may wait. The control thread writes it once a second.
+    pub(crate) limits: &'e ArcSwap<WaitLimits>,
     /// Who uses the workers' time.
     pub(crate) samples: &'e Samples,
 }
@@ -67,50 +65,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M,
     /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.sockets.len() / self.serving.addresses.len()
-    }
-}
-
-/// How long requests may wait, and how long they are expected to take. The control thread writes it once a second.
-// Numbers for comparisons. A worker that sees those of two seconds mixed errs for one request by what they differ.
-#[derive(Debug, Default)]
-pub(crate) struct Limits {
-    /// Target, interval and bound: for requests that have not begun, and for requests that stepped aside.
-    bounds: [[AtomicCell<Nanos>; 3]; 2],
-    /// Service by class; every class has the same where none may be known.
-    expected: [AtomicCell<Nanos>; CLASSES],
-}
-
-impl Limits {
-    /// These bounds, and no service expected.
-    pub(crate) fn new(bounds: QueueBounds) -> Limits {
-        let limits = Limits::default();
-        limits.set_bounds(bounds);
-        limits
-    }
-
-    pub(crate) fn set_bounds(&self, bounds: QueueBounds) {
-        for (times, new) in self.bounds.iter().zip([bounds.fresh, bounds.interrupted]) {
-            times.iter().zip([new.target, new.interval, new.bound]).for_each(|(time, new)| time.store(new));
-        }
-    }
-
-    pub(crate) fn set_expected(&self, class: usize, service: Nanos) {
-        self.expected[class].store(service);
-    }
-}
-
-impl overload::Limits for Limits {
-    fn bounds(&self, begun: bool) -> WaitBounds {
-        let [target, interval, bound] = self.bounds[usize::from(begun)].each_ref().map(AtomicCell::load);
-        WaitBounds { target, interval, bound }
-    }
-
-    fn target(&self, begun: bool) -> Nanos {
-        self.bounds[usize::from(begun)][0].load()
-    }
-
-    fn expected(&self, class: u8) -> Nanos {
-        self.expected[usize::from(class).min(CLASSES - 1)].load()
     }
 }
 

@@ -11,11 +11,13 @@ use crate::metrics::{Continuation, Counter, Delayed, Ended, LONG_WAIT, PERMIT, R
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
-use crate::sched::overload::{Cause, Shedding};
+use crate::sched::overload::{Cause, Shedding, WaitLimits};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
+use arc_swap::{ArcSwap, Cache};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// One worker's side of the packet path.
 pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> {
@@ -42,6 +44,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(crate) gathering: Gathering,
     /// What this worker knows of the queues that it takes from.
     pub(super) shedding: Shedding,
+    /// How long requests may wait, as of the last look.
+    pub(super) limits: Cache<&'e ArcSwap<WaitLimits>, Arc<WaitLimits>>,
     /// When this worker has time to answer a shed request again.
     pub(super) next_shed_answer: Nanos,
     /// Whose requests take this worker's time.
@@ -82,6 +86,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             let_out: Vec::with_capacity(BATCH),
             gathering: Gathering::default(),
             shedding: common.shedding.clone(),
+            limits: Cache::new(common.limits),
             next_shed_answer: Nanos::ZERO,
             sampler: common.samples.sampler(worker),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
@@ -308,9 +313,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                 // What waits for its own children waits for no worker.
                 if why != Requeued::Woken {
                     let (common, class) = (self.common, slot.envelope.class);
-                    let (limits, workers) = (common.limits, self.workers);
-                    let (waiting, stay) = (|| common.continuations(workers), &mut slot.envelope.stay);
-                    let may_wait = self.shedding.on_put(stay, class, self.now, waiting, limits);
+                    let (workers, stay) = (self.workers, &mut slot.envelope.stay);
+                    let waiting = || common.continuations(workers);
+                    let may_wait = self.shedding.on_put(stay, class, self.now, waiting, self.limits.load());
                     self.sampler.continuations_stand(self.shedding.continuations_stand());
                     if !may_wait {
                         return false;

@@ -10,7 +10,7 @@ use crate::metrics::{Counter, Wait, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
-use crate::sched::overload::{Limits as _, Stay};
+use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
 use crate::time::{Nanos, clock};
 
@@ -42,8 +42,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
         let longest = self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
-        let (is_odd, is_old) =
-            (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target(false));
+        let (is_odd, is_old) = (
+            oldest.ahead || oldest.kernel_wait > longest,
+            oldest.kernel_wait >= self.limits.load().bounds(false).target,
+        );
         for number in 0..count {
             // What is recycled meanwhile goes to the end.
             let packet = self.spare.pop_front().expect("each datagram is in a spare packet");
@@ -51,7 +53,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
-            let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.common.limits);
+            let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.limits.load());
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer {
                     self.sampler.spend(Nanos::ZERO, true, &peer, false);
@@ -190,7 +192,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
-                    stay.start_by = self.shedding.start_by(stay, class, self.common.limits);
+                    stay.start_by = self.shedding.start_by(stay, class, self.limits.load());
                     self.common.serving.unfinished.begin(number, packet.envelope.about());
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }

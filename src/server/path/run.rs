@@ -11,7 +11,7 @@ use crate::net::Link;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, Polled, guarded};
 use crate::sched::Resume;
-use crate::sched::overload::{Cause, Limits as _};
+use crate::sched::overload::Cause;
 use crate::sched::turn::Ran;
 use crate::time::Nanos;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (common, workers) = (self.common, self.workers);
         let waiting = || common.continuations(workers);
         let from = (class, usize::from(source.socket));
-        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, common.limits) {
+        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, self.limits.load()) {
             self.shed(packet, cause);
             return None;
         }
@@ -50,7 +50,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         start: Nanos,
     ) -> Option<Pooled<'e, Slot<M::Future>>> {
         let class = slot.envelope.class;
-        if let Some(cause) = self.shedding.on_resume(&slot.envelope.stay, class, start, self.common.limits) {
+        if let Some(cause) = self.shedding.on_resume(&slot.envelope.stay, class, start, self.limits.load()) {
             let packet = self.dropped(&mut slot);
             self.shed(packet, cause);
             self.slot = Some(slot);
@@ -279,7 +279,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 // A request that would be refused after its first slice says nothing of its socket.
                 let Envelope { ref stay, .. } = packet.envelope;
                 let wait = stay.wait(self.now);
-                if !stay.has_begun() && wait >= self.common.limits.bounds(false).bound {
+                if !stay.has_begun() && wait >= self.limits.load().bounds(false).bound {
                     self.sampler.shed(self.now.minus(wait));
                 }
                 self.end(packet, Fate::ShedWaited);
@@ -291,8 +291,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// How long a client should wait before it repeats a request that ended with `status`: until all that waits now
     /// has left, served or shed. No queue is longer than the bound; where a request expired, it is about as long as
     /// that request waited. Where a queue was full, nothing is known but the bound.
-    fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
-        let bound = self.common.limits.bounds(envelope.stay.has_begun()).bound;
+    fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
+        let bound = self.limits.load().bounds(envelope.stay.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
             Status::ShedWaited | Status::ShedQueueFull => bound,
