@@ -89,7 +89,11 @@ impl<T: Send + 'static> Future for Fork<T> {
             match this.child.find(context.waker(), !continuation::is_pausing()) {
                 Found::Fresh(work) => this.here = Some(work),
                 Found::UnderWay => {
-                    this.wait();
+                    // On a worker of another server no reason is left, for the child's end could wake nothing there, and
+                    // the request ends as `stalled`.
+                    if continuation::runtime_id() == this.child.runtime_id() {
+                        continuation::join_pauses();
+                    }
                     return Poll::Pending;
                 }
                 Found::Over(Ok(value)) => {
@@ -114,16 +118,6 @@ impl<T: Send + 'static> Future for Fork<T> {
             this.child.ended_here();
         }
         polled
-    }
-}
-
-impl<T: Send + 'static> Fork<T> {
-    /// Leaves the reason that the child is under way elsewhere. On a worker of another server no reason is left, for
-    /// the child's end could wake nothing there, and the request ends as `stalled`.
-    fn wait(&self) {
-        if continuation::runtime_id() == self.child.runtime_id() {
-            continuation::join_pauses();
-        }
     }
 }
 

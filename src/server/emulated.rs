@@ -2,8 +2,8 @@
 //! when a charge is paid. A real core pays by itself, and the wrapper only passes calls on.
 
 use super::path::engine::Engine;
+use super::path::job::Job;
 use super::path::packet::{Make, Packet};
-use super::path::slot::Job;
 use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;

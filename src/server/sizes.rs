@@ -2,7 +2,7 @@
 
 use super::ServeError;
 use super::path::flows::Flows;
-use super::path::slot::Slot;
+use super::path::packet::Slot;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
 use crate::metrics::{CLASS_BYTES, Track, Unfinished};

@@ -1,12 +1,13 @@
-//! Sending a batch of messages, with a result for each.
-
-mod gso;
+//! Sending a batch of messages, with a result for each. Messages to one peer go to the kernel as a GSO batch.
+//!
+//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All messages of a GSO
+//! batch are equally long, only the last one may be shorter. Messages to one peer stay in their order; messages to
+//! different peers may overtake each other.
 
 use super::{Io, SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
-use gso::{Call, GsoPlan};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
@@ -14,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck, or the
@@ -201,7 +203,7 @@ impl Backend for Batched {
         let mut cuts = ArrayVec::<&[IoSlice<'_>], SEND_BATCH_MAX>::new();
         let mut rest = slices.as_slice();
         for batch in batches {
-            let (cut, others) = rest.split_at(batch.places().len());
+            let (cut, others) = rest.split_at(batch.places.len());
             cuts.push(cut);
             rest = others;
         }
@@ -259,6 +261,138 @@ impl Backend for OneByOne {
             _ => Ok(()),
         }
     }
+}
+
+/// The bytes of a GSO batch must fit one datagram of either family, with room for the options of IPv4.
+const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
+/// The largest GSO batch in messages, accepted by every kernel with GSO (`UDP_MAX_SEGMENTS`; newer ones take twice as
+/// many).
+const GSO_SEGMENTS_MAX: usize = 64;
+
+/// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches are far shorter.
+pub(super) struct GsoPlan {
+    /// Indices of the messages, with the messages of a batch side by side.
+    order: Vec<usize>,
+    /// The batches, in the order of sending.
+    batches: Vec<GsoBatch>,
+    keys: Vec<u64>,
+}
+
+/// Messages that the kernel takes together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct GsoBatch {
+    /// The places of its messages in the order.
+    places: Range<usize>,
+    /// The segment size: the length of each of its messages, except that the last may be shorter.
+    length: usize,
+    local: Option<IpAddr>,
+    /// True if it must not be in a call that cuts GSO batches.
+    plain: bool,
+}
+
+impl GsoPlan {
+    /// An empty plan, with memory for [`SEND_BATCH_MAX`] messages.
+    fn new() -> GsoPlan {
+        let (order, batches) = (Vec::with_capacity(SEND_BATCH_MAX), Vec::with_capacity(SEND_BATCH_MAX));
+        GsoPlan { order, batches, keys: Vec::with_capacity(SEND_BATCH_MAX) }
+    }
+
+    /// Plans messages to one peer as GSO batches, even when others stand between them; without `gso` each by itself.
+    fn plan(&mut self, messages: &[Message<'_>], gso: bool) {
+        self.order.clear();
+        self.batches.clear();
+        self.keys.clear();
+        let end = if gso { messages.len() } else { 0 };
+        self.keys.extend(messages.iter().map(|message| key(message.peer)));
+        let mut taken = [false; SEND_BATCH_MAX];
+        for (start, message) in messages.iter().enumerate() {
+            if taken[start] {
+                continue;
+            }
+            let first = self.order.len();
+            self.order.push(start);
+            let length = message.bytes.len();
+            let mut bytes = length;
+            for next in start + 1..end {
+                if self.keys[next] != self.keys[start] || taken[next] || messages[next].peer != message.peer {
+                    continue;
+                }
+                let candidate = &messages[next];
+                bytes += candidate.bytes.len();
+                let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
+                if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
+                    // A later message to this peer must not overtake it.
+                    break;
+                }
+                taken[next] = true;
+                self.order.push(next);
+                if candidate.bytes.len() < length || self.order.len() - first == GSO_SEGMENTS_MAX {
+                    break;
+                }
+            }
+            let places = first..self.order.len();
+            self.batches.push(GsoBatch { places, length, local: message.local, plain: false });
+        }
+    }
+
+    /// The indices of the messages in `batch`.
+    fn messages(&self, batch: &GsoBatch) -> &[usize] {
+        &self.order[batch.places.clone()]
+    }
+
+    /// Splits batch `at` into single messages, and keeps them out of calls that cut GSO batches.
+    fn split(&mut self, at: usize) {
+        let batch = self.batches.remove(at);
+        for place in batch.places.rev() {
+            self.batches.insert(at, GsoBatch { places: place..place + 1, plain: true, ..batch });
+        }
+    }
+
+    /// The call for the batches from number `at` on: how many can go out together, and its segment size.
+    fn call(&self, at: usize) -> Call {
+        let first = &self.batches[at];
+        let mut call = Call { first: at, count: 0, local: first.local, segment: None };
+        let (mut longest, mut plain) = (0, false);
+        for batch in &self.batches[at..] {
+            let segment = if batch.places.len() > 1 { Some(batch.length) } else { call.segment };
+            longest = longest.max(batch.length);
+            plain |= batch.plain;
+            // One segment size holds for the whole call. A single message that is not longer stays whole.
+            let cuts_others = call.segment.is_some() && segment != call.segment;
+            let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
+            if batch.local != call.local || cuts_others || cuts_these {
+                break;
+            }
+            call.segment = segment;
+            call.count += 1;
+        }
+        call
+    }
+}
+
+/// The common properties of the batches of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// The number of its first batch, and how many there are.
+    first: usize,
+    count: usize,
+    /// The source address; `None` where the socket has only one.
+    local: Option<IpAddr>,
+    /// The segment size; `None` without GSO batches.
+    segment: Option<usize>,
+}
+
+/// A hash of `peer`, equal for equal peers and rarely for others: comparing it first makes looking for a peer's
+/// messages cheap.
+fn key(peer: SocketAddr) -> u64 {
+    let address = match peer.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)),
+        IpAddr::V6(ip) => {
+            let ip = u128::from(ip);
+            (ip >> 64) as u64 ^ ip as u64
+        }
+    };
+    address << 16 ^ u64::from(peer.port())
 }
 
 #[cfg(test)]

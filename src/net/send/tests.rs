@@ -133,3 +133,104 @@ fn an_interrupted_call_is_made_again() {
     let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
     assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 2], vec![0, 1]));
 }
+
+use proptest::prelude::*;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const BYTES: [u8; 2048] = [0; 2048];
+
+fn message(peer: u8, length: usize, local: Option<u8>) -> Message<'static> {
+    let address = |last: u8| match peer % 2 {
+        0 => IpAddr::from(Ipv4Addr::new(127, 0, 0, last)),
+        _ => Ipv6Addr::new(1, 2, 3, 4, 5, 6, 7, last.into()).into(),
+    };
+    Message { bytes: &BYTES[..length], peer: (address(peer), 9).into(), local: local.map(address) }
+}
+
+fn segmented(messages: &[Message<'_>]) -> GsoPlan {
+    let mut plan = GsoPlan::new();
+    plan.plan(messages, true);
+    plan
+}
+
+fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
+    let messages: Vec<_> = messages.iter().map(|(peer, length)| message(*peer, *length, None)).collect();
+    let plan = segmented(&messages);
+    plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
+}
+
+#[test]
+fn messages_to_one_peer_go_together_also_when_others_stand_between() {
+    assert_eq!(batches(&[(1, 9), (2, 9), (1, 9), (3, 9), (2, 9), (1, 9)]), [vec![0, 2, 5], vec![1, 4], vec![3]]);
+}
+
+#[test]
+fn a_gso_batch_ends_with_a_shorter_message_and_before_a_longer_one() {
+    assert_eq!(batches(&[(1, 9), (1, 9), (1, 5), (1, 9), (1, 10), (1, 5)]), [vec![0, 1, 2], vec![3], vec![4, 5]]);
+}
+
+#[test]
+fn an_empty_message_goes_alone() {
+    assert_eq!(batches(&[(1, 0), (1, 0), (1, 9), (1, 0)]), [vec![0], vec![1], vec![2], vec![3]]);
+}
+
+#[test]
+fn a_gso_batch_fits_a_datagram_and_the_kernel() {
+    let lengths: Vec<usize> = batches(&[(1, 2048); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [31, 31, 31, 31, 4]);
+    let lengths: Vec<usize> = batches(&[(1, 9); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [GSO_SEGMENTS_MAX; SEND_BATCH_MAX / GSO_SEGMENTS_MAX]);
+}
+
+#[test]
+fn a_run_cuts_at_one_length_and_comes_from_one_address() {
+    let lengths = [(1, 9), (1, 9), (2, 5), (3, 9), (3, 9), (4, 8), (4, 8), (5, 10), (6, 9), (6, 9)];
+    let mut messages: Vec<_> = lengths.iter().map(|(peer, length)| message(*peer, *length, Some(1))).collect();
+    messages.push(message(7, 9, Some(2)));
+    let plan = segmented(&messages);
+    let mut runs = Vec::new();
+    let mut at = 0;
+    while at < plan.batches.len() {
+        let call = plan.call(at);
+        runs.push((call.count, call.segment));
+        at += call.count;
+    }
+    // The message of 10 would be cut by the GSO batch of 9 behind it, and the other family has other addresses.
+    assert_eq!(runs, [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None)]);
+}
+
+proptest! {
+    // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts where they were
+    // joined?
+    #[test]
+    fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
+        let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
+        let plan = segmented(&messages);
+        let order: Vec<usize> = plan.batches.iter().flat_map(|batch| plan.messages(batch).to_vec()).collect();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(sorted, (0..messages.len()).collect::<Vec<_>>());
+        for peer in 0..4 {
+            prop_assert!(order.iter().filter(|number| drawn[**number].0 == peer).is_sorted());
+        }
+        for batch in &plan.batches {
+            let numbers = plan.messages(batch);
+            let (last, others) = numbers.split_last().expect("no batch is empty");
+            prop_assert!(others.iter().all(|number| drawn[*number].1 == batch.length));
+            prop_assert!(drawn[*last].1 <= batch.length && (numbers.len() == 1 || drawn[*last].1 > 0));
+            prop_assert!(numbers.iter().all(|number| messages[*number].local == batch.local));
+            prop_assert!(numbers.iter().all(|number| messages[*number].peer == messages[*last].peer));
+        }
+        let mut at = 0;
+        while at < plan.batches.len() {
+            let call = plan.call(at);
+            prop_assert!(call.count > 0);
+            for batch in &plan.batches[at..at + call.count] {
+                prop_assert_eq!(batch.local, call.local);
+                prop_assert!(batch.places.len() == 1 || call.segment == Some(batch.length));
+                prop_assert!(call.segment.is_none_or(|segment| batch.length <= segment));
+            }
+            at += call.count;
+        }
+    }
+}

@@ -18,10 +18,10 @@ use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded
 use crate::server::path::common::{Common, Transport};
 use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
-use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
+use crate::server::path::job::{Job, WaitSlots};
+use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::path::reply::credit::Credit;
 use crate::server::path::samples::Samples;
-use crate::server::path::slot::{Job, Slot, WaitSlots};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use arc_swap::ArcSwap;

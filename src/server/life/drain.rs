@@ -7,8 +7,8 @@ use crate::net::{BATCH, Group};
 use crate::runtime::{Groups, Shared};
 use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::server::admin::control::{Control, Phase};
+use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
-use crate::server::path::slot::Job;
 use crate::time::{Nanos, clock};
 use std::thread;
 

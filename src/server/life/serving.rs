@@ -1,7 +1,7 @@
 //! A server serves: it takes over, follows what is demanded, and hands over. One process has the sockets at a time, and
 //! counts what the kernel drops at them.
 
-use super::handover::{Door, HandOverError, Predecessor};
+use super::handover::{Asked, Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::runtime::Shared;
@@ -59,7 +59,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         release: impl FnOnce(),
     ) -> Option<ServeError> {
         let config = &self.bound.config;
-        self.bound.listening.door.iter().for_each(Door::make_own);
+        self.bound.listening.door.iter().for_each(|door| door.own.store(true));
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         self.bound.supervisor.ready(config);
         serving();
@@ -73,17 +73,14 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
                 #[cfg(feature = "admin")]
                 (Demand::Put(put), _) => self.set(put),
                 (Demand::Trace, _) => self.trace_asked.store(true),
-                (Demand::HandOver(asked), Some((door, listener))) => {
-                    let (pause, resume) = (|| self.pause(), || self.resume());
-                    match asked.hand_over(self.bound, door, listener, pause, resume, || demands.has_stop()) {
-                        Ok(()) => {
-                            tracing::info!("the successor serves: this server finishes what it has received");
-                            release();
-                            return None;
-                        }
-                        Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
+                (Demand::HandOver(asked), Some(spare)) => match self.hand_over(&asked, spare, demands) {
+                    Ok(()) => {
+                        tracing::info!("the successor serves: this server finishes what it has received");
+                        release();
+                        return None;
                     }
-                }
+                    Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
+                },
                 (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
                 (Demand::Fail(reason), _) => {
                     tracing::error!(reason, "the admin endpoint has ended: a server that cannot be looked at stops");
@@ -92,6 +89,30 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
                 (Demand::Stop, _) => return None,
             }
         }
+    }
+
+    /// Hands over to the successor that `asked`.
+    ///
+    /// # Errors
+    /// Why not. The server serves as before, and the successor knows, or has died.
+    fn hand_over(
+        &self,
+        asked: &Asked,
+        (door, listener): &(&Door, TcpListener),
+        demands: &mut Demands,
+    ) -> Result<(), String> {
+        if let Some(reason) = asked.refusal(self.bound, listener) {
+            asked.refuse(&reason);
+            return Err(reason);
+        }
+        let offered = asked.offer(self.bound, door, listener, || demands.has_stop());
+        offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
+            // First, so that at every time one of the two receives.
+            self.resume();
+            asked.stay(reason);
+        })?;
+        door.own.store(false);
+        Ok(())
     }
 
     /// Whether what waits in the sockets at the end is another process's to serve.

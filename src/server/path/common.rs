@@ -1,9 +1,9 @@
 //! What the engines of all workers share, and whether datagrams come and go.
 
 use super::flows::Flows;
-use super::packet::{Make, Packet, PacketBody, Serving};
+use super::job::{Job, WaitSlots};
+use super::packet::{Make, Packet, PacketBody, Serving, Slot};
 use super::samples::Samples;
-use super::slot::{Job, Slot, WaitSlots};
 #[cfg(any(test, feature = "admin"))]
 use crate::fate::{ReceiveError, Unsent};
 use crate::handler::Handler;

@@ -1,10 +1,10 @@
 //! The worker's side of a datagram's way: its state, and what the state machine of `sched/turn` asks of it.
 
 use super::common::Common;
-use super::packet::{Envelope, Excess, Make, Packet, Serving};
+use super::job::Job;
+use super::packet::{Envelope, Excess, Make, Packet, Serving, Slot};
 use super::reply::{Gathering, Outbox};
 use super::samples::Sampler;
-use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Delayed, Ended, LONG_WAIT, PERMIT, Recorder, Sample, Steal, Wait};

@@ -3,9 +3,9 @@
 pub(crate) mod common;
 pub(crate) mod engine;
 pub(crate) mod flows;
+pub(crate) mod job;
 pub(crate) mod packet;
 mod receive;
 pub(crate) mod reply;
 mod run;
 pub(crate) mod samples;
-pub(crate) mod slot;

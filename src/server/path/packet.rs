@@ -1,4 +1,4 @@
-//! Packets: the memory a request lives in, made at start and pooled.
+//! Packets and slots: the memory that a request and its handler's future live in, made at start and pooled.
 //!
 //! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
@@ -7,12 +7,17 @@ use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::{self, Unfinished};
 use crate::queue::Pooled;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{
+    self, AbortCause, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
+};
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Mutex;
+use std::pin::Pin;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 /// A packet in use.
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
@@ -275,5 +280,95 @@ impl<H: Handler> Drop for Held<'_, '_, '_, H> {
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);
         }
+    }
+}
+
+/// Handles that a slot itself has of what wakes its requests: one plain, one as a waker.
+const OWN_HANDLES: usize = 2;
+
+/// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
+///
+/// The envelope stands beside the future and not only in the packet, which the future owns.
+pub(crate) struct Slot<F> {
+    pub(crate) envelope: Envelope,
+    /// The wait slot in which the request waits for its children.
+    wait_slot: Arc<WaitSlot>,
+    /// The wait slot as a [`Waiter`], for polls.
+    waiter: Option<Arc<dyn Waiter>>,
+    wakes: Arc<WakeSlot>,
+    /// The same for polls.
+    waker: Waker,
+    /// True while the request waits in the wait slot, or has been woken and not run since.
+    parked: bool,
+    future: Pin<Box<Option<F>>>,
+}
+
+impl<F> Slot<F> {
+    /// An empty slot whose requests wait in `wait_slot`.
+    pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
+        let wait_slot = Arc::new(wait_slot);
+        let wakes = WakeSlot::new(&wait_slot);
+        let waker = Waker::from(Arc::clone(&wakes));
+        let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
+        Slot { envelope: Envelope::default(), wait_slot, waiter, wakes, waker, parked: false, future: Box::pin(None) }
+    }
+
+    pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
+        self.envelope = envelope;
+        self.wait_slot.renew();
+        self.future.set(Some(future));
+    }
+
+    /// The wait slot in which the request waits for its children.
+    pub(crate) fn wait_slot(&self) -> Arc<WaitSlot> {
+        Arc::clone(&self.wait_slot)
+    }
+
+    /// Drops the future. A panic on the way is the handler's fault; the request has its fate already.
+    pub(crate) fn clear(&mut self) {
+        let _ = guarded(|| self.future.set(None));
+        if std::mem::take(&mut self.parked) {
+            self.wait_slot.leave();
+        }
+    }
+
+    /// True if nothing has a waker of the request, so that nothing will wake it that has not done so already.
+    fn is_forsaken(&self) -> bool {
+        let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
+        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is seen.
+        fence(Ordering::Acquire);
+        forsaken
+    }
+
+    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
+    pub(crate) fn wake_overdue(&self, now: Nanos) {
+        if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
+            let generation = self.wait_slot.generation();
+            self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
+        } else if now >= self.envelope.stay.expires_at {
+            self.wait_slot.wake();
+        }
+    }
+}
+
+impl<F: Future> Slot<F> {
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of
+    /// the children that it joined.
+    pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
+        if std::mem::take(&mut self.parked) {
+            self.wait_slot.state.begin();
+        }
+        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
+        let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
+        let (waker, waiter) = (&self.waker, &mut self.waiter);
+        let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
+        let (polled, joined) = continuation::poll(future, terms);
+        if matches!(polled, Polled::Waits { .. }) {
+            if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
+                return (Polled::Aborted(AbortCause::Stalled), joined);
+            }
+            self.parked = true;
+        }
+        (polled, joined)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::engine::Engine;
 use super::flows::Entered;
+use super::job::Job;
 use super::packet::{Envelope, Make, Packet, Serving, Source};
-use super::slot::Job;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::{Counter, Wait, number};

@@ -1,9 +1,9 @@
 //! One run of a job, from the replies that are sent before it to what becomes of it after: it waits, or it ends.
 
 use super::engine::Engine;
-use super::packet::{Envelope, Make, Packet, Serving};
+use super::job::Job;
+use super::packet::{Envelope, Make, Packet, Serving, Slot};
 use super::reply::ThreadUse;
-use super::slot::{Job, Slot};
 use crate::fate::{Ending, Failed, Fate, Status};
 use crate::handler::{Handler, Reply, Unserved};
 use crate::metrics::{About, Counter, Spent};

@@ -1,13 +1,13 @@
 //! The Unix socket at which successors ask.
 
 use super::message::new_socket;
+use crossbeam_utils::atomic::AtomicCell;
 use socket2::{SockAddr, Socket};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Successors that may wait; one is served at a time.
 const BACKLOG: i32 = 4;
@@ -17,8 +17,8 @@ const BACKLOG: i32 = 4;
 pub(in crate::server) struct Door {
     listener: Socket,
     path: PathBuf,
-    /// Whether the file is this server's. Ordering: relaxed throughout, one thread uses it.
-    own: AtomicBool,
+    /// Whether the file is this server's: from when it serves, until a successor does.
+    pub(in crate::server) own: AtomicCell<bool>,
 }
 
 impl Door {
@@ -43,21 +43,12 @@ impl Door {
         // Nothing can connect before `listen`.
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listener.listen(BACKLOG)?;
-        Ok(Door { listener, path: path.to_owned(), own: AtomicBool::new(true) })
+        Ok(Door { listener, path: path.to_owned(), own: AtomicCell::new(true) })
     }
 
-    /// The door of the predecessor, at `path`, which is the predecessor's until [`Door::make_own`].
+    /// The door of the predecessor, at `path`, which is the predecessor's until this server serves.
     pub(in crate::server) fn taken(listener: OwnedFd, path: &Path) -> Door {
-        Door { listener: Socket::from(listener), path: path.to_owned(), own: AtomicBool::new(false) }
-    }
-
-    pub(in crate::server) fn make_own(&self) {
-        self.own.store(true, Ordering::Relaxed);
-    }
-
-    /// Leaves the file to a successor.
-    pub(super) fn leave(&self) {
-        self.own.store(false, Ordering::Relaxed);
+        Door { listener: Socket::from(listener), path: path.to_owned(), own: AtomicCell::new(false) }
     }
 
     pub(super) fn accept(&self) -> io::Result<Socket> {
@@ -73,7 +64,7 @@ impl AsFd for Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if self.own.load(Ordering::Relaxed) {
+        if self.own.load() {
             // One that has been removed already is what is wanted.
             let _ = fs::remove_file(&self.path);
         }

@@ -65,65 +65,51 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Hands over the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor serves: this server must finish what it has received, and go. `pause` makes it
-    /// receive no more, and returns the kernel's drop counters as of then, by socket. `resume` undoes that, also where it
-    /// was not called.
+    /// Offers the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor only has to begin.
     ///
     /// # Errors
-    /// Why not. The server serves as before, and the successor knows, or has died.
-    pub(in crate::server) fn hand_over(
+    /// Why it cannot begin.
+    pub(in crate::server) fn offer(
         &self,
         bound: &Bound,
         door: &Door,
         listener: &TcpListener,
-        pause: impl FnOnce() -> Vec<Option<u32>>,
-        resume: impl FnOnce(),
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
-        if let Some(reason) = self.refusal(bound, listener) {
-            self.refuse(&reason);
-            return Err(reason);
-        }
         tracing::info!(version = self.hello.version, "a successor takes over");
-        self.offer_and_begin(bound, door, listener, pause, is_stopping).inspect_err(|reason| {
-            // First, so that at every time one of the two receives.
-            resume();
-            let _ = self.connection.send(&Message::Staying { reason: reason.clone() });
-        })
+        let Listening { ref group, kept, .. } = bound.listening;
+        let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
+        let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
+        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(unreachable)?;
+        let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
+        self.connection.send_descriptors(&descriptors).map_err(unreachable)?;
+        self.await_ready(is_stopping)
     }
 
-    /// Tells the successor that the server serves on, for `reason`.
+    /// Lets the successor begin, now that this server receives no more. `dropped` are the kernel's drop counters as of then,
+    /// by socket. `Ok` when the successor serves: this server must finish what it has received, and go.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    pub(in crate::server) fn begin(&self, dropped: Vec<Option<u32>>) -> Result<(), String> {
+        self.connection.send(&Message::Begin { dropped }).map_err(unreachable)?;
+        match self.connection.hear(SERVING_WITHIN).map_err(unreachable)? {
+            Heard::Message(Message::Serving, _) => {}
+            heard => return Err(unexpected(heard)),
+        }
+        // Not to be undone from here on.
+        self.connection.send(&Message::Leaving).map_err(unreachable)
+    }
+
+    /// Tells the successor that the server will not hand over, for `reason`.
     pub(in crate::server) fn refuse(&self, reason: &str) {
         // One that has ended needs no word.
         let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
     }
 
-    fn offer_and_begin(
-        &self,
-        bound: &Bound,
-        door: &Door,
-        listener: &TcpListener,
-        pause: impl FnOnce() -> Vec<Option<u32>>,
-        is_stopping: impl FnMut() -> bool,
-    ) -> Result<(), String> {
-        let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
-        let Listening { ref group, kept, .. } = bound.listening;
-        let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
-        let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
-        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
-        let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
-        self.connection.send_descriptors(&descriptors).map_err(failed)?;
-        self.await_ready(is_stopping)?;
-        let dropped = pause();
-        self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
-        match self.connection.hear(SERVING_WITHIN).map_err(failed)? {
-            Heard::Message(Message::Serving, _) => {}
-            heard => return Err(unexpected(heard)),
-        }
-        self.connection.send(&Message::Leaving).map_err(failed)?;
-        // Not to be undone from here on.
-        door.leave();
-        Ok(())
+    /// Tells the successor that the server serves on after all, for `reason`.
+    pub(in crate::server) fn stay(&self, reason: &str) {
+        let _ = self.connection.send(&Message::Staying { reason: reason.to_owned() });
     }
 
     fn await_ready(&self, mut is_stopping: impl FnMut() -> bool) -> Result<(), String> {
@@ -132,7 +118,7 @@ impl Asked {
             if is_stopping() {
                 return Err("it has been asked to stop".to_owned());
             }
-            match self.connection.hear(LOOK_EVERY).map_err(|error| error.to_string())? {
+            match self.connection.hear(LOOK_EVERY).map_err(unreachable)? {
                 Heard::Message(Message::Ready, _) => return Ok(()),
                 Heard::Late if clock::now() < deadline => {}
                 heard => return Err(unexpected(heard)),
@@ -141,7 +127,7 @@ impl Asked {
     }
 
     /// Why this successor cannot take over; `None` if it can.
-    fn refusal(&self, bound: &Bound, listener: &TcpListener) -> Option<String> {
+    pub(in crate::server) fn refusal(&self, bound: &Bound, listener: &TcpListener) -> Option<String> {
         let Bound { config, listening, ways, .. } = bound;
         let Ok(admin) = listener.local_addr() else { return Some("its admin listener has no address".to_owned()) };
         let (listen, admin) = ([&config.listen, listening.group.addresses()], [config.admin.unwrap_or(admin), admin]);
@@ -186,6 +172,10 @@ fn are_asked_for(asked: &str, [configured, bound]: [&[SocketAddr]; 2]) -> bool {
     let fits =
         |(number, address): (usize, &SocketAddr)| configured.get(number) == Some(address) || bound[number] == *address;
     asked.len() == bound.len() && asked.iter().enumerate().all(fits)
+}
+
+fn unreachable(error: io::Error) -> String {
+    format!("the successor cannot be reached: {error}")
 }
 
 fn unexpected(heard: Heard) -> String {

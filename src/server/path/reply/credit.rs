@@ -58,16 +58,12 @@ impl Credit {
     fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
         let place = &self.places[self.keys.hash_one(self.bits.of(source)) as usize % PLACES];
         let second = second(now);
-        // Ordering: relaxed, one word that says all there is to say.
-        let mut seen = place.load(Ordering::Relaxed);
-        loop {
+        let changed = |seen: u64| {
             let credit = if seen >> 32 == second { seen as u32 } else { 0 };
-            let new = second << 32 | u64::from(change(credit));
-            match place.compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(other) => seen = other,
-            }
-        }
+            Some(second << 32 | u64::from(change(credit)))
+        };
+        // Ordering: relaxed, one word that says all there is to say. It is never refused.
+        let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 }
 
