@@ -1,6 +1,6 @@
 //! Continuations: futures that a worker polls, and how they come back to a worker.
 //!
-//! [`poll()`] polls requests (`server/path/slot.rs`), children (`child.rs`) and tasks (`tasks/task.rs`), and says what the
+//! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks (`tasks/task.rs`), and says what the
 //! worker must do next. The futures of [`crate::handler`] that an author awaits leave their reasons in `context.rs`.
 //!
 //! `resumable.rs` holds a child or a task while no worker runs it, and `outcome.rs` its result. A request that waits is

@@ -140,9 +140,16 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             self.recycle(packet);
             return;
         }
+        self.answer(packet, Some((sample, self.now)));
+    }
+
+    /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
+    pub(super) fn answer(&mut self, mut packet: Packet<'s, H::Ticket>, served: Option<(Sample, Nanos)>) {
         self.leave(&mut packet);
-        self.make_room(&packet);
-        self.outbox.put(packet, Some((sample, self.now)));
+        if !self.outbox.has_room(&packet) {
+            turn::Engine::flush(self);
+        }
+        self.outbox.put(packet, served);
     }
 
     /// Tells the flight recorder of a request that waited long, in `packet`.
@@ -166,13 +173,6 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         self.recorder.flight.capture(&ended, source.peer);
     }
 
-    /// Makes room in the outbox for the reply in `packet`.
-    pub(super) fn make_room(&mut self, packet: &Packet<'s, H::Ticket>) {
-        if !self.outbox.has_room(packet) {
-            turn::Engine::flush(self);
-        }
-    }
-
     /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
     #[inline]
     pub(crate) fn send(&mut self) -> Option<Nanos> {
@@ -193,14 +193,6 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     pub(crate) fn recycle(&mut self, mut packet: Packet<'s, H::Ticket>) {
         self.leave(&mut packet);
         keep(&mut self.spare, packet);
-    }
-
-    /// A slot that holds the request of `packet`.
-    pub(super) fn filled(&mut self, packet: Packet<'s, H::Ticket>) -> Pooled<'e, Slot<M::Future>> {
-        let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
-        let mut slot = self.slot.take().unwrap_or_else(acquire);
-        slot.fill(packet.envelope, (self.common.make)(packet));
-        slot
     }
 
     /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
@@ -259,19 +251,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        let fresh = matches!(job, Job::Fresh(_));
-        let (waits, sent_at) = self.send_before(fresh);
-        let ask_after = if waits { Nanos::ZERO } else { ask_after };
-        let start = sent_at.unwrap_or_else(self.clock);
-        let begun = match job {
-            Job::Fresh(packet) => self.begin(packet, start),
-            Job::Continuation(slot) => self.resume(slot, start),
-            Job::Child(child) => return self.run_child(child, start, ask_after),
-        };
-        match begun {
-            Some(slot) => self.run_request(slot, start, ask_after, fresh.then_some(waits)),
-            None => Ran::Ended { ran: Nanos::ZERO },
-        }
+        self.run_job(job, ask_after)
     }
 
     fn describe(&self, job: &Self::Job) -> Description {

@@ -70,11 +70,6 @@ impl<T: Copy + Default> PacketBody<T> {
         }
     }
 
-    /// The answer's datagrams.
-    pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        self.extents.ranges().map(|range| &self.reply[range])
-    }
-
     /// Makes it the packet of a datagram, of which no more is known.
     pub(crate) fn begin(&mut self, envelope: Envelope) {
         debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");

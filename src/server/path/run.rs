@@ -22,41 +22,44 @@ const SHED_ANSWERS_PART: u64 = 10;
 const SHED_ANSWERS_BURST: Nanos = Nanos::from_millis(100);
 
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
-    /// The slot of a fresh request that starts now; `None` if it is shed.
+    /// See [`turn::Engine::run`](crate::sched::turn::Engine::run).
     #[inline]
-    pub(super) fn begin(
-        &mut self,
-        mut packet: Packet<'s, H::Ticket>,
-        start: Nanos,
-    ) -> Option<Pooled<'e, Slot<M::Future>>> {
-        let Envelope { ref stay, class, source, .. } = packet.envelope;
-        let (common, workers) = (self.common, self.workers);
-        let waiting = || common.continuations(workers);
-        let from = (class, usize::from(source.socket));
-        if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, self.limits.load()) {
-            self.shed(packet, cause);
-            return None;
-        }
-        // A server has at most 1,024 workers.
-        packet.envelope.worker = self.worker as u16;
-        Some(self.filled(packet))
-    }
-
-    /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
-    #[inline]
-    pub(super) fn resume(
-        &mut self,
-        mut slot: Pooled<'e, Slot<M::Future>>,
-        start: Nanos,
-    ) -> Option<Pooled<'e, Slot<M::Future>>> {
-        let class = slot.envelope.class;
-        if let Some(cause) = self.shedding.on_resume(&slot.envelope.stay, class, start, self.limits.load()) {
-            let packet = self.dropped(&mut slot);
-            self.shed(packet, cause);
-            self.slot = Some(slot);
-            return None;
-        }
-        Some(slot)
+    pub(super) fn run_job(&mut self, job: Job<'s, 'e, H, M>, ask_after: Nanos) -> Ran<Job<'s, 'e, H, M>> {
+        let fresh = matches!(job, Job::Fresh(_));
+        let (waits, sent_at) = self.send_before(fresh);
+        let ask_after = if waits { Nanos::ZERO } else { ask_after };
+        let start = sent_at.unwrap_or_else(self.clock);
+        let slot = match job {
+            Job::Fresh(mut packet) => {
+                let Envelope { ref stay, class, source, .. } = packet.envelope;
+                let (common, workers) = (self.common, self.workers);
+                let waiting = || common.continuations(workers);
+                let from = (class, usize::from(source.socket));
+                if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, self.limits.load()) {
+                    self.shed(packet, cause);
+                    return Ran::Ended { ran: Nanos::ZERO };
+                }
+                // A server has at most 1,024 workers.
+                packet.envelope.worker = self.worker as u16;
+                let acquire = || common.slots.acquire().expect("there is a slot for each packet and each worker");
+                let mut slot = self.slot.take().unwrap_or_else(acquire);
+                slot.fill(packet.envelope, (common.make)(packet));
+                slot
+            }
+            // Out of a queue, or still at hand after a pause.
+            Job::Continuation(mut slot) => {
+                let Envelope { ref stay, class, .. } = slot.envelope;
+                if let Some(cause) = self.shedding.on_resume(stay, class, start, self.limits.load()) {
+                    let packet = self.dropped(&mut slot);
+                    self.shed(packet, cause);
+                    self.slot = Some(slot);
+                    return Ran::Ended { ran: Nanos::ZERO };
+                }
+                slot
+            }
+            Job::Child(child) => return self.run_child(child, start, ask_after),
+        };
+        self.run_request(slot, start, ask_after, fresh.then_some(waits))
     }
 
     /// Sends the finished replies, unless they wait for the job that runs next. Returns whether they wait, and else the time
@@ -64,7 +67,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it waits to the first
     // checkpoint at most, if at all.
     #[inline]
-    pub(super) fn send_before(&mut self, fresh: bool) -> (bool, Option<Nanos>) {
+    fn send_before(&mut self, fresh: bool) -> (bool, Option<Nanos>) {
         let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
         if !waits {
             return (false, self.send());
@@ -76,7 +79,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Runs the request in `slot` from `start` on, until a checkpoint that comes `ask_after` later. `first_run` is `None` for
     /// a continuation, and else whether finished replies wait for the request.
     #[inline]
-    pub(super) fn run_request(
+    fn run_request(
         &mut self,
         mut slot: Pooled<'e, Slot<M::Future>>,
         start: Nanos,
@@ -139,12 +142,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         Ran::Ended { ran }
     }
 
-    pub(super) fn run_child(
-        &mut self,
-        child: Arc<dyn AnyChild>,
-        start: Nanos,
-        ask_after: Nanos,
-    ) -> Ran<Job<'s, 'e, H, M>> {
+    fn run_child(&mut self, child: Arc<dyn AnyChild>, start: Nanos, ask_after: Nanos) -> Ran<Job<'s, 'e, H, M>> {
         self.begin_slice(About::default(), start);
         let paused = child.run(start, start.plus(ask_after), self.clock);
         let ran = self.end_slice(paused.is_some(), start);
@@ -257,10 +255,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }
-        self.leave(&mut packet);
         packet.extents = extents;
-        self.make_room(&packet);
-        self.outbox.put(packet, None);
+        self.answer(packet, None);
     }
 
     /// Whether this worker has time to answer one more shed request. A server that stops answers all of them.

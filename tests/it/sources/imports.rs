@@ -134,7 +134,7 @@ fn the_checker_sees_what_is_wrong() {
         ("src/lab/sim/driver.rs", "use super::super::study::Scene;", "lab::sim may not name lab::study"),
         ("src/server/run.rs", "use crate::lab::stats::Sample;", "server may not import lab::stats"),
         ("src/handler/builtin/burn.rs", "use crate::lab::workload::Cost;", "handler::builtin may not import lab"),
-        ("src/server/path/slot.rs", "use crate::server::Server;", "server::path may not import server::Server"),
+        ("src/server/path/packet.rs", "use crate::server::Server;", "server::path may not import server::Server"),
         (
             "src/runtime/continuation/child.rs",
             "use super::super::Shared;",

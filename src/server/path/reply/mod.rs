@@ -133,7 +133,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
 /// The datagrams of the reply in `packet`.
 fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
     let Source { peer, local, .. } = packet.envelope.source;
-    packet.datagrams().map(move |bytes| Message { bytes, peer, local })
+    packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
 }
 
 /// The longest time that a reply waits between two requests: some times what one call for many replies saves.

@@ -1,21 +1,22 @@
 //! Receiving a batch of datagrams, with the kernel's information about each.
 
-mod copied;
-
 use super::{BATCH, Io, Socket};
 use crate::fate::ReceiveError;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use copied::Copied;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::in6_pktinfo;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg, recvmsg};
 use nix::sys::time::TimeSpec;
-use std::io::{self, IoSliceMut};
+use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
+
+/// The largest datagram or GRO batch.
+const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
 /// Receives from `socket`, which is empty and stays so, with the backend `io`.
 ///
@@ -107,7 +108,7 @@ impl Receiver {
     /// Drops the datagrams counted by [`Receiver::left`].
     pub fn discard(&mut self) {
         if let Way::Copied(way) = &mut self.way {
-            way.discard();
+            way.rest.start = way.rest.end;
         }
     }
 
@@ -144,16 +145,101 @@ fn receive_batch<'b>(
     Ok(())
 }
 
+/// Receives into a buffer, from which datagrams are copied into packets.
+///
+/// Either they come one by one, by a call that every system has, or as GRO batches. The kernel returns the datagrams of
+/// such a batch, which are of one sender, as one (`UDP_GRO`).
+///
+/// A GRO batch is received whole into a buffer for the longest one. Each GRO batch takes one call. The wrapper around
+/// `recvmmsg` keeps of each header only the space for control data that the last message needed. A GRO batch needs more
+/// of it than a single datagram.
+struct Copied {
+    buffer: Box<[u8]>,
+    /// Space for control data; `None` where datagrams come one by one.
+    control: Option<Vec<u8>>,
+    /// Where in the buffer the rest of the GRO batch is. An empty datagram has a byte here.
+    rest: Range<usize>,
+    /// The length of each datagram of the batch; only the last may be shorter.
+    segment: usize,
+    /// Metadata common to all datagrams of the batch.
+    datagram: Datagram,
+}
+
+impl Copied {
+    /// Receives GRO batches, or datagrams one by one.
+    fn new(gro: bool) -> Copied {
+        let control = gro.then(|| cmsg_space!(TimeSpec, in6_pktinfo, i32));
+        let buffer = vec![0; GRO_BATCH_MAX_BYTES].into();
+        Copied { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
+    }
+
+    /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it is for.
+    fn left(&self) -> usize {
+        self.rest.len().div_ceil(self.segment)
+    }
+
+    fn receive<'b>(
+        &mut self,
+        socket: &Socket,
+        buffers: impl Iterator<Item = &'b mut [u8]>,
+        datagrams: &mut ArrayVec<Datagram, BATCH>,
+    ) -> io::Result<()> {
+        // The rest of a GRO batch is returned alone: a further batch might again leave a rest.
+        let resumes = self.left() > 0;
+        for packet in buffers.take(BATCH) {
+            if self.left() == 0 {
+                if resumes {
+                    break;
+                }
+                match self.receive_gro_batch(socket) {
+                    Ok(()) => {}
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
+                    // Datagrams already received are returned; the error was consumed with its report.
+                    Err(_) if !datagrams.is_empty() => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            datagrams.push(self.cut(packet));
+        }
+        Ok(())
+    }
+
+    /// Receives one datagram or GRO batch into the buffer, which must be empty.
+    fn receive_gro_batch(&mut self, socket: &Socket) -> io::Result<()> {
+        let Control { datagram, segment } = if let Some(space) = &mut self.control {
+            let (mut slices, flags) = ([IoSliceMut::new(&mut self.buffer)], MsgFlags::MSG_DONTWAIT);
+            let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(space), flags)?;
+            Control::read(&message, clock::realtime())
+        } else {
+            let (length, peer) = socket.recv_from(&mut self.buffer)?;
+            Control { datagram: Datagram { length, peer: Some(peer), ..Datagram::default() }, segment: None }
+        };
+        self.rest = 0..datagram.length.max(1);
+        (self.segment, self.datagram) = (segment.unwrap_or(GRO_BATCH_MAX_BYTES), datagram);
+        Ok(())
+    }
+
+    /// Copies the next datagram of the GRO batch into `packet`.
+    fn cut(&mut self, packet: &mut [u8]) -> Datagram {
+        let next = self.rest.end.min(self.rest.start + self.segment);
+        let start = std::mem::replace(&mut self.rest.start, next);
+        let length = (next - start).min(self.datagram.length);
+        let fits = length.min(packet.len());
+        packet[..fits].copy_from_slice(&self.buffer[start..start + fits]);
+        Datagram { length: fits, truncated: self.datagram.truncated || fits < length, ..self.datagram }
+    }
+}
+
 /// The kernel's information beside the bytes of a message.
-pub(super) struct Control {
-    pub(super) datagram: Datagram,
+struct Control {
+    datagram: Datagram,
     /// The segment size of a GRO batch; `None` for a single datagram.
-    pub(super) segment: Option<usize>,
+    segment: Option<usize>,
 }
 
 impl Control {
     /// Reads the control data of `message`, which was received just now.
-    pub(super) fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
+    fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
         let datagram = Datagram {
             length: message.bytes,
             truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
