@@ -6,7 +6,7 @@ use crate::config::put;
 use crate::config::{Claim, Config, Effective, LogLevel, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
 use crate::runtime::continuation::lock;
 use crate::server::Server;
-use crate::time::{Nanos, clock};
+use crate::time::clock;
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -90,7 +90,28 @@ impl Reloads {
             let _ = (self.set_log_level)(effective.config.log_level);
             self.then.iter().for_each(|then| then(&effective.config));
         });
-        lock(&self.state).conclude(clock::realtime(), result);
+        let mut state = lock(&self.state);
+        state.reloads += 1;
+        match &result {
+            Ok(Reloaded { effective, changed, restart }) => {
+                state.effective = effective.clone();
+                let text = |row: &Claim| format!("{} = {}", row.key, row.value);
+                let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
+                tracing::info!(changed = text(changed), "the configuration has been read again");
+                if !restart.is_empty() {
+                    tracing::warn!(
+                        settings = text(restart),
+                        "these settings have other values now, and take a restart"
+                    );
+                }
+            }
+            Err(problems) => {
+                let count = problems.iter().count();
+                tracing::error!(count, "the configuration is refused, and nothing has changed");
+                problems.iter().for_each(|problem| tracing::error!("{problem}"));
+            }
+        }
+        state.last = Some((clock::realtime().as_secs_f64(), result));
         true
     }
 
@@ -140,33 +161,6 @@ impl Reloads {
             "schema": "forebay-config/1", "settings": settings, "reloads": state.reloads, "last_reload": last,
         });
         body.to_string() + "\n"
-    }
-}
-
-impl State {
-    /// Remembers and logs what came of an attempt at the time `at`.
-    fn conclude(&mut self, at: Nanos, result: Result<Reloaded, Problems>) {
-        self.reloads += 1;
-        match &result {
-            Ok(Reloaded { effective, changed, restart }) => {
-                self.effective = effective.clone();
-                let text = |row: &Claim| format!("{} = {}", row.key, row.value);
-                let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
-                tracing::info!(changed = text(changed), "the configuration has been read again");
-                if !restart.is_empty() {
-                    tracing::warn!(
-                        settings = text(restart),
-                        "these settings have other values now, and take a restart"
-                    );
-                }
-            }
-            Err(problems) => {
-                let count = problems.iter().count();
-                tracing::error!(count, "the configuration is refused, and nothing has changed");
-                problems.iter().for_each(|problem| tracing::error!("{problem}"));
-            }
-        }
-        self.last = Some((at.as_secs_f64(), result));
     }
 }
 

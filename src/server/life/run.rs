@@ -88,7 +88,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
                 };
                 control.serve(&mut demands, spare.as_ref(), serving, release)
             }
-            Some(reason) => Some(control.leave_service(reason)),
+            failure => failure,
         };
         // From here on no successor is accepted, and no connection waits for an endpoint that ends.
         threads.successors_end = None;

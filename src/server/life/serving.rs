@@ -13,8 +13,8 @@ use std::net::TcpListener;
 use std::sync::OnceLock;
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the reason
-    /// if it serves on after all.
+    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the failure that ends this
+    /// server if the predecessor serves on after all.
     ///
     /// # Errors
     /// When the predecessor serves on; no thread has begun then.
@@ -22,7 +22,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         &self,
         predecessor: Option<Predecessor>,
         begin: &OnceLock<bool>,
-    ) -> Result<Option<String>, ServeError> {
+    ) -> Result<Option<ServeError>, ServeError> {
         let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
@@ -36,13 +36,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             // Before it goes: a service without its main process is over.
             self.bound.supervisor.main_process();
         }
-        Ok(predecessor.and_then(Predecessor::say_serving))
-    }
-
-    /// Leaves the service to the predecessor, which serves on for `reason`.
-    pub(super) fn leave_service(&self, reason: String) -> ServeError {
-        self.set_handed_over(true);
-        self.not_handed_over(HandOverError::Stays(reason))
+        Ok(predecessor.and_then(Predecessor::say_serving).map(|reason| {
+            self.set_handed_over(true);
+            self.not_handed_over(HandOverError::Stays(reason))
+        }))
     }
 
     fn not_handed_over(&self, source: HandOverError) -> ServeError {

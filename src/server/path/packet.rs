@@ -4,7 +4,7 @@
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
 use super::reply::credit::Credit;
-use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
+use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request};
 use crate::metrics::{self, Unfinished};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
@@ -89,13 +89,6 @@ impl<T: Copy + Default> PacketBody<T> {
         envelope.reply_limit = reply_limit.unwrap_or(envelope.request_len).min(most);
         envelope.class = class;
         envelope.stay.validated |= validated;
-    }
-
-    /// Lets `handler` put what only the server knows into each datagram of the reply.
-    pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, addresses: &[SocketAddr], served: &Served) {
-        let extents = self.extents;
-        let (request, reply) = self.parts(addresses);
-        extents.ranges().for_each(|range| handler.seal(request, served, &mut reply[range]));
     }
 
     /// The request, and the place of its reply; `addresses` are those of the server.

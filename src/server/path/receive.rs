@@ -71,12 +71,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         Received { datagrams: count, more: self.link.left() > 0 }
     }
 
-    /// The number of a request that this worker has just received.
-    fn next_number(&mut self) -> u64 {
-        self.numbered += 1;
-        number(self.worker, self.numbered)
-    }
-
     /// Acquires packets to receive into, as far as there are any.
     pub(crate) fn stock_up(&mut self) {
         while self.spare.len() < BATCH {
@@ -168,11 +162,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);
         }
+        self.numbered += 1;
         packet.begin(Envelope {
             // A server has at most 4,096 sockets, on 16 addresses.
             source: Source { peer, local: datagram.local, socket: socket as u16, address: address as u8 },
             stay: Stay { validated: rules.trusts(peer.ip()), ..Stay::new(self.now.minus(datagram.kernel_wait)) },
-            id: self.next_number(),
+            id: number(self.worker, self.numbered),
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
