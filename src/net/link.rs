@@ -42,20 +42,16 @@ pub trait Link {
 
 /// Access to the kernel's sockets.
 pub struct KernelLink {
-    /// One for each address: the memory of a receiver fits the sockets of one address alone.
-    receivers: Box<[Receiver]>,
-    /// The number of the receiver that received last.
+    /// For each address: the memory of a receiver fits the sockets of one address alone, and a sender is for one socket.
+    addresses: Box<[(Receiver, Sender)]>,
+    /// The number of the address that was received at last.
     last: usize,
-    /// One for each address: a sender is for one socket alone.
-    senders: Box<[Sender]>,
 }
 
 impl KernelLink {
     /// Access to the sockets of this many addresses that were opened for `receive`; replies are sent with `send`.
     pub fn new(receive: Io, send: Io, addresses: usize) -> KernelLink {
-        let senders = (0..addresses).map(|_| Sender::new(send)).collect();
-        let receivers = (0..addresses).map(|_| Receiver::new(receive)).collect();
-        KernelLink { receivers, last: 0, senders }
+        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(receive), Sender::new(send))).collect(), last: 0 }
     }
 }
 
@@ -64,26 +60,26 @@ impl Link for KernelLink {
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.last = socket.address();
-        self.receivers[self.last].receive(socket, buffers)
+        self.addresses[self.last].0.receive(socket, buffers)
     }
 
     fn datagrams(&self) -> &[Datagram] {
-        self.receivers[self.last].datagrams()
+        self.addresses[self.last].0.datagrams()
     }
 
     fn left(&self) -> usize {
-        self.receivers[self.last].left()
+        self.addresses[self.last].0.left()
     }
 
     fn discard(&mut self) {
-        self.receivers[self.last].discard();
+        self.addresses[self.last].0.discard();
     }
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        self.senders[socket.address()].send(socket, messages)
+        self.addresses[socket.address()].1.send(socket, messages)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.senders[socket.address()].probe(socket)
+        self.addresses[socket.address()].1.probe(socket)
     }
 }

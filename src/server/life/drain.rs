@@ -34,12 +34,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         }
         self.bound.spawning.0.close();
         tracing::info!(in_flight = self.bound.metrics.in_flight(), "draining");
-        let (mut group, leaves) = (Some(&self.bound.listening.group), self.leaves_sockets());
+        let (group, leaves) = (&self.bound.listening.group, self.leaves_sockets());
         if leaves {
             self.shared.each().for_each(Shared::stop_receiving);
-            self.bound.listening.group.leave_gate(true);
-            group = None;
-        } else if let Some(Err(error)) = group.map(Group::shut_gate) {
+            group.leave_gate(true);
+        } else if let Err(error) = group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
         let deadline = clock::now().plus(self.live.load().drain_timeout);
@@ -53,6 +52,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             Ok(())
         };
         let under_way = || self.bound.spawning.0.under_way();
+        let group = (!leaves).then_some(group);
         let Err(again) = drain(group, &self.bound.metrics, self.shared, under_way, &all_ended, until) else {
             return false;
         };

@@ -272,14 +272,18 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {
-        match (why, job) {
-            (Discarded::TooMany, Job::Continuation(mut slot)) => {
+        let cause = if why == Discarded::Draining { AbortCause::Draining } else { AbortCause::Full };
+        let packet = match job {
+            Job::Continuation(mut slot) if why == Discarded::TooMany => {
                 let packet = self.dropped(&mut slot);
-                self.shed(packet, Cause::Waited);
+                return self.shed(packet, Cause::Waited);
             }
-            (Discarded::QueueFull | Discarded::TooMany, job) => self.abort(job, AbortCause::Full),
-            (Discarded::Draining, job) => self.abort(job, AbortCause::Draining),
-        }
+            Job::Fresh(packet) => packet,
+            Job::Continuation(mut slot) => self.dropped(&mut slot),
+            // Its request is informed, and has the fate.
+            Job::Child(child) => return child.abort(cause),
+        };
+        self.end_aborted(packet, cause);
     }
 
     fn permitted(&mut self, job: &Self::Job) {

@@ -175,17 +175,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
 /// How requests end that are not served: their fates, and what their clients hear.
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
-    /// Ends `job` without running it any further.
-    pub(super) fn abort(&mut self, job: Job<'s, 'e, H, M>, cause: AbortCause) {
-        let packet = match job {
-            Job::Fresh(packet) => packet,
-            Job::Continuation(mut slot) => self.dropped(&mut slot),
-            // Its request is informed, and has the fate.
-            Job::Child(child) => return child.abort(cause),
-        };
-        self.end_aborted(packet, cause);
-    }
-
     /// Drops the half-done request in `slot`; returns its packet.
     pub(super) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
         slot.clear();

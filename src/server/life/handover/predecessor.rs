@@ -76,13 +76,14 @@ impl Asked {
         listener: &TcpListener,
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
+        let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         tracing::info!(version = self.hello.version, "a successor takes over");
         let Listening { ref group, kept, .. } = bound.listening;
         let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
         let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
-        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(unreachable)?;
+        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
         let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
-        self.connection.send_descriptors(&descriptors).map_err(unreachable)?;
+        self.connection.send_descriptors(&descriptors).map_err(failed)?;
         self.await_ready(is_stopping)
     }
 
@@ -92,13 +93,14 @@ impl Asked {
     /// # Errors
     /// Why it does not serve.
     pub(in crate::server) fn begin(&self, dropped: Vec<Option<u32>>) -> Result<(), String> {
-        self.connection.send(&Message::Begin { dropped }).map_err(unreachable)?;
-        match self.connection.hear(SERVING_WITHIN).map_err(unreachable)? {
+        let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
+        self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
+        match self.connection.hear(SERVING_WITHIN).map_err(failed)? {
             Heard::Message(Message::Serving, _) => {}
             heard => return Err(unexpected(heard)),
         }
         // Not to be undone from here on.
-        self.connection.send(&Message::Leaving).map_err(unreachable)
+        self.connection.send(&Message::Leaving).map_err(failed)
     }
 
     /// Tells the successor that the server will not hand over, for `reason`.
@@ -118,7 +120,7 @@ impl Asked {
             if is_stopping() {
                 return Err("it has been asked to stop".to_owned());
             }
-            match self.connection.hear(LOOK_EVERY).map_err(unreachable)? {
+            match self.connection.hear(LOOK_EVERY).map_err(|error| error.to_string())? {
                 Heard::Message(Message::Ready, _) => return Ok(()),
                 Heard::Late if clock::now() < deadline => {}
                 heard => return Err(unexpected(heard)),
@@ -172,10 +174,6 @@ fn are_asked_for(asked: &str, [configured, bound]: [&[SocketAddr]; 2]) -> bool {
     let fits =
         |(number, address): (usize, &SocketAddr)| configured.get(number) == Some(address) || bound[number] == *address;
     asked.len() == bound.len() && asked.iter().enumerate().all(fits)
-}
-
-fn unreachable(error: io::Error) -> String {
-    format!("the successor cannot be reached: {error}")
 }
 
 fn unexpected(heard: Heard) -> String {
