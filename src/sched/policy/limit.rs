@@ -44,8 +44,6 @@ pub enum Then {
 pub struct GiveWay {
     /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be left to others.
     pub closely: usize,
-    /// Whether the others do so too, while few requests wait in queues.
-    pub others_if_calm: bool,
     /// Time between two looks of all workers together that do not watch closely.
     pub rarely: Nanos,
     /// Whether a worker that receives more than it can serve asks others to step aside.

@@ -132,17 +132,12 @@ const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 /// of any of them, so the more there are, the more rarely each looks.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 
-/// Workers that watch closely in a busy server. Each look and each yield takes time from all requests that wait. In virtual
-/// time, p99.9 slowdown of 14 workers on tpcc at .95 is 13 with 4, and 18 with 14.
-const WATCHERS: usize = 4;
-
 /// Jobs behind a worker from which on it gives further ones away. It would have done as many by the time that a woken worker
 /// takes the first.
 const OVERLOADED_FROM: usize = 8;
 
 /// All workers watch closely, and ask one another to step aside.
-const ON_ALL: GiveWay =
-    GiveWay { closely: usize::MAX, others_if_calm: false, rarely: LOOK_RARELY, flags_others: true, patience: None };
+const ON_ALL: GiveWay = GiveWay { closely: usize::MAX, rarely: LOOK_RARELY, flags_others: true, patience: None };
 
 /// Every worker but one may work uninterrupted.
 fn all_but_one(workers: usize) -> Option<usize> {
@@ -320,7 +315,7 @@ fn levels(tuning: &Tuning) -> Made {
     let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning));
     let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued(tuning.workers)));
     let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
-    let policy = by_level(ladders, GiveWay { closely: WATCHERS, others_if_calm: true, patience, ..ON_ALL }, tuning);
+    let policy = by_level(ladders, GiveWay { patience, ..ON_ALL }, tuning);
     let policy = if tuning.objective == Objective::Latency { in_order(policy) } else { policy };
     Made { budget: Some(budget), chosen, reason, ..Made::plain(policy) }
 }

@@ -5,9 +5,6 @@ use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// Calm: fewer requests wait in queues than one for so many workers.
-const CALM: usize = 4;
-
 /// With fewer workers each looks as rarely as if there were so many: near saturation, looks take the capacity that is left.
 const LOOKERS_MIN: usize = 6;
 
@@ -130,7 +127,7 @@ impl Policy {
         match self.gives_way() {
             Some(_) if self.level_of(running) == 0 => Watch::Never,
             Some(gives_way)
-                if (running.worker < gives_way.closely || gives_way.others_if_calm && self.is_calm(view))
+                if running.worker < gives_way.closely
                     && self.lets_watch(view, running.worker)
                     && self.left_to_others(view, now, running.worker) == 0 =>
             {
@@ -139,11 +136,6 @@ impl Policy {
             Some(gives_way) => Watch::Every(gives_way.rarely.times(self.topology.workers().max(LOOKERS_MIN) as u64)),
             None => Watch::Never,
         }
-    }
-
-    /// Whether so few requests wait in queues that to step aside delays hardly any.
-    fn is_calm(&self, view: &impl View) -> bool {
-        view.queued() * CALM < self.topology.workers()
     }
 
     /// Whether any job watches for fresh requests.

@@ -162,17 +162,14 @@ fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     assert_eq!([watch(None), watch(Some(200)), watch(Some(250))], [closely, closely, rarely]);
 }
 
-// Do four workers watch closely while five requests wait in queues, and all of them if that is less than one for four
-// workers? Does one of the others look every 7 us?
+// Do workers that do not watch closely look every 7 us together, and none more often than every 42 us?
 #[test]
-fn few_workers_watch_closely_while_requests_wait() {
-    let watch = |workers, worker| {
-        let levels = Tuning { ladders: Some(limits(&[5, 20])), ..tuning(workers) }.policy("levels");
-        levels.watch(&running(worker, 0, 9), &Fixed, NOW)
+fn the_more_workers_the_more_rarely_each_looks() {
+    let watch = |workers| {
+        let policy = Tuning { reserved: Some(1), ..tuning(workers) }.policy("hybrid");
+        policy.watch(&running(1, 0, 9), &Fixed, NOW)
     };
-    let every = |us| Watch::Every(Nanos::from_micros(us));
-    assert_eq!([0, 3, 4, 19].map(|worker| watch(20, worker)), [Watch::Closely, Watch::Closely, every(140), every(140)]);
-    assert_eq!([0, 4, 20].map(|worker| watch(21, worker)), [Watch::Closely; 3]);
+    assert_eq!([2, 6, 20].map(watch), [42, 42, 140].map(|us| Watch::Every(Nanos::from_micros(us))));
 }
 
 // Does patience know what a yield costs and how long light requests take, and is there none before anything is measured?
