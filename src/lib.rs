@@ -5,8 +5,8 @@
 //! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table). Modules without a link are
 //! the inside: other programs do not see them.
 //!
-//! - `cli`: [`main`], which makes a program of a handler; the commands `serve`, which is such a program, `simulate`, `plan`,
-//!   `calibrate` and `check`;
+//! - `cli`: [`main`], which makes a program of a handler; the commands `serve`, which is such a program, `simulate`, `plan`
+//!   and `calibrate`;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;

@@ -1,7 +1,6 @@
 //! The command line: subcommands, their output and their exit codes.
 
 mod calibrate;
-mod check;
 pub mod page;
 mod plan;
 pub mod results;
@@ -13,7 +12,6 @@ pub use service::main;
 use crate::config::{self, Scope};
 use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
-use check::{CheckArguments, check};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command, Error, FromArgMatches, Subcommand};
 use plan::{PlanArguments, plan};
@@ -50,13 +48,12 @@ where
     let done = Subcommands::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()));
     let done = done.and_then(|command| match command {
         Subcommands::Serve => unreachable!("it was served"),
-        Subcommands::Simulate(arguments) => simulate(&arguments).map(|text| (text, 0)),
-        Subcommands::Plan(arguments) => plan(&arguments).map(|text| (text, 0)),
-        Subcommands::Calibrate(arguments) => calibrate(&arguments).map(|text| (text, 0)),
-        Subcommands::Check(arguments) => check(&arguments),
+        Subcommands::Simulate(arguments) => simulate(&arguments),
+        Subcommands::Plan(arguments) => plan(&arguments),
+        Subcommands::Calibrate(arguments) => calibrate(&arguments),
     });
     match done {
-        Ok((text, code)) => printed_code(output::print(&text), code),
+        Ok(text) => printed_code(output::print(&text)),
         Err(Failure::Unwritten(error)) => lost_code(&error),
         Err(Failure::Usage(problem)) => {
             output::complain(&format!("forebay: {problem}"));
@@ -82,9 +79,6 @@ enum Subcommands {
     /// Measure what each step of a server costs on this host, for --overheads measured; takes seconds
     #[command(after_help = CALIBRATE_EXAMPLE)]
     Calibrate(CalibrateArguments),
-    /// Check what of this host's settings delays or drops datagrams, and say what changes it
-    #[command(after_help = CHECK_EXAMPLE)]
-    Check(CheckArguments),
 }
 
 /// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong, to which `hint` may add.
@@ -93,7 +87,7 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
         let printed = error.print();
-        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed, 0) }
+        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed) }
     })
 }
 
@@ -129,8 +123,8 @@ fn hint(error: &mut Error, args: &[OsString]) {
 }
 
 /// The exit code of a command after printing its result.
-fn printed_code(printed: io::Result<()>, code: u8) -> ExitCode {
-    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::from(code))
+fn printed_code(printed: io::Result<()>) -> ExitCode {
+    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
 }
 
 /// The exit code of a command whose result is lost, after printing the reason.
@@ -156,12 +150,6 @@ pub fn command() -> Command {
 
 const CALIBRATE_EXAMPLE: &str =
     "Example:\n  forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml";
-
-const CHECK_EXAMPLE: &str = "\
-Example:
-  forebay check --host --listen 0.0.0.0:9000
-
-It changes nothing. Exit codes: 0 nothing is worth changing, 1 something is, 2 wrong usage.";
 
 /// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {

@@ -21,7 +21,7 @@ mod socket;
 mod ways;
 
 use crate::fate::labels;
-pub use drops::{Drops, dropped_by_others, udp_counts};
+pub use drops::{Drops, dropped_by_others};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use gate::{SourcePrefix, program};
 pub use link::{KernelLink, Link};

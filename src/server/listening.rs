@@ -85,7 +85,7 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
         let BufferLimit { name, bytes, sysctl, consequence } = limit;
         format!(
             "the kernel granted a {name} buffer of {granted} bytes instead of {bytes}: {consequence}; raise it with \
-             `sysctl {sysctl}={bytes}` (forebay check --host; deploy/sysctl/60-forebay.conf)"
+             `sysctl {sysctl}={bytes}` (deploy/sysctl/60-forebay.conf)"
         )
     };
     let limits = BUFFER_LIMITS.iter().zip([receive_bytes, send_bytes]);

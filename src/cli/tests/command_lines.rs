@@ -18,7 +18,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         }
         Some(("simulate", matches)) => checked(matches, crate::cli::simulate::check),
         Some(("plan", matches)) => checked(matches, crate::cli::plan::check),
-        Some(("calibrate" | "check", _)) => Ok(()),
+        Some(("calibrate", _)) => Ok(()),
         other => panic!("{other:?} is no subcommand"),
     };
     refused.err().map(|message| (i32::from(USAGE), message))
@@ -62,8 +62,6 @@ fn refusals_name_the_value_and_the_range() {
         ("simulate --replay /dev/zero", "--replay /dev/zero: line 1: it is longer than 8192 bytes"),
         ("plan --workload fixed:1h --rate 0.001", "one simulation takes at most"),
         ("plan --workload fixed:1us --rate 1e300", "0.001 to 1000000000"),
-        ("check", "--host"),
-        ("check --host --listen here", "invalid value 'here' for '--listen <LIST>'"),
         ("plan --from http://127.0.0.1:1/latency", "--from http://127.0.0.1:1/latency: "),
     ];
     assert_refused("forebay", refusal, &lines);
@@ -79,7 +77,6 @@ fn what_is_right_is_taken() {
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",
         "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",
-        "check --host --listen 0.0.0.0:9000,[::1]:53 --workers 4 --json",
     ] {
         assert_eq!(refusal(&words("forebay", line)), None, "{line}");
     }

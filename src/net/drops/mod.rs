@@ -153,7 +153,7 @@ pub fn dropped_by_others() -> io::Result<u64> {
 }
 
 /// The kernel's counters of UDP and their names, in the text of `/proc/net/snmp`; `None` where it has none.
-pub fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
+fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = rows.next().zip(rows.next())?;
     Some(names.split_ascii_whitespace().zip(values.split_ascii_whitespace()))

@@ -1,5 +1,6 @@
 //! Do the files of deploy/ fit the programs that they install?
 
 mod published;
+mod scripts;
 mod unit;
 mod upgrade;

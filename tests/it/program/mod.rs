@@ -5,7 +5,6 @@ mod custom_handler;
 mod embedded;
 mod examples;
 mod health;
-mod host;
 mod output;
 mod service;
 mod simulate;
