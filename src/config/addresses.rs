@@ -112,7 +112,7 @@ pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
 }
 
 /// A path; `None` for `off`.
-pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
+fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
     unless_off(text, |text| match text {
         "" => Err("no path".to_owned()),
         _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),

@@ -166,7 +166,6 @@ mod tests {
             ("lame-duck", "1s"),
             ("unhealthy-after", "1s"),
             ("log-delays", "10ms"),
-            ("trace-dir", "/tmp/traces"),
             ("handover", "/tmp/socket"),
             ("pin", "true"),
             ("log-level", "warn"),
@@ -179,8 +178,7 @@ mod tests {
             "a setting has no other value here"
         );
         // Without feature `admin` these are `off`.
-        let settable =
-            |key| cfg!(feature = "admin") || !["admin", "admin-token-file", "handover", "trace-dir"].contains(&key);
+        let settable = |key| cfg!(feature = "admin") || !["admin", "admin-token-file", "handover"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {
             let key = other.0;
             let Setting { live, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");

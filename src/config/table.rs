@@ -262,13 +262,6 @@ settings! {
     ///
     /// 0 (never) to 1 h. Never scaled.
     log_delays: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
-    /// Folder for traces of delays.
-    /// - A delay as long as log-delays writes what /trace has of the last 10 s, at most once a minute.
-    /// - SIGUSR1 writes one at once. A ninth file replaces the oldest.
-    trace_dir: Option<PathBuf> {
-        value_name: "PATH", live: true, default: "off",
-        form: text!("off, or the path of a folder, like /var/lib/forebay", addresses::path, addresses::path_text),
-    }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
     log_level: LogLevel { value_name: "LEVEL", live: true, default: "info", form: choice!(LogLevel) }

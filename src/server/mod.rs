@@ -278,8 +278,8 @@ impl Server {
     }
 
     /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
-    /// program of `forebay::main` read its configuration again; in other programs it does nothing. SIGUSR1 writes a trace
-    /// where `trace_dir` is set. SIGUSR2 does nothing. Uncaught, each would kill the process without a drain. Where a handler never reaches a
+    /// program of `forebay::main` read its configuration again; in other programs it does nothing, and neither do SIGUSR1
+    /// and SIGUSR2. Uncaught, each would kill the process without a drain. Where a handler never reaches a
     /// checkpoint, a second SIGTERM or SIGINT ends the process with exit code 3, after the summary.
     ///
     /// # Errors

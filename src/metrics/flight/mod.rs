@@ -15,8 +15,6 @@ mod ring;
 #[cfg(feature = "admin")]
 mod slow;
 mod tape;
-#[cfg(feature = "admin")]
-mod trace;
 
 use crate::time::Nanos;
 use ring::Ring;

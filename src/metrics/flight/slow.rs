@@ -2,11 +2,9 @@
 
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
-use super::trace::Trace;
 use super::{About, Delayed, Kind, PERMIT, Slice, Track};
 use crate::metrics::{Wait, WorkerMetrics};
 use crate::time::{Nanos, Onset, QUIET, Turn};
-use prost::Message as _;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -18,8 +16,6 @@ const WINDOW: Nanos = Nanos::from_secs(60);
 const SHOWN: usize = 32;
 /// The slowest requests that one look explains and keeps. It walks through thousands of slices for each.
 const EXPLAINED: usize = 8;
-/// The time between two traces that are written because requests are delayed.
-const TRACED_EVERY: Nanos = Nanos::from_secs(60);
 
 /// The slices that are read of each worker to explain a delay: half a second of most loads.
 const READ: u64 = 4_096;
@@ -45,8 +41,6 @@ pub(crate) struct Slow {
     blocked: BTreeMap<Pair, Nanos>,
     /// Whether a request was delayed for as long as the limit.
     broken: Onset,
-    /// When [`Slow::look`] last said so.
-    traced_at: Option<Nanos>,
 }
 
 impl Slow {
@@ -58,9 +52,8 @@ impl Slow {
 
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
     /// what a request waited for do not stay for long.
-    /// With a `limit` above 0 the log says when requests begin to be delayed for that long. Returns whether a request was, at
-    /// most once a minute.
-    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) -> bool {
+    /// With a `limit` above 0 the log says when requests begin to be delayed for that long.
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
         let mut delayed = Vec::new();
@@ -71,12 +64,10 @@ impl Slow {
         }
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
         delayed.truncate(EXPLAINED);
-        let tracks = Tracks::new(metrics, now, READ);
+        let tracks = Tracks::new(metrics, now);
         let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
         let named: Vec<Named> = named.collect();
-        let broken = self.tell(named.first(), limit, now);
-        let due = broken && self.traced_at.is_none_or(|at| now.minus(at) >= TRACED_EVERY);
-        self.traced_at = if due { Some(now) } else { self.traced_at };
+        self.tell(named.first(), limit, now);
         for (pair, delay) in named.iter().filter_map(blocked) {
             let sum = self.blocked.entry(pair).or_default();
             *sum = sum.plus(delay);
@@ -84,23 +75,6 @@ impl Slow {
         self.named.extend(named.into_iter().map(|named| (now, named)));
         let old = self.named.partition_point(|(at, _)| now.minus(*at) >= WINDOW);
         self.named.drain(..old);
-        due
-    }
-
-    /// The body of `GET /trace`: what the workers ran in the last `seconds`, as far as the recorder holds it. The slowest
-    /// requests of that time are in it too.
-    pub(crate) fn to_trace(&self, metrics: &WorkerMetrics, seconds: Nanos, now: Nanos) -> Vec<u8> {
-        let (tracks, from, mut trace) = (Tracks::new(metrics, now, u64::MAX), now.minus(seconds), Trace::default());
-        for worker in 0..metrics.workers() {
-            // The first slice may be no slice: it says that all are there.
-            trace.worker(
-                worker,
-                tracks.slices(worker).iter().filter(|slice| slice.began > Nanos::ZERO && slice.end() > from),
-            );
-        }
-        let slowest = self.slowest().filter(|(late, _)| late.ended_at > from);
-        slowest.for_each(|(late, culprit)| trace.delayed(late, culprit.as_ref()));
-        trace.encode_to_vec()
     }
 
     /// How long requests were delayed since the start, as far as it was explained. By class of the delayed request, class of
@@ -118,8 +92,7 @@ impl Slow {
     }
 
     /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
-    /// Returns whether it was delayed for `limit`.
-    fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) -> bool {
+    fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
             (Some(Turn::Begins), Some((late, culprit))) => {
@@ -133,13 +106,12 @@ impl Slow {
             }
             _ => {}
         }
-        worst.is_some()
     }
 
     /// The body of `GET /slow` as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
     /// `sockets` are the bytes that wait in the sockets of each worker.
     pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
-        let tracks = Tracks::new(metrics, now, READ);
+        let tracks = Tracks::new(metrics, now);
         let mut pairs = BTreeMap::<Pair, (u64, Nanos)>::new();
         for (pair, delay) in self.slowest().filter_map(blocked) {
             let (requests, time) = pairs.entry(pair).or_default();
@@ -164,22 +136,20 @@ impl Slow {
 struct Tracks<'m> {
     tracks: Vec<&'m Track>,
     now: Nanos,
-    /// The slices that are read of each worker, at most.
-    most: u64,
     running: Vec<Option<Slice>>,
     slices: Vec<OnceCell<Vec<Slice>>>,
 }
 
 impl<'m> Tracks<'m> {
-    fn new(metrics: &'m WorkerMetrics, now: Nanos, most: u64) -> Tracks<'m> {
+    fn new(metrics: &'m WorkerMetrics, now: Nanos) -> Tracks<'m> {
         let tracks: Vec<&Track> = metrics.tracks().take(metrics.workers()).collect();
         let running = tracks.iter().map(|track| track.running(now)).collect();
-        Tracks { slices: vec![OnceCell::new(); tracks.len()], tracks, now, most, running }
+        Tracks { slices: vec![OnceCell::new(); tracks.len()], tracks, now, running }
     }
 
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
-            let mut slices = self.tracks[worker].slices(self.most);
+            let mut slices = self.tracks[worker].slices(READ);
             // It may have ended since it was read.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));
@@ -278,27 +248,4 @@ fn blocked((late, culprit): &Named) -> Option<(Pair, Nanos)> {
 fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) -> Value {
     let (cause, blocked_us) = (Cause::NAMES[*cause], time.as_micros_f64());
     json!({ "class": class, "by_class": by_class, "cause": cause, "requests": requests, "blocked_us": blocked_us })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Is a trace due when a request is delayed for the limit, and the next one a minute later?
-    #[test]
-    fn a_trace_is_due_at_most_once_a_minute() {
-        let (metrics, second) = (WorkerMetrics::new(1), Nanos::from_secs(1));
-        let (mut slow, mut recorder) = (Slow::new(&metrics, second), metrics.recorder(0));
-        let mut due = |at: u64, delay: Nanos| {
-            let at = second.times(at);
-            recorder.flight.delayed(&Delayed {
-                about: About { came_at: at.minus(delay), ..About::default() },
-                ended_at: at,
-                ..Delayed::default()
-            });
-            slow.look(&metrics, Tick { at, ..Tick::default() }, Nanos::from_millis(10))
-        };
-        assert!(!due(100, Nanos::from_millis(9)), "shorter than the limit");
-        assert_eq!([101, 102, 160, 161, 162].map(|at| due(at, second)), [true, false, false, true, false]);
-    }
 }

@@ -59,8 +59,6 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) drops_unread: Once,
     /// What the log has said. Used by the admin thread once a second.
     said: Mutex<Said>,
-    /// Whether a trace was asked for. Taken by the admin thread.
-    pub(in crate::server) trace_asked: AtomicCell<bool>,
     /// What the kernel turns away. Used by the admin thread.
     gate: Mutex<Gate>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -88,7 +86,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(|socket| socket.inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
-            trace_asked: AtomicCell::new(false),
             gate: Mutex::new(Gate::new(config, bound.ways.receive)),
             following: Mutex::new(following),
         }

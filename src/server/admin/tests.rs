@@ -16,10 +16,9 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
 const HINT: &str =
-    "try one of / /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz /policy /log\n";
+    "try one of / /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz /policy /log\n";
 
-const CAPTURE_SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
-const SECONDS: &str = "/trace?seconds=N: N is 1 to 60; without it 1\n";
+const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 
 /// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
@@ -82,7 +81,7 @@ fn pages_of_other_sites_may_not_ask() {
         ];
         let led = led.map(|from| format!("host: localhost\r\n{from}"));
         for headers in other.map(str::to_owned).into_iter().chain(led) {
-            for path in ["/trace", "/capture", "/config"] {
+            for path in ["/capture", "/config"] {
                 assert_eq!(status(path, &headers), "403", "{path} {headers}");
             }
             assert_eq!(status("/metrics", &headers), "200", "a scraper may use a name");
@@ -155,15 +154,14 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /nowhere", "404 Not Found", "content-length: 105", HINT),
+            ("POST /nowhere", "404 Not Found", "content-length: 98", HINT),
             ("POST /", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("HEAD /", "200 OK", "cache-control: no-store", ""),
-            ("GET /trace?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
-            ("GET /trace?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
-            ("GET /capture?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", CAPTURE_SECONDS),
+            ("GET /capture?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
+            ("GET /capture?seconds=0", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
             ("GET /policy", "405 Method Not Allowed", "allow: PUT", ""),
             ("HEAD /log", "405 Method Not Allowed", "allow: PUT", ""),
-            ("GET /trace?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
+            ("GET /capture?second=1", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");

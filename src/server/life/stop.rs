@@ -27,8 +27,6 @@ pub(in crate::server) enum Demand {
     /// Give a setting the value that a client has put.
     #[cfg(feature = "admin")]
     Put(Put),
-    /// Write a trace.
-    Trace,
     /// Hand over to this successor.
     HandOver(Asked),
     /// Stop because of a failure, for this reason.
@@ -168,8 +166,8 @@ impl PolicyHandle {
     }
 }
 
-/// Catches SIGTERM and SIGINT, which stop the server. SIGHUP lets it read its configuration again, and SIGUSR1 write a trace.
-/// SIGUSR2 would kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is
+/// Catches SIGTERM and SIGINT, which stop the server. SIGHUP lets it read its configuration again. SIGUSR1 and SIGUSR2 would
+/// kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is
 /// kept.
 pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
@@ -181,7 +179,6 @@ pub(in crate::server) fn serve_signals(signals: &mut Signals, stop: &StopHandle)
         match signal {
             SIGTERM | SIGINT => stop.stop(),
             SIGHUP => stop.demand(Demand::Reload),
-            SIGUSR1 => stop.demand(Demand::Trace),
             _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
         }
     }

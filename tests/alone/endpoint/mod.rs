@@ -2,7 +2,6 @@
 
 mod slow;
 mod stages;
-mod trace;
 
 use crate::support::http::{self};
 use crate::support::prelude::*;

@@ -1,5 +1,5 @@
-//! What the recorders of the workers hold, for pages: `GET /slow` and `GET /trace`. `GET /capture`, what the server saw for some
-//! seconds, as a trace that `simulate` and `loadgen` replay. And files, when requests are delayed or SIGUSR1 comes.
+//! What the recorders of the workers hold, for pages. `GET /slow` names culprits. `GET /capture` is what the server saw for
+//! some seconds, as a trace that `simulate` and `loadgen` replay.
 
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
@@ -9,18 +9,11 @@ use crate::server::admin::{Desk, gate};
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
 use tokio::sync::oneshot;
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 
 /// Requests that are written at once: a millisecond. Then the thread's other work has its turn.
 const WRITTEN_AT_ONCE: usize = 1_000;
-
-/// Files of what the recorder holds. A new one replaces the oldest.
-const FILES: usize = 8;
-/// What one covers. A recorder holds seldom more.
-const FILE_COVERS: Nanos = Nanos::from_secs(10);
 
 /// The requests that `GET /slow` shows of each kind.
 const SHOWN: usize = 32;
@@ -51,8 +44,7 @@ impl Desk<'_, '_> {
     /// Reads what the workers recorded.
     pub(in crate::server::admin) fn look(&mut self) {
         let log_delays = self.probe.live().log_delays;
-        let broken = self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
-        self.write_trace(broken);
+        self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
     }
 
     /// The body of `GET /slow`.
@@ -60,12 +52,6 @@ impl Desk<'_, '_> {
         self.look();
         let (waiting, sockets) = (self.probe.oldest(SHOWN), self.probe.unreceived());
         self.flight.slow.to_json(self.collector.metrics, &waiting, &sockets, clock::now())
-    }
-
-    /// The body of `GET /trace`.
-    pub(super) fn trace(&mut self, seconds: Nanos) -> Vec<u8> {
-        self.look();
-        self.flight.slow.to_trace(self.collector.metrics, seconds, clock::now())
     }
 
     /// Begins a capture, whose end says what was seen; `None` while there is one.
@@ -94,32 +80,6 @@ impl Desk<'_, '_> {
             let _ = answer.send(capture.end());
         }
     }
-
-    /// Writes what the recorder holds to a file, if a limit is `broken` or SIGUSR1 came.
-    fn write_trace(&self, broken: bool) {
-        let asked = self.probe.take_trace_asked();
-        match self.probe.live().trace_dir.clone() {
-            Some(folder) if broken || asked => {
-                let trace = self.flight.slow.to_trace(self.collector.metrics, FILE_COVERS, clock::now());
-                // A disk may take long.
-                spawn_blocking(move || match write_file(&folder, &trace) {
-                    Ok(file) => tracing::info!(file = %file.display(), "a trace was written"),
-                    Err(error) => tracing::warn!(%error, folder = %folder.display(), "a trace cannot be written"),
-                });
-            }
-            None if asked => tracing::warn!("SIGUSR1: no trace is written without --trace-dir"),
-            _ => {}
-        }
-    }
-}
-
-fn write_file(folder: &Path, trace: &[u8]) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
-    let files = (0..FILES).map(|number| folder.join(format!("forebay-{number}.pftrace")));
-    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
-    let oldest = files.min_by_key(written).expect("more than none");
-    fs::write(&oldest, trace)?;
-    Ok(oldest)
 }
 
 /// What was `captured` by a server with this `config`: a trace as text, with an account of what it leaves out.

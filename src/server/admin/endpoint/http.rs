@@ -125,7 +125,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /trace /capture /config /healthz /readyz /policy /log";
+const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz /policy /log";
 
 async fn respond(
     request: Request<Incoming>,
@@ -148,30 +148,19 @@ async fn respond(
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
         return Ok(with(refused, header::ALLOW, allowed));
     }
-    if (setting.is_some() || ["/trace", "/capture", "/config"].contains(&path)) && is_foreign(&request) {
+    if (setting.is_some() || ["/capture", "/config"].contains(&path)) && is_foreign(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
         return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
     }
     if let Some(key) = setting {
         return Ok(put(&asker, key, request, peer).await.unwrap_or_else(stopping));
     }
-    let seconds = match seconds(request.uri().query()) {
-        None if ["/trace", "/capture"].contains(&path) => {
-            let allowed = format!("{path}?seconds=N: N is 1 to 60; without it 1\n");
-            return Ok(text(StatusCode::BAD_REQUEST, allowed));
-        }
-        seconds => seconds.unwrap_or_default(),
-    };
     let answer = match path {
         "/" => Some(page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
-        "/trace" => {
-            let body = ask(&asker, move |desk| desk.trace(seconds)).await;
-            body.map(|body| packed(&request, "application/x-protobuf", body))
-        }
-        "/capture" => capture(&asker, seconds, &longer).await,
+        "/capture" => capture(&asker, request.uri().query(), &longer).await,
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
@@ -204,8 +193,12 @@ fn is_foreign(request: &Request<Incoming>) -> bool {
         || !["", "none", "same-origin"].contains(&&*site)
 }
 
-/// The answer of a capture of so many `seconds`; `None` after the control loop has stopped.
-async fn capture(asker: &mpsc::Sender<Question>, seconds: Nanos, longer: &Longer) -> Option<Answer> {
+/// The answer of a capture for as long as `query` says; `None` after the control loop has stopped.
+async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>, longer: &Longer) -> Option<Answer> {
+    let Some(seconds) = seconds(query) else {
+        let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
+        return Some(text(StatusCode::BAD_REQUEST, allowed));
+    };
     // A connection carries one request.
     let _ = longer.set(seconds);
     let (captured, config) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
@@ -246,7 +239,7 @@ fn may_put(peer: SocketAddr, authorization: &str, is_token: impl FnOnce(&str) ->
     peer.ip().to_canonical().is_loopback() || given.is_some_and(|(_, given)| is_token(given.trim()))
 }
 
-/// The time that a trace covers.
+/// The time that a capture covers.
 fn seconds(query: Option<&str>) -> Option<Nanos> {
     let seconds = query.map_or(Some(1), |query| query.strip_prefix("seconds=")?.parse().ok())?;
     (1..=60).contains(&seconds).then(|| Nanos::from_secs(seconds))

@@ -37,8 +37,6 @@ pub(in crate::server) trait Pages {
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes that wait in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
-    /// Whether a trace was asked for since the last call.
-    fn take_trace_asked(&self) -> bool;
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
@@ -101,9 +99,5 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         // The sockets of a worker are next to one another.
         let each = waiting.len() / self.bound.config.workers;
         waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
-    }
-
-    fn take_trace_asked(&self) -> bool {
-        self.trace_asked.take()
     }
 }

@@ -29,10 +29,6 @@ impl Pages for Server {
         Vec::new()
     }
 
-    fn take_trace_asked(&self) -> bool {
-        false
-    }
-
     fn ready(&self) -> Result<(), String> {
         if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
     }
