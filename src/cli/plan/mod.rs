@@ -45,7 +45,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
         None => {
             let on_most = question.scenario_on(*question.workers.end());
             let scenario = Scenario { requests: SUSTAINED.min(on_most.requests), ..on_most };
-            Err(parallel::map(&arguments.policy, |spec| max_load(&scenario, *spec, &question.goal, 0)))
+            Err(parallel::map(&arguments.policy, |spec| max_load(&scenario, *spec, &question.goal)))
         }
     };
     progress.finish_and_clear();

@@ -79,10 +79,8 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
     /// Sizes for pools and reserve, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
-    ///
-    /// best, with --max-load: search for the best sizes.
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
-    pub(super) pools: Option<Pools>,
+    pub(super) pools: Option<PoolSizes>,
     /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
@@ -150,14 +148,9 @@ pub(crate) struct SimulateArguments {
     pub(super) quiet: bool,
 }
 
-/// Sizes of pools.
+/// Sizes of pools, in their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Pools {
-    /// Sizes to be searched.
-    Best,
-    /// Sizes as given.
-    Sizes(Vec<usize>),
-}
+pub(super) struct PoolSizes(pub(super) Vec<usize>);
 
 /// Groups of workers; `None` = as many as a server would form.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -251,15 +244,12 @@ fn parse_loads(text: &str) -> Result<Loads, String> {
     Ok(Loads(loads))
 }
 
-fn parse_pools(text: &str) -> Result<Pools, String> {
-    if text == "best" {
-        return Ok(Pools::Best);
-    }
+fn parse_pools(text: &str) -> Result<PoolSizes, String> {
     let size = |part: &str| part.split_once('=')?.1.trim().parse().ok().filter(|size| (1..=1_024).contains(size));
     let sizes: Option<Vec<usize>> = text.split(',').map(size).collect();
     let sizes = sizes.filter(|sizes| sizes.len() <= 8 && sizes.iter().sum::<usize>() <= 1_024);
-    sizes.map(Pools::Sizes).ok_or_else(|| {
-        "write best, or 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
+    sizes.map(PoolSizes).ok_or_else(|| {
+        "write 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
     })
 }
 
@@ -287,10 +277,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_are_sizes_or_best() {
-        assert_eq!(parse_pools("best"), Ok(Pools::Best));
-        assert_eq!(parse_pools("front=3, heavy=11"), Ok(Pools::Sizes(vec![3, 11])));
-        for text in ["", "3", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
+    fn pools_are_sizes() {
+        assert_eq!(parse_pools("front=3, heavy=11"), Ok(PoolSizes(vec![3, 11])));
+        for text in ["", "3", "best", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
             assert!(parse_pools(text).is_err(), "{text} was taken");
         }
     }

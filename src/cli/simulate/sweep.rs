@@ -1,9 +1,9 @@
 //! From flags to simulations.
 
-use super::arguments::{Pools, SimulateArguments};
+use super::arguments::SimulateArguments;
 use crate::cli::results::bar;
 use crate::lab::sim::{Balance, Fleet, Replay};
-use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load, max_load_of_best};
+use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load};
 use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
@@ -48,13 +48,7 @@ const LOAD_MIN: f64 = 0.01;
 /// # Errors
 /// A message about flags that contradict each other.
 fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result<usize, String> {
-    if arguments.pools == Some(Pools::Best) && arguments.max_load.is_none() {
-        return Err("--pools best: searches go with --max-load; write sizes, like front=3,heavy=11".to_owned());
-    }
-    let in_pools = match &arguments.pools {
-        Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
-        _ => None,
-    };
+    let in_pools = arguments.pools.as_ref().map(|sizes| sizes.0.iter().sum());
     let (flag, given) = match replayed {
         Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
         None => ("--workers", arguments.workers),
@@ -99,10 +93,7 @@ impl<'a> Sweep<'a> {
             groups: arguments.groups.0,
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
-            sizes: match &arguments.pools {
-                Some(Pools::Sizes(sizes)) => Some(sizes.clone()),
-                _ => None,
-            },
+            sizes: arguments.pools.as_ref().map(|sizes| sizes.0.clone()),
             thief_threshold: arguments.thief_threshold,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
@@ -139,11 +130,7 @@ impl<'a> Sweep<'a> {
         let scenarios: Vec<_> = scenarios.iter().map(counted).collect();
         let runs = arguments.policy.iter().flat_map(|spec| scenarios.iter().map(|scenario| (*spec, scenario)));
         let results = if let Some(goal) = arguments.max_load {
-            let best = arguments.pools == Some(Pools::Best);
-            let search = |(spec, scenario): &(PolicySpec, &Scenario<'a>)| match best {
-                true => max_load_of_best(scenario, *spec, &goal),
-                false => max_load(scenario, *spec, &goal, 0),
-            };
+            let search = |(spec, scenario): &(PolicySpec, &Scenario<'a>)| max_load(scenario, *spec, &goal);
             Results::Sustained(goal, parallel::map(&runs.collect::<Vec<_>>(), search))
         } else {
             let runs = runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)));

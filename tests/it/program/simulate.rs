@@ -119,7 +119,7 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --sharing victim=random", "--sharing is gone: workers share what waits as the server's do"),
         ("simulate --load 0.5 --precision=3", "--precision is gone: ? marks what is not known within a factor of 2"),
         ("plan --workload fixed:1us --rate 1000 --checkpoint 2us", "--checkpoint is gone: a plan has a checkpoint"),
-        ("simulate --policy pools --pools best", "--pools best: searches go with --max-load"),
+        ("simulate --policy pools --pools best", "write 1 to 8 pools"),
         ("simulate --load 0", "0.001 to 10"),
         ("simulate --load 0.9..0.1", "FROM..TO:STEP"),
         ("simulate --workload bimodal", "bimodal:P:A:B"),
