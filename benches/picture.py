@@ -1,9 +1,9 @@
-"""Draws two panels from the CSV of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy.
+"""Draws two panels from the JSON of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy.
 
 With `results PAGE` instead: bars of the ratios in the first table of that page, which has two figures in a row.
 """
 
-import csv
+import json
 import math
 import sys
 
@@ -17,9 +17,9 @@ def curves(path):
     """The points of each policy: load and p99.9 of the short requests."""
     found = {}
     with open(path) as file:
-        for row in csv.DictReader(file):
-            if row["class"] == "short":
-                found.setdefault(row["policy"], []).append((float(row["load"]), float(row["slowdown_p99_9"])))
+        for run in json.load(file)["results"]:
+            slowdown = run["slowdown"]["short"]["p99_9"]
+            found.setdefault(run["policy"], []).append((run["load"], math.inf if slowdown is None else slowdown))
     return found
 
 

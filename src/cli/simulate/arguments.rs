@@ -137,9 +137,6 @@ pub(crate) struct SimulateArguments {
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Also write the result as comma-separated values; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
     /// Also write the result as a page with curves; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,

@@ -32,16 +32,14 @@ pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure>
     let arguments = &arguments.settled();
     let sweep = sweep::Sweep::of(arguments, replayed.as_ref())?;
     let json = open("--json", &arguments.json)?;
-    let csv = open("--csv", &arguments.csv)?;
     let html = open("--html", &arguments.html)?;
-    let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
+    let outputs = [json.as_ref(), html.as_ref()];
     one_on_stdout(&outputs)?;
     let results = sweep.carry_out();
     // Of several fleets the first, as their servers are alike.
     let scenario = &sweep.scenarios[0];
     let document = || json::document(scenario, &results);
     write(&json, || format!("{:#}\n", document()))?;
-    write(&csv, || table::csv(&document()))?;
     write(&html, || page::render("forebay simulate", include_str!("page.js"), &document()))?;
     Ok(printed(table::render(scenario, &results), &outputs))
 }

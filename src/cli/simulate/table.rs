@@ -1,8 +1,6 @@
-//! The results as text tables, and as comma-separated values: a line for each class of each run. Infinity is `inf`. Fleets
-//! have four columns more.
+//! The results as text tables: a line for each class of each run. Infinity is `inf`.
 
 use super::sweep::Results;
-use crate::fate::CLASS_NAMES;
 use crate::lab::sim::{FATES, Fleet};
 use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;
@@ -11,9 +9,8 @@ use crate::lab::study::judge::Judged;
 use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::lab::workload::Shape;
-use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::metrics::{Block, Percentile};
 use crate::sched::Objective;
-use serde_json::{Value, json};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
@@ -151,46 +148,4 @@ fn behind(fleet: Fleet) -> String {
 fn figure(block: &Block, percentile: Percentile) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
     shown_slowdown(block.percentile(percentile).unwrap_or(f64::INFINITY)) + mark
-}
-
-/// A header, and a line for each class of each run: what the JSON `document` has of it.
-pub(super) fn csv(document: &Value) -> String {
-    let results = document["results"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of_fleet: &[&str] = match results.iter().any(|item| item.get("fleet").is_some()) {
-        true => &["servers", "lost", "balance", "busiest_load"],
-        false => &[],
-    };
-    let percentiles: Vec<&str> = Percentile::ALL.iter().map(|percentile| percentile.name()).chain(["max"]).collect();
-    let figures = ["slowdown", "latency_us"].map(|figure| percentiles.iter().map(move |name| (figure, *name)));
-    let figures: Vec<_> = figures.into_iter().flatten().collect();
-    let mut text = ["policy", "workers"].into_iter().chain(of_fleet.iter().copied()).collect::<Vec<_>>().join(",");
-    text.push_str(",workload,seed,load,class,count");
-    text.extend(figures.iter().map(|(figure, name)| format!(",{figure}_{name}")));
-    text.push_str(",utilisation,unstable\n");
-    for item in results {
-        for class in [ALL_CLASSES].into_iter().chain(CLASS_NAMES) {
-            let Some(count) = item["slowdown"].get(class).map(|block| &block["count"]) else { continue };
-            let (name, none) = (json!(class), json!(""));
-            let busy = Some(&item["utilisation"]).filter(|busy| !busy.is_null()).unwrap_or(&none);
-            let mut cells = vec![&item["policy"], &item["workers"]];
-            cells.extend(of_fleet.iter().map(|key| &item["fleet"][*key]));
-            cells.extend([&item["workload"], &document["seed"], &item["load"], &name, count]);
-            cells.extend(figures.iter().map(|(figure, name)| &item[*figure][class][*name]));
-            cells.extend([busy, &item["unstable"]]);
-            text.push_str(&format!("{}\n", cells.into_iter().map(cell).collect::<Vec<_>>().join(",")));
-        }
-    }
-    text
-}
-
-/// A value as text; a figure that is `null` is infinite.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "inf".to_owned(),
-        Value::String(text) => text.clone(),
-        // A whole number has no decimal places.
-        value => {
-            value.as_f64().filter(|_| value.is_f64()).map_or_else(|| value.to_string(), |number| number.to_string())
-        }
-    }
 }

@@ -167,7 +167,7 @@ fn a_result_that_cannot_be_written_is_a_failure() {
 fn a_file_that_cannot_be_written_is_a_failure() {
     for command in [
         "simulate --policy steal --load 0.5 --requests 2000 --quiet --json",
-        "simulate --policy steal --load 0.5 --requests 2000 --quiet --csv",
+        "simulate --policy steal --load 0.5 --requests 2000 --quiet --html",
         "plan --workload fixed:10us --rate 10000 --workers 2 --policy steal --requests 2000 --quiet --json",
     ] {
         let flag = command.rsplit(' ').next().expect("a flag");

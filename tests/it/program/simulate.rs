@@ -10,10 +10,10 @@ use std::path::Path;
 fn files_hold_what_the_table_shows() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let (json, csv, html) = (path("a.json"), path("a.csv"), path("a.html"));
+    let (json, html) = (path("a.json"), path("a.html"));
     let flags =
         "simulate --workers 4 --policy steal,pools,srpt --load 0.5..0.7:0.1 --requests 5000 --pools front=1,heavy=3";
-    let table = stdout(&format!("{flags} --json {json} --csv {csv} --html {html}"));
+    let table = stdout(&format!("{flags} --json {json} --html {html}"));
     assert!(table.contains("pools 1+3, slice 5us") && table.contains("short") && table.contains("p99.95"), "{table}");
 
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).expect("it was written");
@@ -26,9 +26,6 @@ fn files_hold_what_the_table_shows() {
         assert_eq!(result["slowdown"]["all"]["count"], 5_000, "{result}");
         assert!(result["latency_us"]["short"]["p99_9"].as_f64().is_some_and(|us| us >= 0.5), "{result}");
     }
-    // A header, and for each run a line for all requests and one for each class.
-    assert_eq!(read(&csv).lines().count(), 1 + 9 * 3);
-    assert!(read(&csv).lines().all(|line| line.split(',').count() == 7 + 14 + 2));
     let page = read(&html);
     assert!(page.contains("forebay-simulate/1") && !page.contains("/*results*/"), "the data stands in the page");
 }
@@ -39,7 +36,7 @@ fn a_minus_is_standard_output_for_one_result_alone() {
     let report: Value = serde_json::from_slice(&ended.get_output().stdout).expect("JSON and nothing else");
     assert_eq!(report["schema"], "forebay-simulate/1");
     assert!(String::from_utf8_lossy(&ended.get_output().stderr).contains("p99.95"), "people read on standard error");
-    assert_refused(&[("simulate --requests 1000 --json - --csv -", "--json and --csv cannot all be `-`")]);
+    assert_refused(&[("simulate --requests 1000 --json - --html -", "--json and --html cannot all be `-`")]);
 }
 
 #[test]
@@ -107,8 +104,6 @@ fn a_backlog_that_grows_is_marked() {
     assert_eq!(stdout(flags).lines().filter(|line| line.ends_with("  unstable")).count(), 1);
     let report = json(&format!("{flags} --json -"));
     assert_eq!([0, 1].map(|number| report["results"][number]["unstable"].as_bool()), [Some(false), Some(true)]);
-    let csv = stdout(&format!("{flags} --quiet --csv -"));
-    assert_eq!([",false", ",true"].map(|end| csv.lines().filter(|line| line.ends_with(end)).count()), [2, 2]);
 }
 
 #[test]
