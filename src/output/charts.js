@@ -68,7 +68,7 @@ const frame = (width = innerWidth < 520 ? 330 : 460) => ({ width, left: 52, righ
 
 // A figure with `lines` of points { x, y, low, high, title }. A `y` of null is infinite, undefined interrupts the line; the
 // axis is logarithmic without `most`, the least that a linear one shows. `ticks` are [x, text], `label` writes a value of y.
-function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, cursor, after = [] }) {
+function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, after = [] }) {
   const { left, right, top, bottom, width: whole } = frame(width);
   const all = lines.flatMap(line => line.points.map(point => point.y));
   const values = all.filter(y => y !== null && y !== undefined);
@@ -86,7 +86,6 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
     svg.append(make("text", { x: x(at), y: height - bottom + 18, "text-anchor": "middle" }, text));
   }
   svg.append(make("text", { x: (left + whole - right) / 2, y: height - 2, "text-anchor": "middle" }, name));
-  if (cursor) svg.append(make("line", { class: "cursor", x1: x(cursor), x2: x(cursor), y1: top, y2: height - bottom }));
   for (const { stroke, dash, points } of lines) {
     let pen = "M";
     const path = points.map(point => {
@@ -127,7 +126,7 @@ function roundTicks(from, to) {
 }
 
 // The line below a chart that names its lines, each with what else is said of it.
-const legend = named => make("p", { class: "lines" }, ...named.map(([style, text]) => make("span", {}, ...(style ? [swatch(style)] : []), text)));
+const legend = named => make("p", { class: "lines" }, ...named.map(([style, text]) => make("span", {}, swatch(style), text)));
 
 function rows(head, body, id = "table") {
   const row = (kind, cells) => make("tr", {}, ...cells.map(text => make(kind, {}, String(text))));

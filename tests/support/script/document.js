@@ -1,7 +1,7 @@
 // A browser of what the scripts of Forebay's pages use, and no more. Reads { page, answers } on standard input, where `answers`
 // has for each second what a path answers: { "latency": [200, "..."] }; a path without an answer fails. Prints for each
 // second, or once without answers, the text of each element with an id, and how many lines it has drawn. In a second a button
-// may be pressed before, `press`, and the pointer may be after that at `point`, a place in the first chart from 0 to 1.
+// may be pressed before, `press`.
 
 class Element {
   constructor(name) { Object.assign(this, { name, attributes: {}, children: [], hidden: false }); }
@@ -41,7 +41,7 @@ async function main() {
   const shown = () => Object.fromEntries([...elements].map(([id, { textContent: text, lines, hidden }]) => [id, { text, lines, hidden }]));
   const seconds = [];
   if (!answers.length) { begin(); seconds.push(shown()); }
-  for (const { at, press, point, ...paths } of answers) {
+  for (const { at, press, ...paths } of answers) {
     if (press) elements.get("controls").find(press).onclick();
     [now, open] = [at, paths];
     const call = timer ?? begin;
@@ -49,8 +49,6 @@ async function main() {
     call();
     for (let turn = 0; !timer && turn < 1000; turn++) await new Promise(setImmediate);
     if (!timer) throw new Error("the page does not ask again");
-    const chart = { querySelector: () => ({ getBoundingClientRect: () => ({ left: 0, width: 1 }) }) };
-    if (point !== undefined) elements.get("latency").pointermove({ clientX: point, target: { closest: () => chart } });
     seconds.push(shown());
   }
   console.log(JSON.stringify(seconds));
