@@ -39,11 +39,11 @@ pub use crate::fate::Fates;
 pub use block::{Block, Bounds, Interval, Percentile, PercentileError};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 pub(crate) use counters::{Unfinished, Wait};
-#[cfg(feature = "admin")]
-pub use flight::Cause;
 pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number};
 #[cfg(feature = "admin")]
 pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
+#[cfg(feature = "admin")]
+pub use flight::{Cause, Pair};
 #[cfg(feature = "admin")]
 pub use latency::LATENCY_SCHEMAS;
 #[cfg(feature = "admin")]

@@ -2,13 +2,15 @@
 
 use super::counters::{Counts, SpawnEnd};
 #[cfg(feature = "admin")]
-use super::flight::Cause;
+use super::flight::Pair;
 use super::window::{Bins, Demand, Distribution, Series, Window};
 use super::{Block, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use serde::Serialize;
+#[cfg(feature = "admin")]
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::iter;
 
@@ -33,10 +35,9 @@ pub struct Gauges {
     pub max_wait: Option<Nanos>,
     /// The age of the oldest request of each class that is not finished.
     pub oldest: [Option<Nanos>; CLASSES],
-    /// The time that requests were delayed, as far as it was explained: class of the delayed one, class of the one that
-    /// delayed it, cause.
+    /// The time that requests were delayed, as far as it was explained.
     #[cfg(feature = "admin")]
-    pub blocked: Vec<(u8, Option<u8>, Cause, Nanos)>,
+    pub blocked: BTreeMap<Pair, Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 labels! {
     /// Why a request waited.
+    #[derive(PartialOrd, Ord)]
     Cause {
         /// Its worker ran many other requests, none of them for long.
         NoFreeWorker = "no_free_worker",

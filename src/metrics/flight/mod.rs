@@ -29,6 +29,8 @@ pub(crate) use capture::{Capture, Captured};
 #[cfg(feature = "admin")]
 pub(crate) use host::Tick;
 #[cfg(feature = "admin")]
+pub use slow::Pair;
+#[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Unended};
 pub(crate) use tape::Ended;
 

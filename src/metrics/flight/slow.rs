@@ -24,7 +24,7 @@ const READ: u64 = 4_096;
 pub(crate) type Unended = (About, Option<Wait>);
 
 /// Who blocked whom: classes of the one that waited and of the one that ran, and the cause.
-type Pair = (u8, Option<u8>, usize);
+pub type Pair = (u8, Option<u8>, Cause);
 
 /// A delayed request that has ended, and what it waited for.
 type Named = (Delayed, Option<Culprit>);
@@ -37,8 +37,8 @@ pub(crate) struct Slow {
     host: Host,
     /// The slowest requests of the last minute, each with the time of the look that found it.
     named: VecDeque<(Nanos, Named)>,
-    /// For how long, since the start.
-    blocked: BTreeMap<Pair, Nanos>,
+    /// For how long requests were delayed since the start, as far as it was explained.
+    pub(crate) blocked: BTreeMap<Pair, Nanos>,
     /// Whether a request was delayed for as long as the limit.
     broken: Onset,
 }
@@ -75,13 +75,6 @@ impl Slow {
         self.named.extend(named.into_iter().map(|named| (now, named)));
         let old = self.named.partition_point(|(at, _)| now.minus(*at) >= WINDOW);
         self.named.drain(..old);
-    }
-
-    /// How long requests were delayed since the start, as far as it was explained. By class of the delayed request, class of
-    /// the one that delayed it, and cause.
-    pub(crate) fn blocked(&self) -> Vec<(u8, Option<u8>, Cause, Nanos)> {
-        let entry = |(pair, time): (&Pair, &Nanos)| (pair.0, pair.1, Cause::ALL[pair.2], *time);
-        self.blocked.iter().map(entry).collect()
     }
 
     /// The slowest requests of the last minute, the one that was delayed most first.
@@ -241,11 +234,11 @@ fn ended((late, culprit): &Named, now: Nanos) -> Value {
 /// Who blocked this request, and for how long.
 fn blocked((late, culprit): &Named) -> Option<(Pair, Nanos)> {
     let culprit = culprit.as_ref()?;
-    Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause as usize), late.delay()))
+    Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause), late.delay()))
 }
 
 /// Who blocked whom, how many requests and for how long.
 fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) -> Value {
-    let (cause, blocked_us) = (Cause::NAMES[*cause], time.as_micros_f64());
-    json!({ "class": class, "by_class": by_class, "cause": cause, "requests": requests, "blocked_us": blocked_us })
+    let blocked_us = time.as_micros_f64();
+    json!({ "class": class, "by_class": by_class, "cause": cause.name(), "requests": requests, "blocked_us": blocked_us })
 }

@@ -8,7 +8,7 @@ mod process;
 
 use super::snapshot::{Decision, GateState, Gauges, OwnKind, OwnValue, Snapshot};
 use super::window::{SLOWDOWN_ONE, Series};
-use super::{Cause, Percentile, SpawnEnd, Spent, Stage};
+use super::{Cause, Pair, Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
 use families::{Families, counter};
@@ -20,6 +20,7 @@ use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
@@ -206,12 +207,10 @@ fn blocked(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let mut family = families.start("forebay_blocked_seconds", help, MetricType::Counter)?;
     let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
     // A rate needs a first value: that nothing was delayed by no request.
-    let none = |class: usize| Cause::ALL.map(|cause| (class as u8, None, cause, Nanos::ZERO));
-    let is_new = |(class, _, cause, _): &(u8, Option<u8>, Cause, Nanos)| {
-        !gauges.blocked.iter().any(|(of, by, other, _)| (of, by, other) == (class, &None, cause))
-    };
-    let first = known_classes(snapshot).flat_map(|(class, _)| none(class)).filter(is_new);
-    first.chain(gauges.blocked.iter().copied()).try_for_each(|(class, by, cause, time)| {
+    let none = |class: usize| Cause::ALL.map(|cause| ((class as u8, None, cause), Nanos::ZERO));
+    let mut blocked: BTreeMap<Pair, Nanos> = known_classes(snapshot).flat_map(|(class, _)| none(class)).collect();
+    blocked.extend(&gauges.blocked);
+    blocked.into_iter().try_for_each(|((class, by, cause), time)| {
         let labels = [("class", name(class)), ("by_class", by.map_or("", name)), ("cause", cause.name())];
         counter(&mut family.encode_family(&labels)?, &time.as_secs_f64())
     })

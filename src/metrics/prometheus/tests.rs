@@ -34,8 +34,8 @@ fn scrape(format: Format) -> String {
     let (kernel_dropped, max_wait) = (vec![Some(0), Some(9), None], Some(Nanos::from_millis(250)));
     let mut oldest = [None; CLASSES];
     oldest[1] = Some(Nanos::from_millis(1_500));
-    let blocked =
-        vec![(0, Some(1), Cause::Order, Nanos::from_millis(3)), (1, None, Cause::Asleep, Nanos::from_millis(1))];
+    let blocked = [((0, Some(1), Cause::Order), 3), ((1, None, Cause::Asleep), 1)];
+    let blocked = blocked.into_iter().map(|(pair, ms)| (pair, Nanos::from_millis(ms))).collect();
     let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, ..Gauges::default() };
     text(&collector.snapshot(gauges), format)
 }

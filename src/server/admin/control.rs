@@ -182,7 +182,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             spawned: self.bound.spawning.0.ends(),
             // `Flight::shown` adds these.
             #[cfg(feature = "admin")]
-            blocked: Vec::new(),
+            blocked: Default::default(),
         }
     }
 

@@ -294,7 +294,7 @@ fn a_released_listener_is_another_process_s() {
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);
     let mut recorder = metrics.recorder(0);
-    with_endpoint(Limits { connection: Nanos::from_millis(200), ..Limits::DEFAULT }, &metrics, |address, _| {
+    with_endpoint(Limits::DEFAULT, &metrics, |address, _| {
         let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         let mut gone = connect(address);
         gone.write_all(head.as_bytes()).expect("the endpoint reads");

@@ -36,7 +36,7 @@ impl<'m> Flight<'m> {
 
     /// `gauges` with what is known of slow requests.
     pub(in crate::server::admin) fn shown(&self, gauges: Gauges) -> Gauges {
-        Gauges { blocked: self.slow.blocked(), ..gauges }
+        Gauges { blocked: self.slow.blocked.clone(), ..gauges }
     }
 }
 

@@ -21,8 +21,7 @@ use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::pin::pin;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::LazyLock;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -35,13 +34,13 @@ pub(in crate::server) struct Limits {
     pub(in crate::server::admin) connections: usize,
     /// The longest time from accepting to the end of the request's header.
     pub(in crate::server::admin) header: Nanos,
-    /// The longest time from accepting to the last byte of the reply.
+    /// The longest time from accepting to the last byte of the reply. A capture takes 62 seconds at most.
     pub(in crate::server::admin) connection: Nanos,
 }
 
 impl Limits {
     pub(in crate::server) const DEFAULT: Limits =
-        Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(10) };
+        Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
 /// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
@@ -51,9 +50,6 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 type Answer = Response<Full<Bytes>>;
-
-/// How much longer a connection may last, once its request is known to take long.
-type Longer = Arc<OnceLock<Nanos>>;
 
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
@@ -98,19 +94,10 @@ async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>,
         };
         make_room(&mut open, limits.connections);
         let asker = asker.clone();
-        let longer = Longer::default();
-        let of_service = longer.clone();
-        let service = service_fn(move |request| respond(request, peer, asker.clone(), of_service.clone()));
+        let service = service_fn(move |request| respond(request, peer, asker.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
         // The end of a connection concerns only its client.
-        let task = tokio::spawn(async move {
-            let mut connection = pin!(connection);
-            if timeout(limits.connection.into(), &mut connection).await.is_err()
-                && let Some(longer) = longer.get()
-            {
-                drop(timeout((*longer).into(), connection).await);
-            }
-        });
+        let task = tokio::spawn(async move { drop(timeout(limits.connection.into(), connection).await) });
         open.push_back(task.abort_handle());
     }
 }
@@ -131,7 +118,6 @@ async fn respond(
     request: Request<Incoming>,
     peer: SocketAddr,
     asker: mpsc::Sender<Question>,
-    longer: Longer,
 ) -> Result<Answer, Infallible> {
     let path = request.uri().path();
     if !PAGES.split(' ').any(|page| page == path) {
@@ -160,7 +146,7 @@ async fn respond(
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
-        "/capture" => capture(&asker, request.uri().query(), &longer).await,
+        "/capture" => capture(&asker, request.uri().query()).await,
         "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
@@ -194,13 +180,11 @@ fn is_foreign(request: &Request<Incoming>) -> bool {
 }
 
 /// The answer of a capture for as long as `query` says; `None` after the control loop has stopped.
-async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>, longer: &Longer) -> Option<Answer> {
+async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<Answer> {
     let Some(seconds) = seconds(query) else {
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
         return Some(text(StatusCode::BAD_REQUEST, allowed));
     };
-    // A connection carries one request.
-    let _ = longer.set(seconds);
     let (captured, config) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
     let Some(captured) = captured else {
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
