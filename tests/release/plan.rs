@@ -56,7 +56,6 @@ fn a_plan_has_settings_reasons_and_what_if() {
         changes,
         ["the rate as asked for", "20 % more load", "twice the load", "bursts of 2ms", "bursts of 20ms"]
     );
-    assert_eq!(json["sustained"], Value::Null);
 }
 
 // Is one worker less known to be too few, by what the plan says of it and by a plan for as many?
@@ -157,12 +156,8 @@ fn a_server_takes_the_settings_of_every_policy() {
 fn what_no_policy_holds_is_said_with_what_would() {
     let (text, json) = plan("--workload high-bimodal --workers 4 --load 0.85 --policy isolated,pools");
     assert!(text.contains("No policy here holds p99.9-slowdown<=10 on 4 workers at load 0.94"), "{text}");
-    assert!(text.contains("Offer at most") && text.contains("under pools"), "{text}");
+    assert!(text.contains("forebay simulate --max-load 'p99.9-slowdown<=10'"), "{text}");
     assert_eq!(json["recommendation"], Value::Null);
-    let [isolated, pools] = json["sustained"].as_array().expect("loads").as_slice() else { panic!("{json}") };
-    assert!(number(&pools["load"]) > 0.3 && number(&pools["load"]) < 0.9, "{pools}");
-    assert!((number(&pools["rate"]) * 50.5e-6 / 4.0 - number(&pools["load"])).abs() < 1e-6, "{pools}");
-    assert!(number(&isolated["load"]) < 0.05, "{isolated}");
 }
 
 // Is the default goal one that the default overheads allow, with the reason where it is not the usual one?

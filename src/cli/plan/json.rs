@@ -1,11 +1,10 @@
 //! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered, is
-//! `null`. If no policy holds the goal, `recommendation` is `null`, and `sustained` has the highest load of each.
+//! `null`. If no policy holds the goal, `recommendation` is `null`.
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
-use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::{Judged, Verdict};
 use crate::lab::study::question::Question;
@@ -16,7 +15,7 @@ use serde_json::{Map, Value, json};
 pub(super) fn render(report: &Report<'_>) -> String {
     let question = &report.question;
     let (goal, scenario) = (&question.goal, &question.scenario);
-    let (advice, impossible) = (report.findings.as_ref().ok(), report.findings.as_ref().err());
+    let advice = report.advice.as_ref();
     let sensitivity = |advice: &Advice| -> Vec<Value> {
         let changes = advice.changes.iter();
         changes.map(|change| with(predicted(goal, &change.judged), json!({"change": change.what}))).collect()
@@ -41,7 +40,6 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "one_worker_less": report.search.less.as_ref().map(|less| of_policy(goal, less)),
         "reasons": advice.map(|advice| &advice.reasons),
         "sensitivity": advice.map(sensitivity),
-        "sustained": impossible.map(|all| all.iter().map(|one| sustained(question, one)).collect::<Vec<_>>()),
     });
     if let Some(Fleet { servers, lost, balance }) = scenario.fleet {
         document["fleet"] = json!({"servers": servers, "lost": lost, "balance": balance.to_string()});
@@ -88,15 +86,5 @@ fn predicted(goal: &Goal, judged: &Judged) -> Value {
         "utilisation": simulation.tally.utilisation(),
         "unstable": simulation.tally.is_unstable(),
         "unstable_from": simulation.unstable_from,
-    })
-}
-
-fn sustained(question: &Question<'_>, sustained: &Sustained) -> Value {
-    let workers = *question.workers.end();
-    json!({
-        "policy": sustained.spec.to_string(),
-        "workers": workers,
-        "load": sustained.max_load,
-        "rate": question.rate_at(sustained.max_load, workers),
     })
 }

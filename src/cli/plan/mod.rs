@@ -11,9 +11,7 @@ use super::results::{Failure, bar, open, printed, write};
 use super::simulate::fleet;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
-use crate::lab::study::capacity::max_load;
 use crate::lab::study::goal::Goal;
-use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::question::Question;
 use crate::lab::study::replayed::Replayed;
@@ -34,28 +32,18 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let progress = bar(None, arguments.quiet);
     question.scenario.progress = progress.clone();
     let search = question.search(&arguments.policy);
-    let findings = match search.chosen {
-        Some(chosen) => {
-            let judged = search.answers[chosen].judged.clone();
-            let Simulation { spec, workers, .. } = judged.simulation;
-            progress.set_message(format!("what {spec} does when things change"));
-            let changes = question.changes(spec, workers, demand.replayed.as_ref());
-            Ok(Advice::new(&question, &search, judged, changes))
-        }
-        None => {
-            let on_most = question.scenario_on(*question.workers.end());
-            let scenario = Scenario { requests: SUSTAINED.min(on_most.requests), ..on_most };
-            Err(parallel::map(&arguments.policy, |spec| max_load(&scenario, *spec, &question.goal)))
-        }
-    };
+    let advice = search.chosen.map(|chosen| {
+        let judged = search.answers[chosen].judged.clone();
+        let Simulation { spec, workers, .. } = judged.simulation;
+        progress.set_message(format!("what {spec} does when things change"));
+        let changes = question.changes(spec, workers, demand.replayed.as_ref());
+        Advice::new(&question, &search, judged, changes)
+    });
     progress.finish_and_clear();
-    let report = Report { question, source: demand.source.clone(), goal_source, search, findings };
+    let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
     write(&json, || json::render(&report))?;
     Ok(printed(text::render(&report), &[json.as_ref()]))
 }
-
-/// The most requests at each load, where no policy holds the goal at the rate asked for.
-const SUSTAINED: u64 = 1_000_000;
 
 /// Checks `arguments`, without simulating.
 ///

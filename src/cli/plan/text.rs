@@ -2,7 +2,6 @@
 
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
-use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::{shown_latency, shown_slowdown};
 use crate::lab::study::judge::{Cause, Judged, Verdict};
 use crate::lab::study::question::Question;
@@ -22,9 +21,9 @@ pub(super) fn render(report: &Report<'_>) -> String {
     text += &table(question, &format!("{:<10}{:>8}", "policy", "workers"), answers);
     text += "load: at the planned rate. slowdown: latency over cost.\n";
     text += "?: the run was too short to tell; of the others the 95 % interval is on one side of the goal.\n\n";
-    text += &match &report.findings {
-        Ok(advice) => recommended(question, advice),
-        Err(sustained) => impossible(question, sustained),
+    text += &match &report.advice {
+        Some(advice) => recommended(question, advice),
+        None => impossible(question),
     };
     text
 }
@@ -120,32 +119,16 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     text + "bursts: the rate is half as high again for as long in the mean, and half as high for as long between them.\n"
 }
 
-/// The text when no policy holds the goal, with what would.
-fn impossible(question: &Question<'_>, sustained: &[Sustained]) -> String {
-    let workers = *question.workers.end();
-    let rate_at = |load: f64| per_second(question.rate_at(load, workers));
-    let mut text = format!(
-        "No policy here holds {} on {workers} workers at load {:.2}, {} requests/s with the headroom. They hold it up to:\n\n",
-        question.goal,
+/// The text when no policy holds the goal.
+fn impossible(question: &Question<'_>) -> String {
+    let (goal, workers) = (question.goal, *question.workers.end());
+    format!(
+        "No policy here holds {goal} on {workers} workers at load {:.2}, {} requests/s with the headroom.\nAllow more \
+         workers (--workers, --workers-max), offer less, or relax --slo. `forebay simulate --max-load '{goal}'` finds\nthe \
+         load up to which a policy holds it.\n",
         question.load_at(question.planned_rate(), workers),
-        per_second(question.planned_rate())
-    );
-    for Sustained { spec, max_load, .. } in sustained {
-        let _ = match *max_load > 0.0 {
-            true => writeln!(text, "  {:<10} load {max_load:.2}, {} requests/s", spec.to_string(), rate_at(*max_load)),
-            false => writeln!(text, "  {:<10} no load of 0.01 and more", spec.to_string()),
-        };
-    }
-    let most = sustained.iter().filter(|one| one.max_load > 0.0).max_by(|a, b| a.max_load.total_cmp(&b.max_load));
-    text += &match most {
-        Some(Sustained { spec, max_load, .. }) => format!(
-            "\nOffer at most {} requests/s under {spec}, which leaves the headroom, or allow more workers (--workers, \
-             --workers-max), or relax --slo.\n",
-            rate_at(max_load / (1.0 + question.headroom)),
-        ),
-        None => "\nLess load or more workers do not help: relax --slo.\n".to_owned(),
-    };
-    text
+        per_second(question.planned_rate()),
+    )
 }
 
 /// Requests per second, three digits or more of them.

@@ -1,6 +1,5 @@
 //! What a plan recommends, before it is rendered as text or JSON.
 
-use super::capacity::Sustained;
 use super::judge::{Cause, Judged};
 use super::question::{Change, Question};
 use super::scenario::Simulation;
@@ -16,8 +15,8 @@ pub(crate) struct Report<'a> {
     /// The source of the goal, if it was not given.
     pub(crate) goal_source: Option<String>,
     pub(crate) search: Search,
-    /// The recommendation, or where no policy holds the goal, the highest load of each.
-    pub(crate) findings: Result<Advice, Vec<Sustained>>,
+    /// `None` where no policy holds the goal.
+    pub(crate) advice: Option<Advice>,
 }
 
 /// The recommendation of a plan.

@@ -43,19 +43,10 @@ impl<'a> Question<'a> {
         self.scenario.workload.load_at(rate, workers * self.servers(), 1)
     }
 
-    /// The requests per second that are the share `load` of that capacity.
-    pub(crate) fn rate_at(&self, load: f64, workers: usize) -> f64 {
-        self.scenario.workload.rate_at(load, workers * self.servers(), 1)
-    }
-
-    pub(crate) fn scenario_on(&self, workers: usize) -> Scenario<'a> {
-        let flows = Scenario::flows_for(workers * self.servers());
-        Scenario { workers, flows, ..self.scenario.clone() }
-    }
-
     /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for the planned rate.
     fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
-        let scenario = self.scenario_on(workers);
+        let flows = Scenario::flows_for(workers * self.servers());
+        let scenario = Scenario { workers, flows, ..self.scenario.clone() };
         Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
 
