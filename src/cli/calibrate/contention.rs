@@ -30,10 +30,7 @@ pub(super) fn measure(part: usize) -> [Row; 2] {
     let count = if users < 2 { 0 } else { 200 / part };
     let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(measured).unzip();
     let samples = |of: Vec<f64>| (!of.is_empty()).then(|| Samples::of(of.into_iter().map(|time| time.max(0.0))));
-    [
-        Row::new("serial", samples(serial), "a push or a pop, by one thread alone"),
-        Row::new("contend", samples(contend), "how much longer it takes for each other thread at it"),
-    ]
+    [Row::new("serial", samples(serial)), Row::new("contend", samples(contend))]
 }
 
 /// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.

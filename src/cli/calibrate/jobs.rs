@@ -30,14 +30,10 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     let has_notices = crate::runtime::notice::probe().is_ok();
     let notice = has_notices.then(|| notices(&arrivals, &ingress, count)).transpose()?;
     Ok([
-        Row::new("yield", Samples::take(count, 1, yields::mean_time), "pause, queue, resume"),
-        Row::new(
-            "look",
-            Samples::take(count, RUNS, || looks(&arrivals)),
-            "at the sockets of busy workers, from within a job",
-        ),
-        Row::new("notice", notice, "taking the kernel's notice, and asking for the next"),
-        Row::new("checkpoint", Samples::take(count, RUNS, checkpoints), "one that finds nothing"),
+        Row::new("yield", Samples::take(count, 1, yields::mean_time)),
+        Row::new("look", Samples::take(count, RUNS, || looks(&arrivals))),
+        Row::new("notice", notice),
+        Row::new("checkpoint", Samples::take(count, RUNS, checkpoints)),
     ])
 }
 

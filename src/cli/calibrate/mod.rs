@@ -1,5 +1,5 @@
-//! `forebay calibrate`: what each step of a server costs on this host, measured, as a table and as a file for
-//! `--overheads`. README.md beside this file says how.
+//! `forebay calibrate`: what each step of a server costs on this host, measured, as a file for `--overheads`.
+//! README.md beside this file says how.
 
 mod contention;
 mod jobs;
@@ -12,7 +12,6 @@ use crate::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
 use crate::emulation::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
 use clap::Args;
-use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
@@ -34,16 +33,15 @@ struct Row {
     name: &'static str,
     /// `None` where this host cannot tell.
     samples: Option<Samples>,
-    what: &'static str,
 }
 
 impl Row {
-    fn new(name: &'static str, samples: impl Into<Option<Samples>>, what: &'static str) -> Row {
-        Row { name, samples: samples.into(), what }
+    fn new(name: &'static str, samples: impl Into<Option<Samples>>) -> Row {
+        Row { name, samples: samples.into() }
     }
 }
 
-/// Measures, writes the file and returns the table for standard output.
+/// Measures, writes the file and returns what it holds for standard output.
 ///
 /// # Errors
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
@@ -58,7 +56,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failur
     }
     let path = arguments.out.display();
     let name = if arguments.out.as_os_str() == DEFAULT_PATH { "measured".to_owned() } else { format!("file:{path}") };
-    Ok(format!("{}\nWritten to {path}: use it as --overheads {name}\n", table(&rows)))
+    Ok(format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 
 /// All rows, from one of `part` samples of a whole measurement.
@@ -69,40 +67,20 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
     Ok(threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect())
 }
 
-/// The table for people: medians and quartiles.
-fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:<14} {:>9}  {:<20} what\n", "step", "median", "quartiles");
-    for Row { name, samples, what, .. } in rows {
-        let (median, quartiles) = match samples {
-            Some(samples) => (samples.median().to_string(), spread(samples)),
-            None => ("-".to_owned(), "not on this host".to_owned()),
-        };
-        writeln!(text, "{name:<14} {median:>9}  {quartiles:<20} {what}").expect(INFALLIBLE);
-    }
-    text
-}
-
 /// The file: a step in each line. One that this host does not have costs what it costs on the stock machine.
 fn file(rows: &[Row]) -> String {
     let mut text = format!(
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \
          calibrate, read by --overheads measured and --overheads file:PATH.\nschema = \"{SCHEMA}\"\n"
     );
-    for Row { name, samples, .. } in rows {
-        let (time, comment) = match samples {
-            Some(samples) => (samples.median(), spread(samples)),
+    for Row { name, samples } in rows {
+        let (time, comment) = match samples.as_ref().map(|samples| (samples.median(), samples.quartiles())) {
+            Some((median, [low, high])) => (median, format!("{low} to {high}")),
             None => (Overheads::STOCK.step(name), "not on this host: as stock".to_owned()),
         };
-        writeln!(text, "{name} = \"{}\" # {comment}", time.min(STEP_MAX)).expect(INFALLIBLE);
+        text += &format!("{name} = \"{}\" # {comment}\n", time.min(STEP_MAX));
     }
     text
-}
-
-const INFALLIBLE: &str = "a String takes whatever is written";
-
-fn spread(samples: &Samples) -> String {
-    let [low, high] = samples.quartiles().map(|time: Nanos| time.to_string());
-    format!("{low} to {high}")
 }
 
 /// The samples of one step, in nanoseconds.

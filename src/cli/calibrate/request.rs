@@ -27,7 +27,7 @@ pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
     let known = WORK.plus(receive.samples.as_ref().map_or(Nanos::ZERO, Samples::median)).get() as f64;
     let served = (cpus() > 1).then(|| served(200 / part)).transpose()?;
     let rest = served.map(|samples| Samples::of(samples.0.into_iter().map(|time| time - known)));
-    Ok(Row::new("send", rest, "what else a request takes beside its work, to a client awake"))
+    Ok(Row::new("send", rest))
 }
 
 /// The time of a request, in `count` samples.

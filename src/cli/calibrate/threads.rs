@@ -21,9 +21,9 @@ const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
     let hand_overs = |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(200 / part, HAND_OVERS, measure));
     Ok([
-        Row::new("steal", hand_overs(steals), "a job out of another thread's deque"),
-        Row::new("hop", hand_overs(hops), "a job through a queue to another thread"),
-        Row::new("wake", Samples::of(wakes(500 / part)?), "from the call to the sleeper's first step"),
+        Row::new("steal", hand_overs(steals)),
+        Row::new("hop", hand_overs(hops)),
+        Row::new("wake", Samples::of(wakes(500 / part)?)),
     ])
 }
 
