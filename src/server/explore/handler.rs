@@ -122,33 +122,23 @@ impl Handler for Scripted {
 
 async fn perform(acts: &[Act]) {
     for (done, act) in acts.iter().enumerate() {
-        in_virtual_time::pass(Nanos::from_micros(1));
-        match act {
-            Act::Checkpoint => checkpoint().await,
-            Act::Nothing => {}
-            Act::Hop => hop(1).await,
-            Act::Uninterrupted => uninterrupted(|| in_virtual_time::pass(Nanos::from_micros(3))).await,
-            Act::Fork => {
-                // The child does the second half of the rest; it forks no more.
-                let rest = &acts[done + 1..];
-                let (own, childs) = rest.split_at(rest.len() / 2);
-                let childs: Vec<Act> = childs.iter().map(plain).collect();
-                let child = fork(async move { plainly(&childs).await });
-                checkpoint().await;
-                plainly(&own.iter().map(plain).collect::<Vec<_>>()).await;
-                return child.await;
-            }
-            Act::Panic => std::panic::resume_unwind(Box::new("a panic that was asked for")),
-            Act::Stall => std::future::pending().await,
+        if *act != Act::Fork {
+            plainly(&[*act]).await;
+            continue;
         }
+        in_virtual_time::pass(Nanos::from_micros(1));
+        // The child does the second half of the rest.
+        let rest = &acts[done + 1..];
+        let (own, childs) = rest.split_at(rest.len() / 2);
+        let childs = childs.to_vec();
+        let child = fork(async move { plainly(&childs).await });
+        checkpoint().await;
+        plainly(own).await;
+        return child.await;
     }
 }
 
-/// `act` without a fork: a fork becomes a checkpoint.
-fn plain(act: &Act) -> Act {
-    if *act == Act::Fork { Act::Checkpoint } else { *act }
-}
-
+/// Performs acts without forks: a fork becomes a checkpoint.
 async fn plainly(acts: &[Act]) {
     for act in acts {
         in_virtual_time::pass(Nanos::from_micros(1));

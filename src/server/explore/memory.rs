@@ -1,6 +1,7 @@
 //! Sockets in memory, with the kernel's bounds and, now and then, its refusals.
 
 use super::handler::PROVEN;
+use super::scenario::Scenario;
 use crate::fate::Unsent;
 use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
 use crate::sched::WorkerId;
@@ -16,14 +17,10 @@ use std::rc::Rc;
 const PROVEN_PORT: u16 = 9_998;
 
 /// The network of an explored server.
-pub(super) struct Network {
+pub(super) struct Network<'c> {
+    scenario: &'c Scenario,
     sockets: Vec<VecDeque<Vec<u8>>>,
-    capacity: usize,
-    /// With N, every Nth message is refused; 0 = none.
-    unsent_every: u32,
     messages: u32,
-    /// With N, the datagrams of every Nth receive have stamps that cannot be true; 0 = none.
-    odd_every: u32,
     receives: u32,
     /// Bytes that came from the source that may be forged, and bytes that were sent there.
     unproven: [usize; 2],
@@ -32,42 +29,30 @@ pub(super) struct Network {
     /// Datagrams dropped at full sockets or behind the gate.
     pub(super) dropped: u64,
     pub(super) gate_shut: bool,
-    /// Whether all that waits in a socket leaves it as one train.
-    pub(super) trains: bool,
 }
 
 /// One worker's access to the network.
 #[derive(Clone)]
-pub(super) struct MemoryLink {
-    network: Rc<RefCell<Network>>,
+pub(super) struct MemoryLink<'c> {
+    network: Rc<RefCell<Network<'c>>>,
     datagrams: ArrayVec<Datagram, BATCH>,
     /// What is left of a train.
     rest: VecDeque<Vec<u8>>,
 }
 
-impl Network {
-    pub(super) fn new(workers: usize, capacity: usize, unsent_every: u32, odd_every: u32) -> Rc<RefCell<Network>> {
-        let sockets = vec![VecDeque::new(); workers];
-        let network = Network {
-            sockets,
-            capacity,
-            unsent_every,
-            messages: 0,
-            odd_every,
-            receives: 0,
-            unproven: [0; 2],
-            odd: [0; 2],
-            dropped: 0,
-            gate_shut: false,
-            trains: false,
-        };
+impl Network<'_> {
+    pub(super) fn new(scenario: &Scenario) -> Rc<RefCell<Network<'_>>> {
+        let sockets = vec![VecDeque::new(); scenario.workers];
+        let (unproven, odd) = ([0; 2], [0; 2]);
+        let network =
+            Network { scenario, sockets, messages: 0, receives: 0, unproven, odd, dropped: 0, gate_shut: false };
         Rc::new(RefCell::new(network))
     }
 
     /// Delivers a datagram; false if it was dropped.
     pub(super) fn arrive(&mut self, owner: WorkerId, datagram: Vec<u8>) -> bool {
         let socket = &mut self.sockets[owner];
-        let fits = !self.gate_shut && socket.len() < self.capacity;
+        let fits = !self.gate_shut && socket.len() < self.scenario.socket_capacity;
         if fits {
             socket.push_back(datagram);
         } else {
@@ -82,23 +67,24 @@ impl Network {
     }
 }
 
-impl MemoryLink {
-    pub(super) fn new(network: &Rc<RefCell<Network>>) -> MemoryLink {
+impl<'c> MemoryLink<'c> {
+    pub(super) fn new(network: &Rc<RefCell<Network<'c>>>) -> MemoryLink<'c> {
         MemoryLink { network: Rc::clone(network), datagrams: ArrayVec::new(), rest: VecDeque::new() }
     }
 }
 
-impl Link for MemoryLink {
+impl Link for MemoryLink<'_> {
     type Socket = WorkerId;
 
     fn receive<'b>(&mut self, owner: &WorkerId, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
         let network = &mut *self.network.borrow_mut();
         network.receives += 1;
-        let is_odd = network.odd_every > 0 && network.receives.is_multiple_of(network.odd_every);
+        let Scenario { odd_every, trains, .. } = *network.scenario;
+        let is_odd = odd_every > 0 && network.receives.is_multiple_of(odd_every);
         let ahead = is_odd && network.receives.is_multiple_of(2);
         let mut socket = &mut network.sockets[*owner];
-        if network.trains {
+        if trains {
             if self.rest.is_empty() {
                 self.rest.append(socket);
             }
@@ -112,9 +98,7 @@ impl Link for MemoryLink {
             let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, if is_proven { PROVEN_PORT } else { 9_999 })));
             self.datagrams.push(Datagram {
                 length: bytes.len(),
-                truncated: false,
                 peer,
-                local: None,
                 // The clock was set forward by an hour.
                 kernel_wait: if is_odd && !ahead { Nanos::from_secs(3_600) } else { Nanos::ZERO },
                 ahead,
@@ -145,9 +129,10 @@ impl Link for MemoryLink {
         network.unproven[1] += unproven.map(|message| message.bytes.len()).sum::<usize>();
         let [came, sent] = network.unproven;
         assert!(sent <= came, "{sent} bytes were sent to a source that may be forged, for {came}");
+        let every = network.scenario.unsent_every;
         let mut refused = || {
             network.messages += 1;
-            network.unsent_every > 0 && network.messages.is_multiple_of(network.unsent_every)
+            every > 0 && network.messages.is_multiple_of(every)
         };
         messages.iter().map(|_| if refused() { Err(Unsent::BufferFull) } else { Ok(()) }).collect()
     }

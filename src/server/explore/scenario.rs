@@ -58,6 +58,28 @@ fn us(us: u64) -> Nanos {
 }
 
 impl Scenario {
+    /// A server without overheads under `policy`, with `room` in each socket and in all queues. Its workers never sleep.
+    pub(super) fn plain(policy: Policy, room: usize, events: Vec<(Nanos, Event)>) -> Scenario {
+        Scenario {
+            workers: policy.topology().workers(),
+            policy,
+            classified: false,
+            rest: Rest::LOOKS,
+            wake: Nanos::ZERO,
+            step: Nanos::ZERO,
+            packets: BATCH + 40,
+            queued: room,
+            set_aside: [8, 8],
+            socket_capacity: room,
+            unsent_every: 0,
+            odd_every: 0,
+            trains: false,
+            events,
+            waits: QueueBounds::NONE,
+            drain: us(1_000),
+        }
+    }
+
     pub(super) fn draw(seed: u64) -> Scenario {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let workers = random.random_range(1..=5);
@@ -67,7 +89,7 @@ impl Scenario {
         let requests = random.random_range(1..=60);
         let mut scenario = Scenario {
             workers,
-            policy: policy(&mut random, workers),
+            policy: policy_of(&mut random, workers, None),
             classified: random.random(),
             rest,
             wake: if rest == Rest::LOOKS { us(0) } else { us(random.random_range(0..20)) },
@@ -90,7 +112,7 @@ impl Scenario {
             // Bursts, and now and then a silence in which all workers fall asleep.
             at = at.plus(us([0, 0, 0, 1, 3, 20, 200][random.random_range(0..7)]));
             if random.random_bool(0.03) {
-                scenario.events.push((at, Event::Switch(Box::new(policy(&mut random, workers)))));
+                scenario.events.push((at, Event::Switch(Box::new(policy_of(&mut random, workers, None)))));
             }
             let socket = if random.random_bool(0.5) { 0 } else { random.random_range(0..workers) };
             scenario.events.push((at, Event::Datagram(socket, datagram(&mut random, forks))));
@@ -159,10 +181,6 @@ impl Scenario {
 pub(super) const KINDS: [&str; 9] =
     ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels"];
 
-fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
-    policy_of(random, workers, None)
-}
-
 /// A policy of this kind, or of any.
 fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> Policy {
     let budget = us(random.random_range(1..8));
@@ -175,7 +193,9 @@ fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> P
         4 => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
         5 => {
             let look_after = us(random.random_range(0..12));
-            Policy { look_after, ..rows::by_group(groups(random, workers), &tuning) }
+            let sizes = split(random, workers);
+            let group_of = [0; 8].map(|_: usize| random.random_range(0..sizes.len()));
+            Policy { look_after, ..rows::by_group(Groups { group_of, sizes }, &tuning) }
         }
         6 => {
             let mut policy = rows::softly_reserved(budget, random.random_range(0..=workers), &tuning);
@@ -214,12 +234,6 @@ fn split(random: &mut impl RngExt, workers: usize) -> Vec<usize> {
     let mut sizes = vec![1; pools];
     (pools..workers).for_each(|_| sizes[random.random_range(0..pools)] += 1);
     sizes
-}
-
-fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
-    let sizes = split(random, workers);
-    let group_of = [0; 8].map(|_: usize| random.random_range(0..sizes.len()));
-    Groups { group_of, sizes }
 }
 
 /// Mostly light requests, some long ones with checkpoints, and a few that misbehave.

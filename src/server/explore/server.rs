@@ -81,8 +81,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, &outside)));
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
-    let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
-    network.borrow_mut().trains = scenario.trains;
+    let network = Network::new(scenario);
     let filter = AddressFilter::new(&serving.addresses, &[], &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
     let limits = ArcSwap::from_pointee(WaitLimits { waits: scenario.waits, ..WaitLimits::NONE });
@@ -125,11 +124,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let mut books = Books { metrics: &metrics, packets, order: &serving.handler.order, trace: Trace::default() };
     let (mut offered, mut waited) = (0, Vec::new());
     for (at, event) in &scenario.events {
-        while driver.next_at() < *at {
-            driver.act();
-            end_forsaken(&mut driver, &metrics);
-            books.check(&driver)?;
-        }
+        run_until(*at, &mut driver, &mut books)?;
         match event {
             Event::Datagram(owner, bytes) => {
                 offered += 1;
@@ -144,20 +139,12 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         books.check(&driver)?;
     }
     let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
-    while driver.next_at() < deadline {
-        driver.act();
-        end_forsaken(&mut driver, &metrics);
-        books.check(&driver)?;
-    }
+    run_until(deadline, &mut driver, &mut books)?;
     // After the drain: waiting requests are shed, running requests end at their next checkpoint.
     driver.abandon(deadline);
     driver.engine.shed_waiting(workers);
     (0..workers).for_each(|owner| driver.world.emptied(owner));
-    while driver.next_at() < Nanos::MAX {
-        driver.act();
-        end_forsaken(&mut driver, &metrics);
-        books.check(&driver)?;
-    }
+    run_until(Nanos::MAX, &mut driver, &mut books)?;
     books.check(&driver)?;
     let (odd, counted) = (network.borrow().odd, metrics.clock_anomalies());
     if odd != counted {
@@ -174,6 +161,20 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     drop(driver);
     scenario.check_time(&metrics)?;
     Ok(Run { ends, expired: metrics.counts().counted.expired, waited, trace: books.trace })
+}
+
+/// Lets the workers act until `end`.
+fn run_until<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    end: Nanos,
+    driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
+    books: &mut Books<'_>,
+) -> Result<(), String> {
+    while driver.next_at() < end {
+        driver.act();
+        end_forsaken(driver, books.metrics);
+        books.check(driver)?;
+    }
+    Ok(())
 }
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
@@ -214,9 +215,12 @@ struct Books<'b> {
 impl Books<'_> {
     /// A request in flight holds each packet in use until its reply is sent, or a worker that is about to receive.
     /// While every worker is parked, nothing waits for a worker. Flows are served in order.
-    fn check<E: Held>(&mut self, driver: &Driver<E>) -> Result<(), String> {
+    fn check<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+        &mut self,
+        driver: &Driver<Engines<'s, '_, '_, H, M>>,
+    ) -> Result<(), String> {
         let (received, ends) = self.metrics.ends();
-        self.trace.note(driver.engine.now(), (received, ends));
+        self.trace.note(turn::Engine::now(&driver.engine), (received, ends));
         let in_flight = received - ends.iter().sum::<u64>();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {
@@ -230,21 +234,15 @@ impl Books<'_> {
     }
 }
 
-/// Packets held by engines outside of requests.
-trait Held: VirtualEngine {
-    /// Packets held ready to receive into, and those of requests that have their fates and answers to be sent.
-    fn packets_held(&self) -> usize;
-}
-
 type ReadyJobs<'s, 'e, H, M> = VecDeque<Ready<Job<'s, 'e, H, M>>>;
 
 /// The engines of all workers, and of the thread that stops them.
 struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
-    engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink>>,
+    engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink<'c>>>,
     /// Jobs made ready by each worker's last job. All workers share one thread here, and with it the thread's ready
     /// list.
     ready: Vec<ReadyJobs<'s, 'e, H, M>>,
-    network: Rc<RefCell<Network>>,
+    network: Rc<RefCell<Network<'c>>>,
     current: WorkerId,
     step: Nanos,
     flaw: Option<Flaw>,
@@ -253,7 +251,7 @@ struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
 }
 
 impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c, H, M> {
-    fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, MemoryLink> {
+    fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, MemoryLink<'c>> {
         &mut self.engines[self.current]
     }
 
@@ -261,6 +259,11 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
         while let Some(ready) = turn::Engine::ready(&mut self.engines[self.current]) {
             self.ready[self.current].push_back(ready);
         }
+    }
+
+    /// Packets held ready to receive into, and those of requests that have their fates and answers to be sent.
+    fn packets_held(&self) -> usize {
+        self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
     }
 
     /// Sheds the datagrams in the sockets, as the stopping thread does.
@@ -278,12 +281,6 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
             }
         }
         turn::Engine::boundary(self.current(), Boundary::Rest);
-    }
-}
-
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Held for Engines<'s, '_, '_, H, M> {
-    fn packets_held(&self) -> usize {
-        self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
     }
 }
 

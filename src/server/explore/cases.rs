@@ -1,0 +1,121 @@
+//! Do a flood, a late request and a long train end as they should? Method: servers of one or two workers in virtual time.
+
+use super::handler::{DEAR, MAGIC, Scripted};
+use super::run::{Ends, Expirations};
+use super::scenario::{Event, Scenario};
+use super::server::explore;
+use crate::fate::{Expired, Fate};
+use crate::lab::sim::Rest;
+use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::sched::overload::{QueueBounds, WaitBounds};
+use crate::sched::{Policy, Tuning, Wait};
+use crate::time::Nanos;
+
+const US: fn(u64) -> Nanos = Nanos::from_micros;
+/// How long requests of the flood and beside it come.
+const SPAN_US: u64 = 4_000;
+/// A request of the flood: three workers would be busy with all of them.
+const FLOOD: (u64, usize) = (10, 30);
+/// A request of each other flow: most of a worker would be busy with all of them.
+const OTHER: (u64, usize) = (100, 20);
+const OTHERS: std::ops::Range<u8> = 2..6;
+
+/// Requests that come once in so many microseconds, from `first` on, and take so long each.
+fn requests(flow: u8, first: u64, (every, cost): (u64, usize)) -> impl Iterator<Item = (Nanos, Event)> {
+    let bytes = [vec![MAGIC, 0, 0, flow], vec![0; cost]].concat();
+    let socket = usize::from(flow) % 2;
+    (first..SPAN_US).step_by(every as usize).map(move |at| (US(at), Event::Datagram(socket, bytes.clone())))
+}
+
+/// Requests of the flood, whose key is `flow`, and of all other flows that are served to their end.
+fn served(policy: Policy, flow: u8) -> (u32, u32) {
+    let mut events: Vec<_> = requests(flow, 1, FLOOD).collect();
+    OTHERS.for_each(|other| events.extend(requests(other, u64::from(other) * 23, OTHER)));
+    events.sort_by_key(|(at, _)| *at);
+    events.push((US(SPAN_US), Event::Stop));
+    let bounds = WaitBounds { target: US(200), interval: Nanos::ZERO, bound: US(200) };
+    let scenario = Scenario {
+        rest: Rest { wait: Wait::Park, nap_min: US(10) },
+        wake: US(3),
+        step: Nanos::new(100),
+        packets: BATCH + 2 * 200,
+        set_aside: [2 * SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW],
+        waits: QueueBounds { fresh: bounds, interrupted: bounds },
+        ..Scenario::plain(policy, 200, events)
+    };
+    let handler = Scripted::default();
+    explore(&scenario, &handler, None, None).expect("the accounts balance");
+    (handler.order.served(flow), OTHERS.map(|other| handler.order.served(other)).sum())
+}
+
+// Does a flow that floods take no more from others than its own requests, one at a time? Two workers could serve the other
+// flows and one request of the flood at a time, and no more.
+#[test]
+fn a_flood_takes_its_own_requests_one_at_a_time() {
+    let all = OTHERS.map(|other| requests(other, u64::from(other) * 23, OTHER).count()).sum::<usize>() as u32;
+    let one_at_a_time = SPAN_US as u32 / FLOOD.1 as u32;
+    let tuning = Tuning { thief_threshold: Some(US(5)), ..Tuning::new(2, US(8)) };
+    let policies = ["isolated", "steal", "global", "levels"].map(|name| tuning.policy(name));
+    for policy in policies {
+        let (flood, others) = served(policy.clone(), 1);
+        assert_eq!(others, all, "{policy:?}: others are served, beside {flood} of the flood");
+        assert!((one_at_a_time / 2..=one_at_a_time + 10).contains(&flood), "{policy:?}: {flood} of the flood");
+        let (flood, others) = served(policy.clone(), 0);
+        assert!(others < all * 9 / 10, "{policy:?}: without a key it takes from others, {others} beside {flood}");
+    }
+}
+
+/// How a second request ends that waits for so many microseconds: whether it was served, and why it expired. If it is `old`,
+/// it has waited in its socket for milliseconds before that.
+fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
+    // An act of number 1 is none, and takes a microsecond. The deadline is 10 times 4 us.
+    let datagrams = [[vec![MAGIC, 0, 0, 1], vec![1; waits]].concat(), vec![magic, 0, 10, 2, 1]];
+    let events = datagrams.map(|bytes| (US(20_000), Event::Datagram(0, bytes))).into();
+    // A stamp that cannot be true counts as the longest wait that can.
+    let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
+    let scenario = Scenario { odd_every: old.into(), ..Scenario::plain(policy, 20, events) };
+    let handler = Scripted::default();
+    let expired = explore(&scenario, &handler, None, None).expect("the accounts balance").expired;
+    assert_eq!(handler.order.served(1), 1);
+    (handler.order.served(2) == 1, expired)
+}
+
+// Does a request begin only where the cost that its handler declares leaves it time before its deadline?
+#[test]
+fn what_is_declared_to_take_too_long_does_not_begin() {
+    for (magic, waits, old, expired) in [
+        // It would end 184 us after its deadline.
+        (DEAR, 24, false, Some(Expired::TooLate)),
+        // Nothing is known of its cost.
+        (MAGIC, 24, false, None),
+        // Half of the deadline is for waiting.
+        (DEAR, 19, false, None),
+        // The deadline is over, and was over at admission.
+        (DEAR, 50, false, Some(Expired::Passed)),
+        (MAGIC, 50, false, Some(Expired::Passed)),
+        (DEAR, 1, true, Some(Expired::Passed)),
+        (MAGIC, 1, true, Some(Expired::Passed)),
+    ] {
+        let mut expirations = Expirations::default();
+        expired.into_iter().for_each(|why| expirations[why as usize] = 1);
+        assert_eq!(ends(magic, waits, old), (expired.is_none(), expirations), "{magic:#x} after {waits} us, {old}");
+    }
+}
+
+// Does each datagram of a train have a fate for which no packet is left? A train leaves its socket as a whole, as a GRO batch
+// does. Nothing else comes.
+#[test]
+fn the_rest_of_a_train_has_a_fate_without_a_packet() {
+    for (train, packets) in [(20, 8), (50, 40), (20, 20)] {
+        let request = [vec![MAGIC, 0, 0, 0], vec![1; 5]].concat();
+        let events = vec![(US(10), Event::Datagram(0, request)); train];
+        let plain = Scenario::plain(Tuning::new(1, Nanos::ZERO).policy("isolated"), 2 * train, events);
+        // The thread that stops the server has a batch of its own.
+        let scenario = Scenario { packets: BATCH + packets, trains: true, ..plain };
+        let run = explore(&scenario, &Scripted::default(), None, None);
+        let ends: Ends = run.expect("the accounts balance, and nothing is in flight").ends;
+        let shed = train.saturating_sub(packets) as u64;
+        assert_eq!(ends[Fate::ShedQueueFull as usize], shed, "{train} datagrams, {packets} packets");
+        assert_eq!(ends.iter().sum::<u64>(), train as u64, "{ends:?}");
+    }
+}
