@@ -121,4 +121,4 @@ impl<'z> Answer<'z> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -141,31 +141,18 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Answer;
-    use crate::query::Query;
-    use crate::reply::Options;
+    use crate::answer::tests::{DO, answered, question, zone_of};
+    use domain::base::iana::Rtype;
 
     // Does an answer with signatures fit into what its question pays for, by each algorithm, also where names are short?
     // Method: two signatures, of the zone's proof that a name does not exist.
     #[test]
     fn signed_answers_fit() {
         for algorithm in [Algorithm::Ed25519, Algorithm::P256, Algorithm::Rsa2048] {
-            for (zone, asked) in [
-                ("test", &b"\x01a\x04test\0"[..]),
-                ("t", b"\x01a\x01t\0"),
-                ("example.test", b"\x02no\x07example\x04test\0"),
-            ] {
-                let file = tempfile::NamedTempFile::new().expect("a file");
-                std::fs::write(file.path(), "@ 60 SOA ns host 7 1 1 1 30\n@ 60 NS ns\n").expect("written");
-                let source = Source::parse(&format!("{zone}={}", file.path().display())).expect("a zone");
-                let zones = Zones::load(&[source.signed(algorithm, None, 100).expect("a key")]).expect("the zone");
-                let start = b"\x12\x34\0\0\0\x01\0\0\0\0\0\x01";
-                let message = [&start[..], asked, b"\0\x01\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0"].concat();
-                let query = Query::parse(&message).expect("a question");
-                let mut answer = Answer::find(&zones, &query, 0);
-                (0..2).for_each(|index| answer.sign(index));
-                let mut out = [0; 4_096];
-                let length = answer.write(&Options { payload: 1_232, cookie: None }, &mut out).expect("room");
+            for (zone, asked) in [("test", "a.test"), ("t", "a.t"), ("example.test", "no.example.test")] {
+                let zones = zone_of(zone, "@ 60 SOA ns host 7 1 1 1 30\n@ 60 NS ns\n", algorithm);
+                let message = question(asked, Rtype::A, DO);
+                let length = answered(&zones, &message, 4_096).len();
                 let (allowed, plain) = (message.len() * amplification(Some(algorithm)) as usize, message.len() * 8);
                 assert!((plain..=allowed).contains(&length), "{algorithm:?} {zone}: {length} of {allowed}");
             }

@@ -140,8 +140,7 @@ mod tests {
     // Is a name in lower case, up to where it ends, and is what is no name refused?
     #[test]
     fn names_are_parsed() {
-        let mut bytes = wire("WwW.Example.");
-        bytes.extend(b"\0\x01\0\x01");
+        let bytes = [&wire("WwW.Example.")[..], b"\0\x01\0\x01"].concat();
         assert_eq!(Name::parse(&bytes).expect("a name").as_bytes(), wire("www.example."));
         assert_eq!(Name::parse(b"\0").expect("the root").as_bytes(), b"\0");
         for wrong in [&b""[..], b"\x03ww", b"\x03www", b"\xc0\x0c", b"\x40", b"\x80"] {
@@ -176,23 +175,11 @@ mod tests {
             next
         };
         assert_eq!(after(&wire("a.example.")), wire("\\000.a.example."));
-        let parent = [&[b'p'; 64][..], &[b'p'; 64], &[b'p'; 64]].concat().replace_lengths();
+        let parent = [&[63][..], &[b'p'; 63]].concat().repeat(3);
         let of = |label: &[u8]| [&[label.len() as u8], label, &parent, b"\0"].concat();
         assert_eq!(after(&of(&[b'a'; 60])), of(&[&[b'a'; 60][..], b"\0"].concat()), "room for one byte");
         assert_eq!(after(&of(&[b'a'; 61])), of(&[&[b'a'; 60][..], b"b"].concat()), "no room");
         assert_eq!(after(&of(&[&[b'a'; 60][..], b"@"].concat())), of(&[&[b'a'; 60][..], b"["].concat()));
         assert_eq!(after(&of(&[&[b'a'; 60][..], b"\xff"].concat())), of(&[&[b'a'; 59][..], b"b"].concat()));
-    }
-
-    trait Lengths {
-        fn replace_lengths(self) -> Self;
-    }
-
-    impl Lengths for Vec<u8> {
-        /// Makes the first byte of each 64 the length of the 63 that follow.
-        fn replace_lengths(mut self) -> Self {
-            self.iter_mut().step_by(64).for_each(|byte| *byte = 63);
-            self
-        }
     }
 }

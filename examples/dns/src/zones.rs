@@ -98,9 +98,7 @@ mod tests {
         let sources = ["test", "b.test", "c.b.test"].map(source);
         let selected = |zones: &[Source], name: &str, rtype: u16| {
             let zones = Zones::load(zones).expect("zones");
-            let name: domain::base::Name<Vec<u8>> = name.parse().expect("a name");
-            let counts = b"\0\0\0\0\0\x01\0\0\0\0\0\0";
-            let message = [&counts[..], name.as_slice(), &rtype.to_be_bytes(), &[0, 1]].concat();
+            let message = crate::answer::tests::question(name, rtype.into(), None);
             let query = Query::parse(&message).expect("a question");
             zones.select(&query).map_or("none".to_owned(), |zone| text(&zone.apex))
         };

@@ -81,8 +81,8 @@ fn main() -> std::io::Result<()> {
 /// The table of CPU time for each plain answer, and of the median latency.
 fn costs() -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
-    let (nsd, knot, powerdns) =
-        (peers::nsd(dir.path(), &peers::example()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
+    let (dir, zones) = (dir.path(), peers::example());
+    let (nsd, knot, powerdns) = (peers::nsd(dir, &zones), peers::knot(dir, &zones, None), peers::powerdns(dir, None));
     let contenders =
         [ours(&[]), ours(&["--set", "wait=park"]), peer("Knot", knot), peer("NSD", nsd), peer("PowerDNS", powerdns)];
     // For each rate the costs and the medians, then the costs and the answers a second at full rate.
@@ -205,7 +205,7 @@ fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
         signed(&["--policy", "pools", "--set", "pools=front=1,heavy=1"]),
         signed(&["--policy", "steal"]),
         signed(&["--policy", "isolated"]),
-        peer("Knot, mod-onlinesign", peers::knot(dir, Some(of_peers))),
+        peer("Knot, mod-onlinesign", peers::knot(dir, &peers::example(), Some(of_peers))),
         peer("PowerDNS, NSEC3 narrow", peers::powerdns(dir, Some(of_peers))),
     ]
 }

@@ -12,16 +12,28 @@ use std::path::Path;
 
 const NOW: u32 = 1_800_000_000;
 
-/// The zone of `example.zone`, signed or not.
-fn zones(algorithm: Option<Algorithm>) -> Zones {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone");
-    let source = Source::parse(&format!("example.test={}", file.display())).expect("a zone");
+const OPTIONS: Options = Options { payload: 1_232, cookie: None };
+
+fn loaded(origin: &str, file: &Path, algorithm: Option<Algorithm>) -> Zones {
+    let source = Source::parse(&format!("{origin}={}", file.display())).expect("a zone");
     let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 1_000).expect("a key"));
     Zones::load(&[signed.unwrap_or(source)]).expect("the zone")
 }
 
+/// The zone of `example.zone`, signed or not.
+pub(crate) fn zones(algorithm: Option<Algorithm>) -> Zones {
+    loaded("example.test", &Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone"), algorithm)
+}
+
+/// The signed zone of this text.
+pub(crate) fn zone_of(origin: &str, text: &str, algorithm: Algorithm) -> Zones {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    loaded(origin, file.path(), Some(algorithm))
+}
+
 /// A question; `flags` of an OPT record where there is to be one.
-fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> {
+pub(crate) fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> {
     let name: Name<Vec<u8>> = name.parse().expect("a name");
     let mut message = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0".to_vec();
     message.extend(name.as_slice());
@@ -35,19 +47,24 @@ fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> {
     message
 }
 
-fn answered(zones: &Zones, message: &[u8], limit: usize) -> Vec<u8> {
+/// The answer in full, with its signatures; `None` where it has no room.
+fn written(zones: &Zones, message: &[u8], limit: usize) -> Option<Vec<u8>> {
     let query = Query::parse(message).expect("a question");
     let mut answer = Answer::find(zones, &query, NOW);
     while let Some(index) = answer.unsigned() {
         answer.sign(index);
     }
     let mut out = vec![0; limit];
-    let length = answer.write(&Options { payload: 1_232, cookie: None }, &mut out).expect("room");
+    let length = answer.write(&OPTIONS, &mut out)?;
     out.truncate(length);
-    out
+    Some(out)
 }
 
-const DO: Option<u16> = Some(0x8000);
+pub(crate) fn answered(zones: &Zones, message: &[u8], limit: usize) -> Vec<u8> {
+    written(zones, message, limit).expect("room")
+}
+
+pub(crate) const DO: Option<u16> = Some(0x8000);
 
 /// The answer as one line: code, flags, and the types of each section, those of other owners than the name with them.
 fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
@@ -220,10 +237,7 @@ fn what_does_not_fit_is_left_out() {
         let short = answered(&zones, &message, whole.len() - 1);
         let head = message.len();
         assert_eq!((short.len(), short[2] & 2), (head, 2), "TC, the question, and an OPT record");
-        assert_eq!(short[6..10], [0; 4]);
-        let query = Query::parse(&message).expect("a question");
-        let options = Options { payload: 1_232, cookie: None };
-        assert_eq!(Answer::find(&zones, &query, NOW).write(&options, &mut vec![0; head - 1]), None);
+        assert_eq!((&short[6..10], written(&zones, &message, head - 1)), (&[0; 4][..], None));
     }
     // The addresses of servers elsewhere in the zone are a help, and left out alone.
     let message = question("away.example.test", Rtype::A, None);
@@ -272,10 +286,7 @@ fn an_unknown_key_is_named() {
         );
         let record = b"\0\xfa\0\xff\0\0\0\0\0\x1d\x0bhmac-sha256\0\0\x01\x02\x03\x04\x05\x01\x2c\0\0\x56\x78\0\x11\0\0";
         assert_eq!(answer[plain..], [owner, record].concat());
-        // Without room for the record there is no answer.
-        let query = Query::parse(&message).expect("a question");
-        let options = Options { payload: 1_232, cookie: None };
-        assert_eq!(Answer::find(&zones, &query, NOW).write(&options, &mut vec![0; answer.len() - 1]), None);
+        assert_eq!(written(&zones, &message, answer.len() - 1), None, "without room for the record");
     }
 }
 
@@ -285,13 +296,10 @@ fn an_unknown_key_is_named() {
 #[test]
 fn ttls_are_those_of_the_standards() {
     for (soa, minimum) in [(400, 300), (200, 300)] {
-        let file = tempfile::NamedTempFile::new().expect("a file");
         let soa_line = format!("@ {soa} SOA ns host 7 1 1 1 {minimum}\n@ 50 NS ns\nns 60 A 192.0.2.1\n");
         let lines = "www 70 A 192.0.2.2\nwww 90 AAAA 2001:db8::2\nalias 80 CNAME www\n*.star 110 TXT x\nsigned 120 NS ns\n\
             signed 130 DS 1 8 2 ab\nunsigned 140 NS ns\n";
-        std::fs::write(file.path(), soa_line + lines).expect("written");
-        let source = Source::parse(&format!("z.test={}", file.path().display())).expect("a zone");
-        let zones = Zones::load(&[source.signed(Algorithm::Ed25519, None, 100).expect("a key")]).expect("the zone");
+        let zones = zone_of("z.test", &(soa_line + lines), Algorithm::Ed25519);
         let negative = soa.min(minimum);
         for (name, rtype, expected) in [
             ("z.test", Rtype::SOA, vec![(Rtype::SOA, soa)]),

@@ -1,18 +1,12 @@
 use super::*;
 use crate::keys::Algorithm;
-use crate::zones::Source;
 use forebay::time::Nanos;
-use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 pub(crate) fn service(algorithm: Option<Algorithm>) -> Service {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone");
-    let source = Source::parse(&format!("example.test={}", file.display())).expect("a zone");
-    let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 100).expect("a key"));
-    let zones = ArcSwap::from_pointee(Zones::load(&[signed.unwrap_or(source)]).expect("the zone"));
     Service {
-        zones,
+        zones: ArcSwap::from_pointee(crate::answer::tests::zones(algorithm)),
         cookies: Cookies::new(None).expect("random numbers"),
         payload: 1_232,
         tcp_messages: AtomicU64::new(0),
@@ -40,11 +34,7 @@ fn arrival(bytes: &[u8]) -> Arrival<'_> {
 fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
     let mut buffer = vec![0; room];
     let mut reply = Reply::new(&mut buffer);
-    let ticket = Code::default();
-    {
-        let arrival = arrival(message);
-        at_once(service.handle(Request::new(&arrival, &ticket), &mut reply));
-    }
+    at_once(service.handle(Request::new(&arrival(message), &Code::default()), &mut reply));
     reply.bytes().to_vec()
 }
 

@@ -4,13 +4,11 @@
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
 use crate::nasty::Nasty;
-use crate::peers::{knot_of, nsd};
-use crate::support::{Server, example_zone, have, output};
+use crate::peers::{knot, nsd};
+use crate::support::{Server, example_zone, have, kdig};
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
 /// Every name of the zone but those of a circle, the names above each, a name below each, and each in capitals.
 fn names() -> BTreeSet<String> {
@@ -87,11 +85,15 @@ fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize 
     let zones = [("example.test".to_owned(), zone.to_owned())];
     // Every answer, also where hundreds come from one client in a second.
     let ours = Server::start(zone, &["--set", "amplification=1000"]);
-    let (nsd, knot) = (nsd(dir.path(), &zones), knot_of(dir.path(), &zones));
+    let (nsd, knot) = (nsd(dir.path(), &zones), knot(dir.path(), &zones, None));
     let mut differences = Vec::new();
     let mut compared = 0;
     for (way, questions) in WAYS.iter().zip(questions) {
-        let [ours, nsd, knot] = [ours.address, nsd.1, knot.1].map(|server| ask(server, way, questions));
+        let [ours, nsd, knot] = [ours.address, nsd.1, knot.1].map(|server| {
+            let flags = [*way, &["+authority", "+nocrypto"]].concat();
+            let said = kdig(server, &flags, questions);
+            said.iter().map(|text| parse(text)).collect::<Vec<_>>()
+        });
         for (index, (name, rtype)) in questions.iter().enumerate() {
             let (ours, nsd, knot) = (&ours[index], &nsd[index], &knot[index]);
             let mut compare = |what: &str, agree: bool, same: bool| {
@@ -112,18 +114,6 @@ fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize 
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
     println!("compared {compared} parts of {} answers", questions.iter().map(Vec::len).sum::<usize>());
     compared
-}
-
-/// Asks all questions in one run of kdig.
-fn ask(server: SocketAddr, way: &[&str], questions: &[(String, &str)]) -> Vec<Said> {
-    let mut command = Command::new("kdig");
-    command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string()]).args(way);
-    command.args(["+noall", "+comments", "+header", "+answer", "+authority", "+nocrypto", "+timeout=10"]);
-    command.args(questions.iter().flat_map(|(name, rtype)| [name.as_str(), rtype]));
-    let text = output(&mut command);
-    let answers: Vec<Said> = text.split(";; ->>HEADER<<- ").skip(1).map(parse).collect();
-    assert_eq!(answers.len(), questions.len(), "{server} {way:?}: {text}");
-    answers
 }
 
 fn parse(text: &str) -> Said {

@@ -2,22 +2,20 @@
 //! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does; signatures are told apart.
 //! And do signed answers fit with the defaults?
 
-use crate::peers::{knot, powerdns};
+use crate::peers::{example, knot, powerdns};
 use crate::served::{A, essence, over_udp, question};
-use crate::support::{Process, Server, example_zone, have, output};
+use crate::support::{Process, Server, example_zone, have, kdig};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::path::Path;
 
 /// What asks for signatures, each algorithm by our name, that of the others, and its number.
 const ALGORITHMS: [(&str, &str, &str); 2] = [("ed25519", "ed25519", "15"), ("rsa2048", "rsasha256", "8")];
 
 /// The signatures of the address of `name`, and of what denies that it is in the zone, where the server does that.
 fn signatures(server: SocketAddr, name: &str, algorithm: &str) -> BTreeSet<String> {
-    let mut command = Command::new("kdig");
-    command.args([&format!("@{}", server.ip()), "-p", &server.port().to_string(), "+dnssec", "+bufsize=1232"]);
-    command.args(["+noall", "+answer", "+authority", &format!("{name}.star.example.test"), "A"]);
-    let said = output(&mut command);
+    let question = (format!("{name}.star.example.test"), "A");
+    let said = kdig(server, &["+dnssec", "+bufsize=1232", "+authority"], &[question]).concat();
     assert!(said.contains("192.0.2.42"), "{said}");
     let signed = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let signed: Vec<_> = signed.filter(|fields| fields.len() > 5 && fields[3] == "RRSIG").collect();
@@ -31,6 +29,8 @@ fn assert_signs(server: SocketAddr, algorithm: &str) {
     assert!(!second.is_subset(&first) && !first.is_subset(&second), "{server}: {first:?} {second:?}");
 }
 
+type Start = fn(&Path, Option<&str>) -> (Process, SocketAddr);
+
 // In the same zone, with two algorithms, by both peers that sign and by this server.
 #[test]
 fn a_name_that_was_never_asked_for_takes_a_signature() {
@@ -40,9 +40,10 @@ fn a_name_that_was_never_asked_for_takes_a_signature() {
     for (ours, peers, number) in ALGORITHMS {
         let server = Server::start(&example_zone(), &["--sign", ours, "--set", "amplification=1000"]);
         assert_signs(server.address, number);
-        for start in [knot, powerdns] {
+        let starts: [Start; 2] = [|dir, algorithm| knot(dir, &example(), algorithm), powerdns];
+        for start in starts {
             let dir = tempfile::tempdir().expect("a directory");
-            let (_process, address): (Process, SocketAddr) = start(dir.path(), Some(peers));
+            let (_process, address) = start(dir.path(), Some(peers));
             assert_signs(address, number);
         }
     }

@@ -39,14 +39,8 @@ pub(crate) fn nsd(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
 }
 
 /// Knot, with its files in `dir`; signing when asked with `algorithm`, where there is one.
-pub(crate) fn knot(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
-    let (port, file) = knot_config(dir, &example(), algorithm);
-    started(Command::new("knotd").arg("-c").arg(file), port)
-}
-
-/// Knot with these zones.
-pub(crate) fn knot_of(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
-    let (port, file) = knot_config(dir, zones, None);
+pub(crate) fn knot(dir: &Path, zones: &Zones, algorithm: Option<&str>) -> (Process, SocketAddr) {
+    let (port, file) = knot_config(dir, zones, algorithm);
     started(Command::new("knotd").arg("-c").arg(file), port)
 }
 

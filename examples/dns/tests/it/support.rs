@@ -158,6 +158,24 @@ pub(crate) fn output(command: &mut Command) -> String {
     said
 }
 
+/// A tool that asks `server`.
+pub(crate) fn asking(tool: &str, server: SocketAddr) -> Command {
+    let mut command = Command::new(tool);
+    command.args([&format!("@{}", server.ip()), "-p", &server.port().to_string()]);
+    command
+}
+
+/// What one run of kdig with these flags says of each question: headers, comments and answers.
+pub(crate) fn kdig(server: SocketAddr, flags: &[&str], questions: &[(String, &str)]) -> Vec<String> {
+    let mut command = asking("kdig", server);
+    command.args(["+noall", "+comments", "+header", "+answer", "+timeout=10"]).args(flags);
+    command.args(questions.iter().flat_map(|(name, rtype)| [name.as_str(), rtype]));
+    let text = output(&mut command);
+    let answers: Vec<_> = text.split(";; ->>HEADER<<- ").skip(1).map(str::to_owned).collect();
+    assert_eq!(answers.len(), questions.len(), "{server} {flags:?}: {text}");
+    answers
+}
+
 /// The path, with the places of servers.
 pub(crate) fn path() -> String {
     format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default())

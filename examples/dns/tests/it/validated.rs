@@ -1,9 +1,8 @@
 //! Do validating resolvers accept signed answers, denials and delegations among them?
 //! Method: delv, with the program's own key as the trust anchor.
 
-use crate::support::{Server, example_zone, have};
+use crate::support::{Server, asking, example_zone, have};
 use std::fs;
-use std::process::Command;
 
 #[test]
 fn delv_accepts_every_kind_of_answer() {
@@ -22,6 +21,12 @@ fn delv_accepts_every_kind_of_answer() {
             fields[4], fields[5], fields[6], fields[7]
         );
         fs::write(&anchor, text).expect("written");
+        let delv = |name: &str, rtype: &str| {
+            let mut command = asking("delv", server.address);
+            command.arg("-a").arg(&anchor).args(["+root=example.test", name, rtype]);
+            let output = command.output().expect("delv starts");
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+        };
         for (name, rtype, verdict) in [
             ("www", "A", "; fully validated"),
             ("@", "DNSKEY", "; fully validated"),
@@ -42,21 +47,13 @@ fn delv_accepts_every_kind_of_answer() {
             ("child", "DS", "; negative response, fully validated"),
         ] {
             let name = if name == "@" { "example.test".to_owned() } else { format!("{name}.example.test") };
-            let mut command = Command::new("delv");
-            command.args([&format!("@{}", server.address.ip()), "-p", &server.address.port().to_string(), "-a"]);
-            command.arg(&anchor).args(["+root=example.test", &name, rtype]);
-            let output = command.output().expect("delv starts");
-            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            let said = delv(&name, rtype);
             assert!(said.lines().any(|line| line == verdict), "{algorithm} {name} {rtype}: {said}");
         }
         // Another key's anchor accepts nothing.
         let text = fs::read_to_string(&anchor).expect("text").replacen(fields[7], &other(fields[7]), 1);
         fs::write(&anchor, text).expect("written");
-        let mut command = Command::new("delv");
-        command.args([&format!("@{}", server.address.ip()), "-p", &server.address.port().to_string(), "-a"]);
-        let output =
-            command.arg(&anchor).args(["+root=example.test", "www.example.test", "A"]).output().expect("delv starts");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said = delv("www.example.test", "A");
         assert!(!said.contains("fully validated"), "{said}");
     }
 }

@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
-use crate::peers::{knot_config, knot_of, nsd};
-use crate::support::{Server, example_zone, have, output, path};
+use crate::peers::{knot, knot_config, nsd};
+use crate::support::{Server, example_zone, have, kdig, path};
 use std::fmt::Write;
 use std::fs;
 use std::net::SocketAddr;
@@ -32,21 +32,13 @@ fn accepts(command: &mut Command) -> bool {
 
 /// The data of the answer to each question, as hexadecimal digits with owner, TTL and type.
 fn data(server: SocketAddr, questions: &[(String, &str)]) -> Vec<String> {
-    let mut command = Command::new("kdig");
-    command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string(), "+tcp", "+timeout=10"]);
-    command.args(["+noall", "+comments", "+header", "+answer", "+generic"]);
-    command.args(questions.iter().flat_map(|(name, rtype)| [name.as_str(), rtype]));
-    let text = output(&mut command);
-    let answers = text.split(";; ->>HEADER<<- ").skip(1);
-    let lines = |answer: &str| {
+    let lines = |answer: &String| {
         let lines = answer.lines().filter(|line| !line.starts_with(';') && line.contains("\\#"));
         let mut lines: Vec<_> = lines.map(in_lower_case).collect();
         lines.sort_unstable();
         lines.join("\n")
     };
-    let answers: Vec<String> = answers.map(lines).collect();
-    assert_eq!(answers.len(), questions.len(), "{server}: {text}");
-    answers
+    kdig(server, &["+tcp", "+generic"], questions).iter().map(lines).collect()
 }
 
 /// A record with its hexadecimal digits in lower case, and so the letters of names: these are the same in capitals.
@@ -101,7 +93,7 @@ fn zone_files_are_read_as_by_knot_and_nsd() {
     let served: Vec<_> = both.iter().map(|(zone, ..)| zone.clone()).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ours = Server::start(&example_zone(), &[&arguments[..], &["--set", "amplification=1000"]].concat());
-    let (nsd, knot) = (nsd(dir.path(), &served), knot_of(dir.path(), &served));
+    let (nsd, knot) = (nsd(dir.path(), &served), knot(dir.path(), &served, None));
     let questions: Vec<_> = both.iter().map(|((zone, _), asked, _)| question(zone, asked)).collect();
     let [ours, nsd, knot] = [ours.address, nsd.1, knot.1].map(|server| data(server, &questions));
     let mut same = 0;
