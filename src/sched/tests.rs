@@ -2,7 +2,6 @@
 
 mod levels;
 mod looks;
-mod sharing;
 mod tasks;
 
 use super::ladder::Ladders;
@@ -13,37 +12,45 @@ use std::collections::HashSet;
 
 const NOW: Nanos = Nanos::from_millis(10);
 
-/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment. Worker 5 has two more to do, another
-/// one sleeps, and five jobs wait in queues.
-struct Fixed;
+/// What workers see.
+struct Seen {
+    /// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment. Worker 5 has two more to do,
+    /// another one sleeps, and five jobs wait in queues.
+    busy: bool,
+    /// Jobs in the queues of the first pools.
+    jobs: [usize; 3],
+    half_full: bool,
+}
 
-impl View for Fixed {
+const FIXED: Seen = Seen { busy: true, jobs: [0; 3], half_full: false };
+
+impl View for Seen {
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
         match worker {
-            1 | 2 => Some(Nanos::ZERO),
-            3 => Some(NOW),
+            1 | 2 if self.busy => Some(Nanos::ZERO),
+            3 if self.busy => Some(NOW),
             _ => None,
         }
     }
 
     fn backlog(&self, worker: WorkerId) -> usize {
-        if worker == 5 { 2 } else { 0 }
+        if self.busy && worker == 5 { 2 } else { 0 }
     }
 
-    fn queue_len(&self, _: PoolId) -> usize {
-        0
+    fn queue_len(&self, pool: PoolId) -> usize {
+        self.jobs.get(pool).copied().unwrap_or(0)
     }
 
     fn queued(&self) -> usize {
-        5
+        if self.busy { 5 } else { self.jobs.iter().sum() }
     }
 
     fn asleep(&self, _: PoolId) -> usize {
-        1
+        self.busy.into()
     }
 
     fn queues_are_half_full(&self) -> bool {
-        false
+        self.half_full
     }
 
     fn debt(&self) -> Nanos {
@@ -102,14 +109,14 @@ fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
 /// Every step of one search that finds nothing, for a worker that may have searched before.
 fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     let mut walk = policy.search(local);
-    let steps: Vec<Step> = std::iter::from_fn(|| walk.next(local, NOW, &Fixed)).take(100).collect();
+    let steps: Vec<Step> = std::iter::from_fn(|| walk.next(local, NOW, &FIXED)).take(100).collect();
     assert!(steps.len() < 100, "the search of {local:?} ends");
     steps
 }
 
 /// The first step of a search.
 fn first_of(policy: &Policy, local: &mut Local) -> Option<Step> {
-    policy.search(local).next(local, NOW, &Fixed)
+    policy.search(local).next(local, NOW, &FIXED)
 }
 
 fn arrived(class: Option<u8>) -> Event {
@@ -155,7 +162,7 @@ fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
             (0..nearer).for_each(|_| assert!(!matches!(first_of(policy, &mut local), Some(Step::Receive(_)))));
             // The socket after the last one is empty.
             let mut walk = policy.search(&mut local);
-            let steps: Vec<Step> = (0..before + 2).map_while(|_| walk.next(&mut local, NOW, &Fixed)).collect();
+            let steps: Vec<Step> = (0..before + 2).map_while(|_| walk.next(&mut local, NOW, &FIXED)).collect();
             match steps.last() {
                 Some(Step::Receive(owner)) => from.push(*owner),
                 other => panic!("{other:?}"),
@@ -178,13 +185,28 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
                     let mut walk = policy.search(&mut local);
                     // A find ends the search here.
                     let tries = sequence / DEPTH.pow(digit) % DEPTH;
-                    (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &Fixed));
+                    (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &FIXED));
                 }
                 let seen: HashSet<Step> = search_of(&policy, &mut local).into_iter().collect();
                 assert_eq!(seen, everything, "worker {worker} after {sequence}");
             }
         }
     }
+}
+
+// Is each victim the first one as often as any other?
+#[test]
+fn no_victim_is_always_first_or_never() {
+    let mut local = Local::new(2, policies()[2].topology());
+    let mut first = [0; 5];
+    for _ in 0..5_000 {
+        let steps = search_of(&policies()[2], &mut local);
+        let victims: Vec<WorkerId> =
+            steps.iter().filter_map(|step| if let Step::Steal(victim) = step { Some(*victim) } else { None }).collect();
+        assert_eq!(victims.len(), 4, "each of the others once");
+        first[victims[0]] += 1;
+    }
+    assert_eq!(first, [1_250, 1_250, 0, 1_250, 1_250]);
 }
 
 #[test]
@@ -286,7 +308,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     let policy = &policies()[4];
     let flagged = |worker, waiting| {
         let mut flagged = Vec::new();
-        policy.on_arrivals(&Fixed, NOW, worker, waiting, |other| flagged.push(other));
+        policy.on_arrivals(&FIXED, NOW, worker, waiting, |other| flagged.push(other));
         flagged
     };
     assert!(flagged(0, 0).is_empty());
@@ -294,7 +316,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     assert_eq!(flagged(1, 1), [2], "the next in turn");
     assert_eq!(flagged(0, 99), [1, 2], "worker 3 has been in its job for a moment only");
     let steal = &policies()[2];
-    steal.on_arrivals(&Fixed, NOW, 0, 99, |_| panic!("nobody gives way under steal"));
+    steal.on_arrivals(&FIXED, NOW, 0, 99, |_| panic!("nobody gives way under steal"));
     let flagged = Running { flagged: true, ..running(0, 0, 9) };
     assert_eq!(policy.at_checkpoint(&flagged), Verdict::Yield);
 }
@@ -302,7 +324,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
 #[test]
 fn hybrid_looks_more_often_on_reserved_workers() {
     let policy = &policies()[5];
-    let watch = |running: Running| policy.watch(&running, &Fixed, NOW);
+    let watch = |running: Running| policy.watch(&running, &FIXED, NOW);
     let heavy = |worker| Running { continuation: true, ..running(worker, 0, 0) };
     let (short, long) = (Watch::Closely, Watch::Every(Nanos::from_micros(42)));
     assert_eq!([0, 1, 2, 4].map(|worker| watch(heavy(worker))), [short, short, long, long]);

@@ -81,30 +81,3 @@ pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64)
     let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
     (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flows_spread_evenly_and_stay_where_they_are() {
-        let sockets = spread(10_000, 8, 1);
-        for socket in 0..8 {
-            let flows = sockets.iter().filter(|chosen| **chosen == socket).count();
-            assert!((1_100..1_400).contains(&flows), "{flows} of 10,000 flows at one of 8 sockets");
-        }
-        assert_eq!(sockets, spread(10_000, 8, 1));
-        assert_ne!(sockets, spread(10_000, 8, 2));
-    }
-
-    #[test]
-    fn what_is_asked_for_comes() {
-        let workload: Workload = "extreme-bimodal".parse().expect("a preset");
-        let deadline = Nanos::MAX;
-        let offer =
-            OpenLoop { workload: &workload, rate: 1e6, flows: 64, seed: 1, deadline, warmup: 10, requests: 100 };
-        let incoming: Vec<ArrivingRequest> = offer.arrivals(4).collect();
-        assert_eq!((incoming.len(), incoming.iter().filter(|request| request.counts).count()), (110, 100));
-        assert!(incoming.is_sorted_by_key(|request| request.at) && incoming.iter().all(|request| request.socket < 4));
-    }
-}

@@ -118,59 +118,6 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
     }
 }
 
-// Does a heavy request in the last pool wait for a slice of another at a time, not for its end?
-#[test]
-fn heavy_requests_take_turns_in_the_last_pool() {
-    let us = Nanos::from_micros;
-    let setup = Setup::ideal(Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, us(10)) }.policy("pools"));
-    let second = 500;
-    let tally = simulate(&setup, [arriving(1, 20_000, 1), arriving(2, second, 0)].into_iter());
-    let (took, longer) = (tally.latency_mean(Some(0)), tally.latency_mean(Some(1)));
-    assert!(took <= us(second * 22 / 10 + 10), "{took}: one slice of the first for each of its own");
-    assert!(longer <= us(20_000 + second + 10), "{longer}: it has the worker to itself again");
-}
-
-#[test]
-fn looks_in_vain_take_their_time() {
-    let us = Nanos::from_micros;
-    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
-    let latency = |name, poll, requests: &[ArrivingRequest]| {
-        let overheads = Overheads { poll, ..Overheads::NONE };
-        let setup = Setup { overheads, ..Setup::ideal(fit.policy(named(name)).policy()) };
-        simulate(&setup, requests.iter().copied()).latency_mean(Some(0))
-    };
-    // The worker ends the first request at 11 us and looks into its socket for 5 us; the second one comes at 12 us.
-    let requests = [arriving(1, 10, 1), arriving(12, 1, 0)];
-    for name in ["isolated", "global", "steal"] {
-        assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
-        assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
-    }
-    // Alone, a request of 500 us on a worker that is not reserved looks every 42 us. One that has the kernel's notice
-    // never looks.
-    for (reserved, looks) in [(0, 12), (1, 0)] {
-        let policy = Tuning { reserved: Some(reserved), ..Tuning::new(1, us(5)) }.policy("hybrid");
-        let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
-        let setup = Setup { overheads, ..Setup::ideal(policy) };
-        let took = simulate(&setup, [arriving(1, 500, 0)].into_iter()).latency_mean(Some(0));
-        assert_eq!(took, us(500 + looks), "{reserved} reserved");
-    }
-}
-
-// Does a search pay for each look: one, and one more for the socket that it names?
-#[test]
-fn a_look_that_names_a_socket_costs_two_looks() {
-    let us = Nanos::from_micros;
-    let policy = Tuning::new(3, us(1_000)).policy("ondemand");
-    let setup = Setup { overheads: Overheads { look: us(1), ..Overheads::NONE }, ..Setup::ideal(policy) };
-    let latency = |requests: &[ArrivingRequest]| simulate(&setup, requests.iter().copied()).latency_mean(Some(0));
-    assert_eq!(latency(&[arriving(1, 10, 0)]), us(1 + 10), "before its own socket, a look that names none");
-    let busy = [10, 20, 20].into_iter().enumerate();
-    let busy = busy.map(|(socket, cost)| ArrivingRequest { socket, ..arriving(1, cost, 1) });
-    let fresh = ArrivingRequest { socket: 1, ..arriving(5, 1, 0) };
-    // Worker 0 is free at 12 us, as it has looked once before its own request.
-    assert_eq!(latency(&busy.chain([fresh]).collect::<Vec<_>>()), us(12 - 5 + 2 + 1));
-}
-
 // Is a queue that all share a serial resource: however many workers there are, no more goes through it than one after the
 // other? Is what others at the same place cost added for each of them? Each request is a push and a pop, with every other
 // worker waiting for each where contention costs, and one at least.
@@ -190,34 +137,6 @@ fn a_shared_queue_bounds_the_throughput_however_many_workers_there_are() {
             assert!((least..most).contains(&(per_second / bound)), "{workers} workers: {per_second}, and {bound}");
         }
     }
-}
-
-// Does only a worker that has slept put its socket into the set of all? Method: two get a request each at the same moment,
-// and either both have slept or both have looked all the while.
-#[test]
-fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
-    let us = Nanos::from_micros;
-    let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
-    let overheads = Overheads { serial: us(1), ..Overheads::NONE };
-    let sleeps = Rest { wait: Wait::Park, nap_min: us(1_000) };
-    for (rest, latency) in [(Rest::LOOKS, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
-        let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
-        let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });
-        assert_eq!(simulate(&setup, requests.into_iter()).latency_mean(None), latency, "{rest:?}");
-    }
-}
-
-// Is a worker busy for as long as its steps take, and what others cost it part of that?
-#[test]
-fn utilisation_is_the_share_of_time_that_steps_take() {
-    let workload = workload("fixed:10us");
-    let overheads = Overheads { send: Nanos::from_micros(10), ..Overheads::NONE };
-    let policy = Fit::new(&workload, 4, 0.3).policy(named("isolated")).policy();
-    let tally = simulate(&Setup::with_overheads(policy, overheads), offer(&workload, 0.3, 4).arrivals(4));
-    let busy = tally.utilisation().expect("workers");
-    let exact = tally.fates().answered as f64 * 20e-6 / (4.0 * tally.ended_at().as_secs_f64());
-    assert!((busy / exact - 1.0).abs() < 1e-6 && (busy - 0.6).abs() < 0.02, "{busy}, and {exact}");
-    assert_eq!(Reference::Srpt.simulate(4, offer(&workload, 0.3, 4).arrivals(4)).utilisation(), None);
 }
 
 // A fresh request comes while one of two workers is in a light request. Does the other worker, in a heavy one, leave it to

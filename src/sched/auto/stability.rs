@@ -140,43 +140,4 @@ mod tests {
         assert_eq!(share_out(&[0.9, 13.1], 14, 12.8, Help::Lighter), [1, 13]);
         assert_eq!(share_out(&[0.9, 13.1], 14, 12.6, Help::Lighter), [2, 12]);
     }
-
-    // Do policies whose sizes are given or found say from which load on these cannot keep up, and loudly where that is now?
-    #[test]
-    fn sizes_that_cannot_keep_up_say_so() {
-        use crate::sched::estimate::ServiceTimes;
-        use crate::sched::{Measured, PolicyName, Tuning};
-        use crate::time::Nanos;
-
-        // `micropools`, in a class for each cost.
-        let costs = [(Nanos::from_micros(1), 9_999), (Nanos::from_millis(2), 1)];
-        let mut by_class = [(0, Nanos::ZERO); crate::fate::CLASSES];
-        by_class.iter_mut().zip(costs).for_each(|(class, (cost, count))| *class = (count, cost.times(count)));
-        let made = |policy: &str, load: f64, sizes: Option<[usize; 2]>| {
-            let name: PolicyName = policy.parse().expect("a policy");
-            let measured = Measured {
-                times: ServiceTimes::new(costs),
-                by_class,
-                busy_workers: load * 14.0,
-                of_class: None,
-                has_shifted: false,
-                are_left: false,
-            };
-            let tuning = Tuning::new(14, Nanos::from_micros(10));
-            name.entry().make(&Tuning { sizes: sizes.map(Vec::from), measured: Some(measured), ..tuning })
-        };
-        for policy in ["pools", "reserve"] {
-            let small = made(policy, 0.4, Some([13, 1]));
-            assert!(small.chosen.contains(", unstable from a load of 0.4"), "{}", small.chosen);
-            assert!(small.reason.contains("unstable from a load of 0.4"), "{}", small.reason);
-            let given = made(policy, 0.9, Some([13, 1]));
-            assert!(given.chosen.contains(", UNSTABLE AT THIS LOAD: from 0.4"), "{}", given.chosen);
-            let found = made(policy, 0.9, None);
-            assert_eq!(found.sizes(), [11, 3], "{policy}");
-            assert!(found.unstable_from.is_some_and(|load| load > 0.94), "{policy}");
-        }
-        let too_much = made("pools", 0.97, None).chosen;
-        assert!(too_much.contains(", UNSTABLE AT THIS LOAD: from 0.94"), "no two pools can bear it: {too_much}");
-        assert_eq!(made("ondemand", 0.97, None).unstable_from, None);
-    }
 }

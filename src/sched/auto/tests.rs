@@ -42,16 +42,37 @@ fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     decision.budget().expect("a limit")
 }
 
+// Does the cost of a yield decide, and whether costs are alike? Is one queue for all worth its cost, also where yields are
+// dear? It is a part of them, and no more than a tenth of a microsecond.
 #[test]
-fn the_cost_of_a_yield_decides_between_the_three() {
-    assert_eq!(judged(&extreme(), 150), "levels");
-    assert_eq!(judged(&extreme(), 450), "hybrid");
-    assert_eq!(judged(&extreme(), 2_000), "global");
-    // Where a light request takes 3.18 us of its worker, the same yields cost it less.
-    let charged = extreme().with_beside(Nanos::new(2_680));
-    assert_eq!(judged(&charged, 450), "hybrid");
-    assert_eq!(judged(&charged, 2_000), "hybrid");
-    assert_eq!(judged(&charged, 4_000), "global");
+fn costs_and_yields_decide() {
+    let beside = |times: ServiceTimes| times.with_beside(Nanos::new(2_680));
+    let alike = |ns| times(&[(ns, 50_000)]);
+    for (times, yield_ns, expected) in [
+        (extreme(), 150, "levels"),
+        (extreme(), 450, "hybrid"),
+        (extreme(), 2_000, "global"),
+        // Where a light request takes 3.18 us of its worker, the same yields cost it less.
+        (beside(extreme()), 450, "hybrid"),
+        (beside(extreme()), 2_000, "hybrid"),
+        (beside(extreme()), 4_000, "global"),
+        (alike(10_000), 100, "global"),
+        // One queue costs too much, but not beside 2.68 us more.
+        (alike(1_000), 100, "steal"),
+        (beside(alike(1_000)), 100, "global"),
+        (alike(1_900), 50, "global"),
+        // 20 yields outlast the heavy.
+        (times(&[(500, 9_000), (5_500, 1_000)]), 300, "steal"),
+    ] {
+        assert_eq!(judged(&times, yield_ns), expected, "{times:?}, yields of {yield_ns} ns");
+    }
+    for yield_ns in [100, 1_000, 10_000] {
+        assert_eq!([2_100, 1_900].map(|ns| judged(&alike(ns), yield_ns)), ["global", "steal"], "{yield_ns}");
+    }
+    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400));
+    let yield_cost = Nanos::from_micros(300);
+    let scaled = Auto::new(&Tuning { yield_cost, time_scale: 1_000, ..Tuning::new(4, Nanos::ZERO) });
+    assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
 // Is it first come, first served where the latency counts and a yield costs nearly as much as a request? A gap alone does not
@@ -65,16 +86,6 @@ fn where_the_latency_counts_dear_yields_change_no_order() {
     assert_eq!(judged(Objective::Latency, 450), "global");
 }
 
-#[test]
-fn alike_requests_and_near_costs_are_first_come_first_served() {
-    assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), "global");
-    assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), "steal", "one queue costs too much");
-    let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
-    assert_eq!(judged(&charged, 100), "global", "not beside 2.68 us more");
-    assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), "steal", "20 yields outlast the heavy");
-    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400));
-}
-
 // Does what cannot give way get no levels?
 #[test]
 fn without_checkpoints_there_are_no_levels() {
@@ -83,20 +94,6 @@ fn without_checkpoints_there_are_no_levels() {
         let expected = Decision::of(choice, "requests pass no checkpoints, where they could give way");
         assert_eq!(decided(&times.run_to_completion(), 100), expected);
     }
-}
-
-// Is one queue for all worth its cost, also where yields are dear? It is a part of them, and no more than a tenth of a
-// microsecond.
-#[test]
-fn dear_yields_do_not_make_the_queue_dear() {
-    for yield_ns in [100, 1_000, 10_000] {
-        assert_eq!(judged(&times(&[(2_100, 50_000)]), yield_ns), "global", "{yield_ns}");
-        assert_eq!(judged(&times(&[(1_900, 50_000)]), yield_ns), "steal", "{yield_ns}");
-    }
-    assert_eq!(judged(&times(&[(1_900, 50_000)]), 50), "global");
-    let yield_cost = Nanos::from_micros(300);
-    let scaled = Auto::new(&Tuning { yield_cost, time_scale: 1_000, ..Tuning::new(4, Nanos::ZERO) });
-    assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
 // Sixteen workers, 10 us, .1 us for a queue. In one group that is cheap at any load; in four it takes a tenth of all time,

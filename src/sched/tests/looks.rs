@@ -2,43 +2,6 @@
 
 use super::*;
 
-/// A world whose queues hold something.
-struct Waiting {
-    half_full: bool,
-    /// Jobs in the queue of each pool.
-    jobs: [usize; 3],
-}
-
-impl View for Waiting {
-    fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
-        None
-    }
-
-    fn backlog(&self, _: WorkerId) -> usize {
-        0
-    }
-
-    fn queue_len(&self, pool: PoolId) -> usize {
-        self.jobs[pool]
-    }
-
-    fn queued(&self) -> usize {
-        self.jobs.iter().sum()
-    }
-
-    fn asleep(&self, _: PoolId) -> usize {
-        0
-    }
-
-    fn queues_are_half_full(&self) -> bool {
-        self.half_full
-    }
-
-    fn debt(&self) -> Nanos {
-        Nanos::ZERO
-    }
-}
-
 // Does a worker look into the next socket before it takes from a queue? It does so once in a while, and not if it would shed
 // what it receives.
 #[test]
@@ -46,8 +9,8 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
     let in_order = rows::in_order(levels());
     for policy in [&policies()[1], &policies()[7], &in_order] {
-        let waiting = |half_full| Waiting { half_full, jobs: [9; 3] };
-        let step = |local: &mut Local, at, view: &Waiting| policy.search(local).next(local, NOW.plus(us(at)), view);
+        let waiting = |half_full| Seen { busy: false, jobs: [9; 3], half_full };
+        let step = |local: &mut Local, at, view: &Seen| policy.search(local).next(local, NOW.plus(us(at)), view);
         let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, policy.topology()));
         let view = waiting(false);
         assert_eq!(step(&mut first, 0, &view), Some(Step::ReceiveNext));
@@ -59,17 +22,19 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
         assert_eq!(step(&mut second, 99, &waiting(true)), Some(Step::Queue(0)), "there is no room");
     }
     let single = tuning(1).policy("global");
-    let (view, mut local) = (Waiting { half_full: false, jobs: [1; 3] }, Local::new(0, single.topology()));
-    let step = single.search(&mut local).next(&mut local, NOW, &view);
+    let mut local = Local::new(0, single.topology());
+    let step = single.search(&mut local).next(&mut local, NOW, &ONE_EACH);
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
+/// A job in each queue.
+const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
+
 /// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its look sees.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
-    let view = Waiting { half_full: false, jobs: [1; 3] };
     let mut walk = policy.search(local);
     let mut steps = Vec::new();
-    while let Some(step) = walk.next(local, NOW, &view).filter(|step| !matches!(step, Step::Queue(_))) {
+    while let Some(step) = walk.next(local, NOW, &ONE_EACH).filter(|step| !matches!(step, Step::Queue(_))) {
         match step {
             Step::Look => local.expect(Noticed::of(seen.iter().copied())),
             Step::Steal(_) => continue,
@@ -96,19 +61,9 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
     // What is found leaves the others for the next search.
     local.expect(Noticed::of([2, 4]));
-    let view = Waiting { half_full: false, jobs: [1; 3] };
     let mut walk = policy.search(&mut local);
-    assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &view)), [Some(Own), Some(Receive(2))]);
+    assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
-}
-
-// Does a worker of two receive from both sockets, and look nowhere else?
-#[test]
-fn two_sockets_are_looked_into_without_asking() {
-    let policy = tuning(2).policy("ondemand");
-    let mut local = Local::new(0, policy.topology());
-    let steps = [(); 2].map(|()| before_the_queue(&policy, &mut local, &[]));
-    assert_eq!(steps, [(); 2].map(|()| [Step::Own, Step::Receive(0), Step::Receive(1)]));
 }
 
 // Is a search that is known to find nothing, and left out, the same as one that was made?
@@ -137,7 +92,7 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
 fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {
     let policy = &policies()[7];
     let first = |worker, jobs| {
-        let view = Waiting { half_full: true, jobs };
+        let view = Seen { busy: false, jobs, half_full: true };
         let mut local = Local::new(worker, policy.topology());
         policy.search(&mut local).next(&mut local, NOW, &view).expect("a step")
     };

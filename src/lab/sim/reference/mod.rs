@@ -159,57 +159,36 @@ mod tests {
         }
     }
 
-    fn arrivals(requests: &[(u64, u64)]) -> Vec<ArrivingRequest> {
+    // Does the shortest remaining one go first and interrupt? Are processors shared equally, with one for each at most? Do
+    // turns end after a quantum if another waits? Do lighter classes go first and interrupt nobody, and is the shortest queue
+    // joined?
+    #[test]
+    fn latencies_are_those_of_each_discipline() {
         let us = Nanos::from_micros;
-        let class = |number: usize| number as u8;
-        let one = |(number, (at, cost)): (usize, &(u64, u64))| ArrivingRequest {
-            at: us(*at),
-            due: us(*at),
-            cost: us(*cost),
-            class: class(number),
-            socket: 0,
-            deadline: Nanos::MAX,
-            counts: true,
-        };
-        requests.iter().enumerate().map(one).collect()
-    }
-
-    /// Latencies in microseconds, one for each of at most eight requests (at, cost), which differ by class.
-    fn latencies(reference: &str, workers: usize, requests: &[(u64, u64)]) -> Vec<u64> {
-        let reference: Reference = reference.parse().expect("a reference");
-        let tally = reference.simulate(workers, arrivals(requests).into_iter());
-        (0..requests.len()).map(|class| tally.latency_mean(Some(class as u8)).get() / 1_000).collect()
-    }
-
-    #[test]
-    fn the_shortest_remaining_goes_first_and_interrupts() {
-        assert_eq!(latencies("srpt", 1, &[(0, 10), (2, 3), (3, 1), (4, 9)]), [14, 4, 1, 19]);
-        assert_eq!(latencies("srpt", 2, &[(0, 10), (0, 8), (2, 3)]), [13, 8, 3]);
-    }
-
-    #[test]
-    fn processors_are_shared_equally_and_nobody_has_more_than_one() {
-        assert_eq!(latencies("ps", 1, &[(0, 4), (0, 4)]), [8, 8]);
-        assert_eq!(latencies("ps", 1, &[(0, 4), (2, 1)]), [5, 2]);
-        assert_eq!(latencies("ps", 2, &[(0, 4), (0, 6), (100, 2)]), [4, 6, 2]);
-        assert_eq!(latencies("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)]), [8, 8, 8, 8]);
-    }
-
-    #[test]
-    fn turns_end_after_a_quantum_if_another_waits() {
-        assert_eq!(latencies("rr:2us:0us", 1, &[(0, 4), (0, 3)]), [6, 7]);
-        assert_eq!(latencies("rr:2us:1us", 1, &[(0, 4), (0, 3)]), [8, 9], "two switches");
-        assert_eq!(latencies("rr:2us:1us", 1, &[(0, 7)]), [7], "nobody to switch to");
-        assert_eq!(latencies("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)]), [4, 4, 3]);
-    }
-
-    #[test]
-    fn lighter_classes_go_first_and_interrupt_nobody() {
-        assert_eq!(latencies("priority", 1, &[(0, 10), (2, 3), (1, 5), (20, 1)]), [10, 11, 17, 1]);
-    }
-
-    #[test]
-    fn a_request_joins_the_shortest_queue() {
-        assert_eq!(latencies("jsq", 2, &[(0, 10), (1, 3), (2, 2), (3, 1)]), [10, 3, 10, 2]);
+        // Requests (at, cost), each of a lighter class than the one before, and their latencies.
+        for (reference, workers, requests, expected) in [
+            ("srpt", 1, &[(0, 10), (2, 3), (3, 1), (4, 9)][..], &[14, 4, 1, 19][..]),
+            ("srpt", 2, &[(0, 10), (0, 8), (2, 3)], &[13, 8, 3]),
+            ("ps", 1, &[(0, 4), (0, 4)], &[8, 8]),
+            ("ps", 1, &[(0, 4), (2, 1)], &[5, 2]),
+            ("ps", 2, &[(0, 4), (0, 6), (100, 2)], &[4, 6, 2]),
+            ("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)], &[8, 8, 8, 8]),
+            ("rr:2us:0us", 1, &[(0, 4), (0, 3)], &[6, 7]),
+            // Two switches, and nobody to switch to.
+            ("rr:2us:1us", 1, &[(0, 4), (0, 3)], &[8, 9]),
+            ("rr:2us:1us", 1, &[(0, 7)], &[7]),
+            ("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)], &[4, 4, 3]),
+            ("priority", 1, &[(0, 10), (1, 5), (2, 3), (20, 1)], &[10, 17, 11, 1]),
+            ("jsq", 2, &[(0, 10), (1, 3), (2, 2), (3, 1)], &[10, 3, 10, 2]),
+        ] {
+            let classes = || (0..requests.len() as u8).rev();
+            let arrivals = classes().zip(requests).map(|(class, (at, cost))| {
+                let (at, deadline) = (us(*at), Nanos::MAX);
+                ArrivingRequest { at, due: at, cost: us(*cost), class, socket: 0, deadline, counts: true }
+            });
+            let tally = reference.parse::<Reference>().expect("a reference").simulate(workers, arrivals);
+            let latencies = classes().map(|class| tally.latency_mean(Some(class)).get() / 1_000);
+            assert!(latencies.eq(expected.iter().copied()), "{reference} of {workers} for {requests:?}");
+        }
     }
 }

@@ -8,9 +8,9 @@ use crate::sched::estimate::Groups;
 use crate::sched::ladder::Ladders;
 use crate::sched::policy::rows;
 use crate::sched::turn::{
-    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Taken, Turn,
+    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Turn,
 };
-use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, View, WorkerId};
+use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, WorkerId};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
@@ -159,22 +159,4 @@ fn a_thief_that_leaves_jobs_behind_wakes_another() {
     let begins = |jobs| Scene::new(tuning(3).policy("steal"), &[2], [jobs, 0]).begins();
     assert_eq!(begins(2), (vec![], true));
     assert_eq!(begins(1), (vec![2], true), "nothing is left");
-}
-
-// Does a thief take half of its victim's jobs, the oldest first and rounded up, and leave the others?
-#[test]
-fn a_thief_takes_the_older_half() {
-    for jobs in [1, 2, 7, 8_u64] {
-        let mut world = Scene::new(tuning(2).policy("steal"), &[], [jobs, 0]).world;
-        let Taken::Job(first, more) = world.take(Step::Steal(0)) else { panic!("there are {jobs}") };
-        let half = jobs.div_ceil(2);
-        assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");
-        let own: Vec<Nanos> = std::iter::from_fn(|| match world.take(Step::Own) {
-            Taken::Job(job, _) => Some(job),
-            _ => None,
-        })
-        .collect();
-        assert_eq!(own, (1..half).map(US).collect::<Vec<_>>(), "of {jobs}");
-        assert_eq!(world.waiting() as u64, jobs - half, "of {jobs}");
-    }
 }

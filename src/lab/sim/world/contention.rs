@@ -128,10 +128,6 @@ fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (N
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::sim::world::VirtualWorld;
-    use crate::lab::sim::{Fit, Rest};
-    use crate::sched::turn::{Acts, Taken};
-    use crate::sched::{Noticed, Place, Policy, Step, View, Watch};
 
     const QUEUE: Serial = Serial::Queue(0);
 
@@ -188,71 +184,5 @@ mod tests {
     fn without_a_hold_workers_never_meet() {
         let mut contention = contention(0, 3);
         assert_eq!([0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 5)])), [0; 3]);
-    }
-
-    /// What `act` costs worker 0, and after it worker 1 at the same moment, in a world of three workers under `policy`.
-    fn one_after_the_other(policy: &str, act: impl Fn(&mut VirtualWorld<u8>, &Policy)) -> [u64; 2] {
-        let workload = "fixed:1us".parse().expect("a form");
-        let policy = Fit::new(&workload, 3, 0.5).policy(policy.parse().expect("a policy")).policy();
-        let overheads = Overheads { serial: Nanos::new(10), ..Overheads::NONE };
-        let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &overheads, 9);
-        [0, 1].map(|worker| {
-            world.me = worker;
-            act(&mut world, &policy);
-            world.contention.take_delay().get()
-        })
-    }
-
-    // Which steps use a place that others use too, and which do not?
-    #[test]
-    fn what_others_may_use_is_held() {
-        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.put(Place::Queue(0), 7), Ok(()));
-        assert_eq!(one_after_the_other("global", push), [0, 10]);
-        let pop = |world: &mut VirtualWorld<u8>, _: &Policy| {
-            if world.queue_len(0) == 0 {
-                assert_eq!((world.put(Place::Queue(0), 7), world.put(Place::Queue(0), 7)), (Ok(()), Ok(())));
-            }
-            assert!(matches!(world.take(Step::Queue(0)), Taken::Job(7, 0)));
-        };
-        assert_eq!(one_after_the_other("global", pop), [0, 30], "two pushes and a pop are before it");
-        let pop_in_vain =
-            |world: &mut VirtualWorld<u8>, _: &Policy| assert!(matches!(world.take(Step::Queue(0)), Taken::Nothing));
-        assert_eq!(one_after_the_other("global", pop_in_vain), [0, 0]);
-        let own = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.put(Place::Own, 7), Ok(()));
-        assert_eq!(one_after_the_other("steal", own), [0, 0]);
-
-        let receive = |datagrams| {
-            move |world: &mut VirtualWorld<u8>, _: &Policy| {
-                (0..datagrams).for_each(|_| world.arrived(2));
-                world.received(2, datagrams);
-            }
-        };
-        assert_eq!(one_after_the_other("steal", receive(3)), [0, 30], "each datagram takes the lock");
-        assert_eq!(one_after_the_other("steal", receive(0)), [0, 0]);
-
-        let look = |datagrams| {
-            move |world: &mut VirtualWorld<u8>, _: &Policy| {
-                world.sockets[2].watched = true;
-                (world.sockets[2].datagrams, world.in_sockets) = (datagrams, datagrams);
-                assert_eq!(
-                    world.noticed(Watch::Every(Nanos::ZERO), Nanos::ZERO),
-                    Some(Noticed::of((datagrams > 0).then_some(2)))
-                );
-            }
-        };
-        assert_eq!(one_after_the_other("ondemand", look(2)), [0, 10]);
-        assert_eq!(one_after_the_other("ondemand", look(0)), [0, 0], "there is nothing to take out of the set");
-
-        let begin = |slept| {
-            move |world: &mut VirtualWorld<u8>, policy: &Policy| {
-                world.sockets[world.me].watched = false;
-                world.idle.seats[world.me].slept = slept;
-                world.begin_work(policy, None, false);
-                world.begin_work(policy, None, false);
-            }
-        };
-        assert_eq!(one_after_the_other("steal", begin(true)), [0, 10], "once: then the socket stands in the set");
-        assert_eq!(one_after_the_other("steal", begin(false)), [0, 0], "it has never left the set");
-        assert_eq!(one_after_the_other("isolated", begin(true)), [0, 0], "there is no set");
     }
 }
