@@ -270,22 +270,26 @@ mod tests {
         let zygos = "--burn sleep --overheads none --workload zygos-bimodal-1";
         assert_eq!(chosen(zygos).pools.as_deref(), Some("front=12,heavy=2"));
         assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=6,heavy=8"));
+        // The heavy pool keeps a worker, and one worker is no pool.
+        let of = |workers| chosen(&format!("--cost fixed:1us --workers {workers}")).pools;
+        assert_eq!((of(4).as_deref(), of(1)), (Some("front=3,heavy=1"), None));
     }
 
-    // Does the offered rate follow from the chosen scale, so that it fits? Method: the plan of a comparison without
-    // flags, on machines of all sizes; a given value replaces the chosen one.
+    // Are CPUs burnt where there are more than three, with all but two as workers, at the scale that fits? Are given values
+    // kept?
     #[test]
-    fn the_plan_of_any_machine_can_be_sent() {
-        for machine in 1..=1_024 {
-            let settings = ServerSettings::on(machine, arguments("")).expect("a choice");
-            let plan = settings.plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
-            let expected = if machine < 4 { (Burn::Sleep, 14) } else { (Burn::Cpu, (machine - 2).min(14)) };
-            assert_eq!((settings.burn, usize::from(settings.workers)), expected, "{machine} CPUs");
-            assert!(plan.rate <= 250_000.0 && plan.rate * 4.0 < 49e6, "{machine} CPUs: {}", plan.rate);
-            assert!((plan.load().expect("workers") - 0.7).abs() < 1e-9, "{machine} CPUs");
+    fn the_machine_decides_how_many_workers_burn() {
+        for (machine, flags, expected) in [
+            (3, "", (Burn::Sleep, 14, 200)),
+            (4, "", (Burn::Cpu, 2, 2)),
+            (15, "", (Burn::Cpu, 13, 5)),
+            (1_024, "", (Burn::Cpu, 14, 5)),
+            (16, "--burn sleep --time-scale 7 --rate 100", (Burn::Sleep, 14, 7)),
+        ] {
+            let settings = ServerSettings::on(machine, arguments(flags)).expect("a choice");
+            let chosen = (settings.burn, settings.workers, settings.time_scale);
+            assert_eq!(chosen, expected, "{machine} CPUs {flags}");
         }
-        let given = ServerSettings::on(16, arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
-        assert_eq!((given.burn, given.time_scale), (Burn::Sleep, 7));
     }
 
     // Is the load a share of capacity with what the servers charge, and is real time charged nothing?
@@ -320,12 +324,6 @@ mod tests {
             |flags: &str| Arguments::try_parse_from(["loadgen", "compare"].into_iter().chain(flags.split(' ')));
         assert!(parsed("--saturate 2min").is_err_and(|error| error.to_string().contains("50ms to 1min, or 0s")));
         assert!(parsed("--saturate 1s --rate 9").is_err());
-    }
-
-    #[test]
-    fn the_heavy_pool_keeps_a_worker_and_one_worker_is_no_pool() {
-        assert_eq!(chosen("--cost fixed:1us --workers 4").pools.as_deref(), Some("front=3,heavy=1"));
-        assert_eq!(chosen("--cost fixed:1us --workers 1").pools, None);
     }
 
     // Other pools than the ones that would have been chosen, for a policy that has pools.

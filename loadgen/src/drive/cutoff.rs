@@ -109,38 +109,32 @@ mod tests {
         None
     }
 
-    // Does a dead server end a run after 5 s of silence, from the start or from when it died, and a living one never?
-    #[test]
-    fn five_seconds_of_silence_end_a_run() {
-        let schedule = schedule(Nanos::from_millis(1));
-        assert_eq!(ended(&schedule, |_| true, |_| true), None);
-        let (at, reason) = ended(&schedule, |_| true, |_| false).expect("nothing is answered");
-        assert_eq!(at, 5_050, "{reason}");
-        assert!(reason.contains("nothing was answered, though 51 requests were sent"), "{reason}");
-        let (at, _) = ended(&schedule, |_| true, |nth| nth < 100).expect("it dies after 10 s");
-        assert_eq!(at, 15_050);
-    }
+    /// Whether the request of this number is sent, or answered.
+    type Of = fn(u64) -> bool;
+    /// When a run ends, in ms, and a part of the reason.
+    type End = Option<(u64, &'static str)>;
 
-    // Do lost requests here and there not end a run? Method: most are answered; unanswered ones come alone, or last.
+    // Does a dead server end a run after 5 s of silence, and the largest cost on top? From the start, or from when it died?
+    // Does a generator that stands still end it, and do lost requests here and there end none?
     #[test]
-    fn what_is_lost_here_and_there_ends_nothing() {
-        let schedule = schedule(Nanos::from_millis(1));
-        assert_eq!(ended(&schedule, |_| true, |nth| nth % 2 == 0), None);
-        assert_eq!(ended(&schedule, |_| true, |nth| nth < 191), None, "nine at the end");
-    }
-
-    // May a server whose requests take longer than 5 s take its time?
-    #[test]
-    fn the_largest_cost_is_waited_for_on_top() {
-        let (at, _) = ended(&schedule(Nanos::from_secs(7)), |_| true, |_| false).expect("a dead server");
-        assert_eq!(at, 12_000);
-    }
-
-    // Does a generator that stands still end its run?
-    #[test]
-    fn a_generator_far_behind_its_schedule_gives_up() {
-        let (at, reason) = ended(&schedule(Nanos::from_millis(1)), |nth| nth < 30, |_| true).expect("it is late");
-        assert_eq!(at, 8_000, "the request of 3 s is 5 s late: {reason}");
-        assert!(reason.contains("5.0 s behind its schedule"), "{reason}");
+    fn silence_ends_a_run_and_losses_here_and_there_do_not() {
+        let nobody = "nothing was answered, though 51 requests were sent";
+        let ends: [(u64, Of, Of, End); 7] = [
+            (1, |_| true, |_| true, None),
+            (1, |_| true, |_| false, Some((5_050, nobody))),
+            (1, |_| true, |nth| nth < 100, Some((15_050, ""))),
+            (1, |_| true, |nth| nth % 2 == 0, None),
+            // Nine at the end.
+            (1, |_| true, |nth| nth < 191, None),
+            (7_000, |_| true, |_| false, Some((12_000, ""))),
+            // The request of 3 s is 5 s late.
+            (1, |nth| nth < 30, |_| true, Some((8_000, "5.0 s behind its schedule"))),
+        ];
+        for (number, (cost_ms, sends, answers, expected)) in ends.into_iter().enumerate() {
+            let end = ended(&schedule(Nanos::from_millis(cost_ms)), sends, answers);
+            assert_eq!(end.as_ref().map(|end| end.0), expected.map(|end| end.0), "row {number}: {end:?}");
+            let (said, words) = (end.unwrap_or_default().1, expected.unwrap_or_default().1);
+            assert!(said.contains(words), "row {number}: {said}");
+        }
     }
 }

@@ -109,8 +109,7 @@ mod tests {
     // can be sent over it.
     #[test]
     fn what_the_kernel_did_not_take_is_told_apart() {
-        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let [connected, not] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
+        let [server, connected, not] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
         connected.connect(server.local_addr().expect("an address")).expect("connected");
         let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
         let (live, interrupt) = (Live::default(), Interrupt::default());
@@ -128,8 +127,7 @@ mod tests {
     // to come.
     #[test]
     fn what_is_late_slips_by_as_much() {
-        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let flow = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let [server, flow] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
         flow.connect(server.local_addr().expect("an address")).expect("connected");
         let (live, interrupt) = (Live::default(), Interrupt::default());
         let ms = Nanos::from_millis;

@@ -69,53 +69,52 @@ fn a_sound_run_is_valid_up_to_each_limit() {
     assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "no server was asked");
 }
 
+type Spoil<'a> = &'a dyn Fn(&mut Facts);
+
+fn assert_invalid(result: &RunResult, facts: &Facts, expected: &str) {
+    let (validity, reasons) = judge(result, facts);
+    assert_eq!(validity, Validity::Invalid, "{expected}");
+    assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
+}
+
 #[test]
 fn each_defect_is_a_reason_of_its_own() {
-    let fine = || result(100.0, 5.0, 0);
-    let percentile = Percentile::P99_95;
-    let unknown = || Err("no /proc".to_owned());
-    for (result, facts, expected) in [
-        (
-            result(100.0, 5.1, 0),
-            sound(),
-            "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
-        ),
-        (result(100.0, 5.1, 0), Facts { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
-        (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
-        (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
-        (
-            fine(),
-            Facts { attempts: AttemptCounts { late: 2, ..sound().attempts }, ..sound() },
-            "2 of 1000 were more than 10.0 ms late",
-        ),
-        (fine(), Facts { percentile, ..sound() }, "p99.95 of the latency is not known within a factor of 2: its"),
-        (fine(), Facts { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
-        (fine(), Facts { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
-        (
-            fine(),
-            Facts { send_errors: errors(5), ..sound() },
-            "refused 5 of 4000 requests, above 0.1 % (no room; no way)",
-        ),
-        (fine(), Facts { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
-        (fine(), Facts { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
-        (fine(), Facts { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
-        (fine(), Facts { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
-        (fine(), Facts { run_queue_share: Some(0.021), ..sound() }, "waited for a CPU for 2.1 % of the run"),
-        (fine(), Facts { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
-        (
-            fine(),
-            Facts { overshoot_share: Some(Err("no /proc".into())), ..sound() },
-            "overslept is not known: no /proc",
-        ),
-        (fine(), Facts { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
-        (fine(), Facts { restarted: Some("it had 5".into()), ..sound() }, "was restarted in the course of the run: it"),
-        (fine(), Facts { reconciled: Some(reconciled(3_999)), ..sound() }, "1 datagrams are unaccounted for"),
-        (fine(), Facts { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
-        (fine(), Facts { interrupted: true, ..sound() }, "interrupted"),
+    let slip = "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100";
+    for (result, pacer, expected) in [
+        (result(100.0, 5.1, 0), Pacer::RealTime, slip),
+        (result(100.0, 5.1, 0), Pacer::Ordinary, "cap_sys_nice"),
+        (result(60_000.0, 3_001.0, 0), Pacer::RealTime, "which is 60.0 ms"),
+        (result(100.0, 5.0, 4), Pacer::RealTime, "4 of 3000 sends"),
     ] {
-        let (validity, reasons) = judge(&result, &facts);
-        assert_eq!(validity, Validity::Invalid, "{expected}");
-        assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
+        assert_invalid(&result, &Facts { pacer, ..sound() }, expected);
+    }
+    let unknown = || "no /proc".to_owned();
+    let defects: [(Spoil<'_>, &str); 17] = [
+        (&|facts| facts.attempts.late = 2, "2 of 1000 were more than 10.0 ms late"),
+        (
+            &|facts| facts.percentile = Percentile::P99_95,
+            "p99.95 of the latency is not known within a factor of 2: its",
+        ),
+        (&|facts| facts.own_socket_drops = Ok(7), "dropped 7 replies"),
+        (&|facts| facts.own_socket_drops = Err(unknown()), "own sockets are not known: no /proc"),
+        (&|facts| facts.send_errors = errors(5), "refused 5 of 4000 requests, above 0.1 % (no room; no way)"),
+        (&|facts| facts.send_buffer_errors = Ok(1), "did not send 1 datagrams"),
+        (&|facts| facts.send_buffer_errors = Ok(1), "those of another process"),
+        (&|facts| facts.send_buffer_errors = Err(unknown()), "what it took is not known: no /proc"),
+        (&|facts| facts.foreign = 41, "41 of 4000 datagrams that came are no reply"),
+        (&|facts| facts.run_queue_share = Some(0.021), "waited for a CPU for 2.1 % of the run"),
+        (&|facts| facts.overshoot_share = Some(Ok(0.021)), "overslept by 2.1 %"),
+        (&|facts| facts.overshoot_share = Some(Err(unknown())), "overslept is not known: no /proc"),
+        (&|facts| facts.endpoint_error = Some("refused".into()), "did not answer: refused"),
+        (&|facts| facts.restarted = Some("it had 5".into()), "was restarted in the course of the run: it"),
+        (&|facts| facts.reconciled = Some(reconciled(3_999)), "1 datagrams are unaccounted for"),
+        (&|facts| facts.reconciled = Some(reconciled(4_001)), "1 datagrams more than"),
+        (&|facts| facts.interrupted = true, "interrupted"),
+    ];
+    for (spoil, expected) in defects {
+        let mut facts = sound();
+        spoil(&mut facts);
+        assert_invalid(&result(100.0, 5.0, 0), &facts, expected);
     }
 }
 
@@ -137,8 +136,7 @@ fn slip_is_judged_at_the_percentile_that_is_claimed() {
 fn infinite_latency_excuses_no_slip() {
     let fine = result(100.0, 5.1, 0);
     let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
-    let reasons = judge(&RunResult { latency_us: infinite, ..fine }, &sound()).1;
-    assert!(reasons.len() == 1 && reasons[0].contains("which is 100 us"), "{reasons:?}");
+    assert_invalid(&RunResult { latency_us: infinite, ..fine }, &sound(), "which is 100 us");
 }
 
 #[test]
@@ -152,8 +150,6 @@ fn without_an_answer_there_is_nothing_to_trust() {
         let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
         let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
         let result = RunResult { fates, latency_us, latency_answered_us, ..result(0.0, 900.0, 0) };
-        let (validity, reasons) = judge(&result, &sound());
-        assert_eq!(validity, Validity::Invalid);
-        assert!(reasons.len() == 1 && reasons[0].contains(said), "{said}: {reasons:?}");
+        assert_invalid(&result, &sound(), said);
     }
 }
