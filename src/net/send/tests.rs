@@ -46,47 +46,44 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
 
 const SENT: Result<(), Unsent> = Ok(());
 
+// Does a batch go on after each kind of failure? An error of an earlier message costs no other one; one that stays is the
+// message's own. A full buffer is waited for once, an interrupted call is made again. A GSO batch that is not taken goes
+// message by message; where none can be cut, no other is made.
 #[test]
-fn the_batch_goes_on_after_each_kind_of_failure() {
+fn a_batch_goes_on_after_a_failure() {
+    use Errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINTR, EINVAL, EIO, EMSGSIZE};
+    use Errno::{ENETDOWN, ENETUNREACH, ENOBUFS, EPERM};
+    let lost = |reason| [SENT, Err(reason), SENT, SENT];
+    let taken = |answers: &[Result<usize, Errno>], peers: &[u8], outcomes: &[Result<(), Unsent>], order: &[usize]| {
+        let (sender, found) = send(peers, answers);
+        assert_eq!((&found[..], &sender.backend.taken[..]), (outcomes, order), "{answers:?}");
+        sender
+    };
     for (errno, reason) in [
-        (Errno::ENOBUFS, Unsent::QueueFull),
-        (Errno::EPERM, Unsent::Denied),
-        (Errno::EACCES, Unsent::Denied),
-        (Errno::ENETDOWN, Unsent::Unreachable),
-        (Errno::EINVAL, Unsent::Other),
+        (ENOBUFS, Unsent::QueueFull),
+        (EPERM, Unsent::Denied),
+        (EACCES, Unsent::Denied),
+        (ENETDOWN, Unsent::Unreachable),
+        (EINVAL, Unsent::Other),
     ] {
-        let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
-        assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
-        assert_eq!((sender.backend.taken, sender.backend.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
+        let sender = taken(&[Ok(1), Err(errno)], &[1, 2, 3, 4], &lost(reason), &[0, 2, 3]);
+        assert_eq!(sender.backend.calls, [1, 2], "{errno}");
     }
-}
-
-#[test]
-fn an_error_of_an_earlier_message_costs_no_other_one() {
-    for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
-        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
-        assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
+    for errno in [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EINTR] {
+        taken(&[Ok(1), Err(errno)], &[1, 2, 3], &[SENT; 3], &[0, 1, 2]);
     }
-}
-
-#[test]
-fn an_error_that_stays_is_the_messages_own() {
-    let refused = Err(Errno::ECONNREFUSED);
-    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
-    assert_eq!((outcomes, sender.backend.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
-    let too_long = Err(Errno::EMSGSIZE);
-    let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
-    assert_eq!((outcomes, sender.backend.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
-}
-
-#[test]
-fn a_full_buffer_is_waited_for_once_in_a_batch() {
-    let full = Err(Errno::EAGAIN);
-    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
-    assert_eq!((outcomes, sender.backend.waits), (vec![SENT; 3], vec![PATIENCE]));
-    let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
-    assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
-    assert_eq!((sender.backend.waits, sender.backend.taken), (vec![PATIENCE], vec![0]));
+    let (refused, too_long, full) = (Err(ECONNREFUSED), Err(EMSGSIZE), Err(EAGAIN));
+    let answers = [Ok(1), refused, refused, refused, Ok(1)];
+    taken(&answers, &[1, 2, 3], &[SENT, Err(Unsent::Unreachable), SENT], &[0, 2]);
+    taken(&[too_long, too_long], &[1, 2], &[Err(Unsent::TooLong), SENT], &[1]);
+    let waited = taken(&[Ok(1), full, Ok(2)], &[1, 2, 3], &[SENT; 3], &[0, 1, 2]);
+    let in_vain = [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)];
+    let gave_up = taken(&[Ok(1), full, full, full], &[1, 2, 3], &in_vain, &[0]);
+    assert_eq!([waited, gave_up].map(|sender| sender.backend.waits), [[PATIENCE], [PATIENCE]]);
+    // Refused, also at the retry; then the second of its three messages fails.
+    let answers = [too_long, too_long, Ok(1), Err(EPERM)];
+    assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso);
+    assert!(!taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso);
 }
 
 // After a wait that timed out, is the buffer waited for again only once it has drained?
@@ -111,27 +108,6 @@ fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]));
     assert_eq!(send(&full, &[true, true]), (lost, vec![Nanos::ZERO, PATIENCE]));
     assert_eq!(send(&[Ok(1)], &[]), (SENT, vec![]));
-}
-
-#[test]
-fn a_gso_batch_that_is_not_taken_goes_message_by_message() {
-    let too_long = Err(Errno::EMSGSIZE);
-    // Refused, also at the retry; then the second of its three messages fails.
-    let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
-    assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
-    assert_eq!((sender.backend.taken, sender.gso), (vec![0, 3, 2], true));
-}
-
-#[test]
-fn where_gso_batches_cannot_be_cut_none_is_made_again() {
-    let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
-    assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
-}
-
-#[test]
-fn an_interrupted_call_is_made_again() {
-    let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
-    assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 2], vec![0, 1]));
 }
 
 use proptest::prelude::*;
@@ -159,27 +135,20 @@ fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
     plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
 }
 
+// Do messages to one peer go together, also when others stand between? A GSO batch ends with a shorter message and before a
+// longer one, an empty message goes alone, and a batch fits a datagram and the kernel.
 #[test]
-fn messages_to_one_peer_go_together_also_when_others_stand_between() {
-    assert_eq!(batches(&[(1, 9), (2, 9), (1, 9), (3, 9), (2, 9), (1, 9)]), [vec![0, 2, 5], vec![1, 4], vec![3]]);
-}
-
-#[test]
-fn a_gso_batch_ends_with_a_shorter_message_and_before_a_longer_one() {
-    assert_eq!(batches(&[(1, 9), (1, 9), (1, 5), (1, 9), (1, 10), (1, 5)]), [vec![0, 1, 2], vec![3], vec![4, 5]]);
-}
-
-#[test]
-fn an_empty_message_goes_alone() {
-    assert_eq!(batches(&[(1, 0), (1, 0), (1, 9), (1, 0)]), [vec![0], vec![1], vec![2], vec![3]]);
-}
-
-#[test]
-fn a_gso_batch_fits_a_datagram_and_the_kernel() {
-    let lengths: Vec<usize> = batches(&[(1, 2048); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
-    assert_eq!(lengths, [31, 31, 31, 31, 4]);
-    let lengths: Vec<usize> = batches(&[(1, 9); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
-    assert_eq!(lengths, [GSO_SEGMENTS_MAX; SEND_BATCH_MAX / GSO_SEGMENTS_MAX]);
+fn messages_to_one_peer_go_together() {
+    for (messages, expected) in [
+        (&[(1, 9), (2, 9), (1, 9), (3, 9), (2, 9), (1, 9)][..], &[&[0, 2, 5][..], &[1, 4], &[3]][..]),
+        (&[(1, 9), (1, 9), (1, 5), (1, 9), (1, 10), (1, 5)], &[&[0, 1, 2], &[3], &[4, 5]]),
+        (&[(1, 0), (1, 0), (1, 9), (1, 0)], &[&[0], &[1], &[2], &[3]]),
+    ] {
+        assert_eq!(batches(messages), expected, "{messages:?}");
+    }
+    let lengths = |length| batches(&[(1, length); SEND_BATCH_MAX]).iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lengths(2048), [31, 31, 31, 31, 4]);
+    assert_eq!(lengths(9), [GSO_SEGMENTS_MAX; SEND_BATCH_MAX / GSO_SEGMENTS_MAX]);
 }
 
 #[test]
