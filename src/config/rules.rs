@@ -204,19 +204,8 @@ mod tests {
             assert!(problems[0].starts_with(&start), "{problems:?}");
             assert!(problems[0].contains("allowed: "), "{problems:?}");
         }
-    }
-
-    // Are two conflicts of one setting both reported?
-    #[test]
-    fn one_conflict_does_not_hide_another() {
-        let problems = problems(&[("burn", "sleep"), ("wait", "spin"), ("handler", "digest")]);
-        assert_eq!(problems.len(), 2, "{problems:?}");
-    }
-
-    // Is one worker left alone while it is unclear which pools were meant?
-    #[test]
-    fn a_wrong_value_is_not_half_of_a_conflict() {
-        let problems = problems(&[("policy", "pools"), ("workers", "1"), ("pools", "front")]);
-        assert_eq!(problems.len(), 1, "{problems:?}");
+        // One does not hide another, and a wrong value is no half of one.
+        assert_eq!(problems(&[("burn", "sleep"), ("wait", "spin"), ("handler", "digest")]).len(), 2);
+        assert_eq!(problems(&[("policy", "pools"), ("workers", "1"), ("pools", "front")]).len(), 1);
     }
 }

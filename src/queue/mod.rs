@@ -165,13 +165,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_is_an_outcome_and_returns_the_item() {
-        let queue = Sharded::new(3, 6);
-        for item in 0..6 {
-            assert_eq!(queue.push([item; 2], item), Ok(()));
-        }
-        assert_eq!(queue.push([0, 1], 6), Err(6));
-        assert_eq!(queue.len(), 6);
+    fn one_producer_fills_shards_evenly_and_full_is_an_outcome() {
+        let queue = Sharded::new(2, 20);
+        (0..20).for_each(|item| assert_eq!(queue.push([0, 1], item), Ok(())));
+        assert!(queue.shards.iter().all(|shard| shard.len() == 10));
+        assert_eq!((queue.push([0, 1], 20), queue.len()), (Err(20), 20));
     }
 
     #[test]
@@ -184,13 +182,6 @@ mod tests {
             assert_eq!(found, (0..64).collect::<Vec<_>>());
             assert!(queue.is_empty());
         }
-    }
-
-    #[test]
-    fn one_producer_fills_shards_evenly() {
-        let queue = Sharded::new(2, 100);
-        (0..20).for_each(|item| assert_eq!(queue.push([0, 1], item), Ok(())));
-        assert!(queue.shards.iter().all(|shard| shard.len() == 10));
     }
 
     #[test]

@@ -256,22 +256,6 @@ fn a_switch_strands_nothing() {
     });
 }
 
-#[test]
-fn bursts_are_served_to_the_last_job() {
-    for policy in policies() {
-        with_workers(&policy, Wait::Park, |play| {
-            for _ in 0..50 {
-                for job in 0..60 {
-                    play.send(job % 3, 10);
-                }
-                for _ in 0..60 {
-                    play.next();
-                }
-            }
-        });
-    }
-}
-
 /// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
@@ -317,17 +301,11 @@ fn hops_go_to_the_heavy_pool_and_ingress_stays_with_the_front() {
             assert_eq!(worker >= 2, job == HOPS, "worker {worker} did job {job}");
         }
     });
-}
-
-/// The heavy pool is stuck and its ingresses are full of light jobs: the front serves them.
-#[test]
-fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
+    // The heavy pool has nothing but its ingress, which is full of light jobs: the front serves them.
     with_workers(&pools(&[1, 1]), Wait::Park, |play| {
-        play.send(1, HOPS);
-        assert_eq!(play.next(), (1, HOPS));
-        for _ in 0..200 {
-            play.send(1, 10);
-            assert_eq!(play.next(), (0, 10));
+        for job in [HOPS].into_iter().chain([10; 200]) {
+            play.send(1, job);
+            assert_eq!(play.next(), (usize::from(job == HOPS), job));
         }
     });
 }

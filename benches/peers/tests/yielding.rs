@@ -73,8 +73,10 @@ fn reply(name: &str, socket: &UdpSocket) -> u64 {
     header.id
 }
 
+// Is each request of a mixed batch answered once, also after a pause in which the peer went to sleep? Do light requests then
+// pass heavy ones?
 #[test]
-fn every_request_of_a_mixed_batch_is_answered_once() {
+fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
     const REQUESTS: u64 = 300;
     let folder = tempfile::tempdir().expect("a folder");
     for threads in [1, 2] {
@@ -87,20 +89,9 @@ fn every_request_of_a_mixed_batch_is_answered_once() {
             let mut replies: Vec<u64> = (0..REQUESTS).map(|_| reply(name, &socket)).collect();
             replies.sort_unstable();
             assert_eq!(replies, Vec::from_iter(0..REQUESTS), "{name} on {threads}");
-            // After a pause, too, in which it went to sleep.
             std::thread::sleep(Duration::from_millis(50));
             send(&socket, REQUESTS, Nanos::from_micros(20));
             assert_eq!(reply(name, &socket), REQUESTS, "{name} on {threads}");
-        }
-    }
-}
-
-#[test]
-fn light_requests_pass_heavy_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for threads in [1, 2] {
-        for (name, command) in yielding(folder.path(), threads) {
-            let (_server, socket) = start(command);
             // More heavy ones than threads, each of which lasts longer than all of the light ones.
             let heavy = 3;
             (0..heavy).for_each(|id| send(&socket, id, Nanos::from_millis(300)));

@@ -72,23 +72,21 @@ mod tests {
             expected.sort_by_key(|key| SETTINGS.iter().position(|setting| setting.key == *key));
             assert_eq!(unused(&all), expected, "{policy}");
         }
-        assert_eq!(unused(&[("policy", "steal")]), [""; 0], "nothing is given");
-        assert_eq!(unused(&[("policy", "steal"), ("slice", "50us")]), [""; 0], "the default");
-        assert_eq!(unused(&[("policy", "steal"), ("slice", "1ms"), ("handler", "fork")]), [""; 0]);
-    }
-
-    // Are settings of the admin endpoint named where there is none?
-    #[test]
-    fn an_endpoint_that_is_off_has_no_settings() {
-        let given = [("classic-buckets", "true"), ("admin-token-file", "/proc/sys/kernel/ostype")];
-        assert_eq!(unused(&given), [""; 0]);
-        assert_eq!(unused(&[&given[..], &[("admin", "off")]].concat()), ["admin-token-file", "classic-buckets"]);
-    }
-
-    // Is a scale named that nothing but a few times follows?
-    #[test]
-    fn a_scale_of_real_cores_is_named() {
-        assert_eq!(unused(&[("time-scale", "10")]), ["time-scale"]);
-        assert_eq!(unused(&[("time-scale", "10"), ("burn", "sleep")]), [""; 0]);
+        let steal = ("policy", "steal");
+        let (buckets, token) = (("classic-buckets", "true"), ("admin-token-file", "/proc/sys/kernel/ostype"));
+        for (pairs, named) in [
+            // Nothing is given, the default, and what the handler uses.
+            (&[steal][..], &[][..]),
+            (&[steal, ("slice", "50us")], &[]),
+            (&[steal, ("slice", "1ms"), ("handler", "fork")], &[]),
+            // An endpoint that is off has no settings.
+            (&[buckets, token], &[]),
+            (&[buckets, token, ("admin", "off")], &["admin-token-file", "classic-buckets"]),
+            // Nothing but a few times follows a scale of real cores.
+            (&[("time-scale", "10")], &["time-scale"]),
+            (&[("time-scale", "10"), ("burn", "sleep")], &[]),
+        ] {
+            assert_eq!(unused(pairs), named, "{pairs:?}");
+        }
     }
 }

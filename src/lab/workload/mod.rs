@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_have_the_published_means() {
+    fn presets_have_the_published_means_and_shares_of_one() {
         let published_ns = [
             ("extreme-bimodal", 2_997.5),
             ("high-bimodal", 50_500.0),
@@ -163,15 +163,9 @@ mod tests {
         ];
         assert_eq!(published_ns.map(|(name, _)| name), PRESETS.map(|(name, _)| name));
         for (name, mean_ns) in published_ns {
-            let mean = parsed(name).mean_seconds() * 1e9;
-            assert!((mean - mean_ns).abs() < 0.01, "{name}: mean {mean} ns, published {mean_ns} ns");
-        }
-    }
-
-    #[test]
-    fn shares_sum_to_one_and_classes_fit_the_wire() {
-        for (name, _) in PRESETS {
             let workload = parsed(name);
+            let mean = workload.mean_seconds() * 1e9;
+            assert!((mean - mean_ns).abs() < 0.01, "{name}: mean {mean} ns, published {mean_ns} ns");
             let sum: f64 = workload.classes().iter().map(|class| class.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}: shares sum to {sum}");
             assert!(workload.classes().len() <= crate::fate::CLASSES);
@@ -213,15 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn rate_and_load_are_inverses() {
+    fn rate_and_load_are_inverses_and_the_time_beside_takes_capacity() {
         let workload = parsed("extreme-bimodal");
         let rate = workload.rate_at(0.7, 14, 1_000);
-        assert!((rate - 3_269.4).abs() < 0.1, "rate {rate}");
-        assert!((workload.load_at(rate, 14, 1_000) - 0.7).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_time_beside_the_cost_takes_capacity() {
+        assert!((rate - 3_269.4).abs() < 0.1 && (workload.load_at(rate, 14, 1_000) - 0.7).abs() < 1e-12, "{rate}");
         let workload = parsed("fixed:1us").with_time_beside(Nanos::from_micros(3));
         assert!((workload.rate_at(0.5, 2, 10) - 25_000.0).abs() < 1e-6);
         assert!((workload.load_at(25_000.0, 2, 10) - 0.5).abs() < 1e-12);

@@ -125,8 +125,6 @@ impl<J> Flows<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::thread;
 
     // Is a shard as large as its map and its queue, whose places are a power of two, more than there may be flows?
     #[test]
@@ -191,41 +189,5 @@ mod tests {
         let fitting = |key| (0..100).filter(|job| !matches!(flows.enter(key, *job), Entered::Full(_))).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(flows.set_aside(), 32);
-    }
-
-    // Are no two requests of a flow served at once by threads, and does each come out once?
-    #[test]
-    fn threads_serve_a_flow_one_by_one() {
-        const THREADS: usize = 4;
-        const EACH: usize = if cfg!(miri) { 50 } else { 5_000 };
-        let (flows, serving) = (Flows::new(2, 32, 8), [(); 3].map(|()| AtomicBool::new(false)));
-        let (served, full) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let serve = |key: usize| {
-            let mut at_hand = Some(());
-            while at_hand.is_some() {
-                assert!(!serving[key].swap(true, Ordering::SeqCst), "two at once");
-                served.fetch_add(1, Ordering::SeqCst);
-                thread::yield_now();
-                serving[key].store(false, Ordering::SeqCst);
-                at_hand = flows.leave(key as u64);
-            }
-        };
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let (flows, full, serve) = (&flows, &full, &serve);
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        let key = (thread + number) % 3;
-                        match flows.enter(key as u64, ()) {
-                            Entered::Served(()) => serve(key),
-                            Entered::SetAside => {}
-                            Entered::Full(()) => _ = full.fetch_add(1, Ordering::SeqCst),
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!(served.load(Ordering::SeqCst) + full.load(Ordering::SeqCst), THREADS * EACH);
-        assert_eq!((flows.busy(), flows.set_aside()), (0, 0));
     }
 }
