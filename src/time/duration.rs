@@ -51,30 +51,24 @@ mod tests {
     #[test]
     fn reads_what_people_write() {
         for (text, ns) in
-            [("500ns", 500), ("0.5us", 500), ("20 us", 20_000), ("2ms", 2_000_000), ("1.5s", 1_500_000_000)]
+            [("500ns", 500), ("0.5us", 500), ("20 us", 20_000), ("2ms", 2_000_000), ("1.5s", 1_500_000_000), ("0s", 0)]
         {
             assert_eq!(parse_duration(text), Ok(Nanos::new(ns)), "{text}");
         }
-        assert_eq!(parse_duration("0s"), Ok(Nanos::ZERO));
         assert_eq!(parse_duration("2min"), Ok(Nanos::from_secs(120)));
         assert_eq!(parse_duration("1h"), Ok(Nanos::from_secs(3_600)));
         assert_eq!(parse_duration("1000h"), Ok(DURATION_MAX));
     }
 
     #[test]
-    fn refuses_what_is_longer_than_the_longest() {
-        let digits = "9".repeat(400);
-        for text in ["1000.1h", "99999999999999h", "1000000000000000000000h", &format!("{digits}us")] {
-            let error = parse_duration(text).expect_err(text).to_string();
-            assert!(error.contains(text) && error.contains("at most 1000h"), "{error}");
-        }
-    }
-
-    #[test]
-    fn refuses_what_could_be_misread() {
+    fn refuses_what_could_be_misread_or_is_too_long() {
         for text in ["", "5", "us", "-1us", "1.2.3us", "5m", "1d", "1e3us", "20us ", "1h 30min", ".", ".s", "1µ"] {
             let error = parse_duration(text).expect_err(text).to_string();
             assert!(error.contains(DURATION_FORM), "{error}");
+        }
+        for text in ["1000.1h", "99999999999999h", "1000000000000000000000h", &format!("{}us", "9".repeat(400))] {
+            let error = parse_duration(text).expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("at most 1000h"), "{error}");
         }
     }
 

@@ -282,12 +282,16 @@ mod tests {
         assert_eq!(layers.problems[0].claims[0].key, "policy");
     }
 
+    fn read(path: &Path) -> Layers {
+        let mut layers = Layers::default();
+        read_file(&Scope::ALL, path, &Origin::Flag, &mut layers);
+        layers
+    }
+
     fn read_text(text: &str) -> Layers {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        let mut layers = Layers::default();
-        read_file(&Scope::ALL, file.path(), &Origin::Flag, &mut layers);
-        layers
+        read(file.path())
     }
 
     // Does each TOML type reach the setting that wants it, and only that one?
@@ -316,17 +320,10 @@ mod tests {
     // Is a file without an end, and one of a byte too much, refused instead of read?
     #[test]
     fn what_is_read_is_bounded() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let problems = |bytes: usize| {
-            std::fs::write(file.path(), "#".repeat(bytes)).unwrap();
-            let mut layers = Layers::default();
-            read_file(&Scope::ALL, file.path(), &Origin::Flag, &mut layers);
-            layers.problems
-        };
+        let problems = |bytes: usize| read_text(&"#".repeat(bytes)).problems;
         assert_eq!(problems(FILE_BYTES_MAX as usize), []);
         assert!(problems(FILE_BYTES_MAX as usize + 1)[0].message.contains("larger than 1024 KiB"));
-        let mut layers = Layers::default();
-        read_file(&Scope::ALL, Path::new("/dev/zero"), &Origin::Flag, &mut layers);
+        let layers = read(Path::new("/dev/zero"));
         let problem = layers.problems[0].to_string();
         assert!(problem.contains("/dev/zero") && problem.contains("larger than 1024 KiB"), "{problem}");
         assert!(layers.incomplete);

@@ -241,7 +241,15 @@ mod tests {
 
     #[test]
     fn a_name_may_be_followed_by_what_differs() {
-        assert_eq!("lab".parse(), Ok(Overheads::LAB));
+        for (overheads, text) in [
+            (Overheads::NONE, "none"),
+            (Overheads::STOCK, "stock"),
+            (Overheads { yield_: ns(1_234), checkpoint: ns(1), ..Overheads::NONE }, "yield=1.234us,checkpoint=1ns"),
+            (Overheads { serial: ns(15), contend: ns(30), ..Overheads::LAB }.without_contention(), "lab"),
+            (Overheads { serial: ns(15), contend: ns(30), ..Overheads::NONE }, "serial=15ns,contend=30ns"),
+        ] {
+            assert_eq!((overheads.text(), text.parse()), (text.to_owned(), Ok(overheads)));
+        }
         assert_eq!("lab, send=2.3us".parse(), Ok(Overheads { send: ns(2_300), ..Overheads::LAB }));
         assert_eq!("stock,contend=30ns".parse(), Ok(Overheads { contend: ns(30), ..Overheads::STOCK }));
         assert_eq!("yield=1us".parse(), Ok(Overheads { yield_: ns(1_000), ..Overheads::NONE }));
@@ -258,19 +266,5 @@ mod tests {
         assert_eq!(Overheads::NONE.to_string(), "none");
         assert_eq!(Overheads::STOCK.divided_by(1_000).wake, ns(20));
         assert_eq!(Overheads::STOCK.times(1_000).divided_by(1_000), Overheads::STOCK);
-    }
-
-    #[test]
-    fn overheads_are_read_back_from_their_text() {
-        for (overheads, text) in [
-            (Overheads::NONE, "none"),
-            (Overheads::STOCK, "stock"),
-            (Overheads { yield_: ns(1_234), checkpoint: ns(1), ..Overheads::NONE }, "yield=1.234us,checkpoint=1ns"),
-            (Overheads { serial: ns(15), contend: ns(30), ..Overheads::LAB }.without_contention(), "lab"),
-            (Overheads { serial: ns(15), contend: ns(30), ..Overheads::NONE }, "serial=15ns,contend=30ns"),
-        ] {
-            assert_eq!(overheads.text(), text);
-            assert_eq!(text.parse(), Ok(overheads));
-        }
     }
 }

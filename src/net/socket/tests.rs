@@ -1,18 +1,13 @@
 use super::*;
 
-#[test]
-fn a_group_shares_one_port_and_keeps_others_out() {
-    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 3, Io::Batches).expect("a free port");
-    assert_eq!(group.sockets().len(), 3);
-    assert_ne!(group.addresses()[0].port(), 0);
-    let second = Group::open(group.addresses(), 1, Io::Batches).expect_err("the port is taken");
-    assert_eq!(second.1.kind(), io::ErrorKind::AddrInUse);
+fn opened(workers: usize, io: Io) -> Group {
+    Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], workers, io).expect("a free port")
 }
 
 // Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
 #[test]
 fn buffers_are_as_large_as_allowed() {
-    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
+    let group = opened(2, Io::Batches);
     for (name, wanted, granted) in [
         ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes),
         ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes),
@@ -29,7 +24,7 @@ fn buffers_are_as_large_as_allowed() {
 // Are sockets of another process taken only if all are UDP sockets, as many on each address, with all that a group has?
 #[test]
 fn sockets_are_adopted_as_a_group() {
-    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Portable).expect("a free port");
+    let group = opened(2, Io::Portable);
     let copies = |group: &Group| -> Vec<OwnedFd> {
         let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
         group.sockets().iter().map(copy).collect()
@@ -38,7 +33,7 @@ fn sockets_are_adopted_as_a_group() {
     let inodes = |group: &Group| group.sockets().iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&*adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
-    let other = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 1, Io::Batches).expect("a free port");
+    let other = opened(1, Io::Batches);
     // As many on each, worker by worker, whatever their order.
     let both = Group::adopt(copies(&group).drain(..1).chain(copies(&other)).collect(), Io::Batches).expect("a group");
     assert_eq!(both.addresses(), [group.addresses(), other.addresses()].concat());
@@ -63,7 +58,7 @@ fn sockets_are_adopted_as_a_group() {
 // Is every buffer of a group made as small as asked for, and none larger?
 #[test]
 fn receive_buffers_can_be_limited() {
-    let mut group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
+    let mut group = opened(2, Io::Batches);
     let granted = group.recv_buffer_bytes;
     for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
         group.limit_recv_buffers(limit).expect("sockets");

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
+const BOUNDS: WaitBounds =
+    WaitBounds { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), bound: Nanos::from_millis(10) };
+
 fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
     ServiceTimes::new(pairs.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)))
 }
@@ -133,9 +136,8 @@ fn a_fixed_bound_holds_from_the_first_request_on() {
 // Does each queue stand by itself, and does a rest, or a long time without anything from it, end that?
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
-    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
     let mut queues = StandingQueues::new(2);
-    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), MS(50), &bounds);
+    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), MS(50), &BOUNDS);
     assert!(!old(&mut queues, 0) && !old(&mut queues, 99));
     queues.on_young(1);
     assert!(old(&mut queues, 100), "another queue is young");
@@ -145,43 +147,36 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 300), "it had nothing to do meanwhile");
     assert!(old(&mut queues, 400));
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
-}
-
-// Is one old request of a queue that was empty served, while another queue of the same worker stands and is shed from?
-#[test]
-fn only_the_queue_that_stands_is_shed_from() {
-    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    // One old request of a queue that was empty is served while another queue of the same worker stands.
     let mut queues = StandingQueues::new(2);
     queues.on_rest(MS(1));
     let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
-        .map(|(queue, now)| queues.on_old(queue, MS(now), MS(50), &bounds));
+        .map(|(queue, now)| queues.on_old(queue, MS(now), MS(50), &BOUNDS));
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
 // Does a queue stand that its worker comes to less often than once in an interval, where what waits in it shows that?
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
-    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
     let mut queues = StandingQueues::new(1);
-    assert!(!queues.on_old(0, MS(1_000), MS(60), &bounds));
-    assert!(!queues.on_old(0, MS(1_128), MS(120), &bounds), "it came after the last look: others may have emptied it");
-    assert!(queues.on_old(0, MS(1_256), MS(128), &bounds), "it waited already at the last look");
+    assert!(!queues.on_old(0, MS(1_000), MS(60), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_128), MS(120), &BOUNDS), "it came after the last look: others may have emptied it");
+    assert!(queues.on_old(0, MS(1_256), MS(128), &BOUNDS), "it waited already at the last look");
     queues.on_young(0);
-    assert!(!queues.on_old(0, MS(1_384), MS(200), &bounds));
-    assert!(queues.on_old(0, MS(1_512), MS(200), &bounds));
+    assert!(!queues.on_old(0, MS(1_384), MS(200), &BOUNDS));
+    assert!(queues.on_old(0, MS(1_512), MS(200), &BOUNDS));
     queues.on_rest(MS(1_600));
-    assert!(!queues.on_old(0, MS(1_640), MS(200), &bounds));
+    assert!(!queues.on_old(0, MS(1_640), MS(200), &BOUNDS));
 }
 
 // Do workers see together that a socket stands, to which each comes less often than once in an interval? Does a young request
 // that one takes tell all of them, and the rest of one nothing to the others?
 #[test]
 fn workers_of_one_socket_know_what_others_took() {
-    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
     let one = StandingQueues::new(1);
     let mut workers = vec![one; 4];
     let sheds = |now: u64, workers: &mut Vec<StandingQueues>| {
-        workers[(now / 40) as usize % 4].on_old(0, MS(now), MS(50), &bounds)
+        workers[(now / 40) as usize % 4].on_old(0, MS(now), MS(50), &BOUNDS)
     };
     let standing: Vec<bool> = (1..6).map(|turn| sheds(40 * turn, &mut workers)).collect();
     assert_eq!(standing, [false, false, false, true, true], "each comes once in 160 ms");

@@ -198,24 +198,20 @@ mod tests {
         assert_eq!(transport.trouble(at(1_200)), None, "a failure long ago does not count");
     }
 
-    // Does a server become ready again once its failing worker has moved to a pool that receives nothing?
+    // Is a server ready again once its failing worker has moved to a pool that receives nothing? Does what is received at
+    // one address hide what fails at another?
     #[test]
-    fn failures_of_long_ago_are_over() {
-        let transport = Transport::new(1, 1);
-        let sending = &transport.of(0)[0].sending;
-        [0, 1_000].into_iter().for_each(|millis| sending.failed(at(millis), Unsent::Other as usize));
-        assert_eq!(transport.trouble(at(2_000)).as_deref(), Some("sending fails on worker 0: other"));
-        assert_eq!(transport.trouble(at(6_000)), None);
-    }
-
-    // Does what is received at one address hide what fails at another?
-    #[test]
-    fn each_address_has_failures_of_its_own() {
+    fn failures_are_over_after_a_while_and_of_one_address() {
         let transport = Transport::new(2, 2);
         let results = transport.of(1);
         [0, 1_000].into_iter().for_each(|millis| results[1].receiving.failed(at(millis), ReceiveError::Other as usize));
         results[0].receiving.succeeded();
         assert_eq!(transport.trouble(at(1_100)).as_deref(), Some("receiving fails on worker 1: other"));
         assert_eq!(transport.deaf(at(1_100)).collect::<Vec<_>>(), [1]);
+        let transport = Transport::new(1, 1);
+        let sending = &transport.of(0)[0].sending;
+        [0, 1_000].into_iter().for_each(|millis| sending.failed(at(millis), Unsent::Other as usize));
+        assert_eq!(transport.trouble(at(2_000)).as_deref(), Some("sending fails on worker 0: other"));
+        assert_eq!(transport.trouble(at(6_000)), None);
     }
 }

@@ -179,10 +179,4 @@ mod tests {
         // Behind its own operation, which is over, stand two more: it waits for them, and they are two.
         assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
     }
-
-    #[test]
-    fn without_a_hold_workers_never_meet() {
-        let mut contention = contention(0, 3);
-        assert_eq!([0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 5)])), [0; 3]);
-    }
 }

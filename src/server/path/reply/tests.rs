@@ -149,6 +149,10 @@ fn replies_wait_for_brief_requests_only() {
     assert_eq!(one_by_one_after(STRETCH_LONG, true, false), AFTER_LONG);
     assert_eq!(one_by_one_after(STRETCH_LONG, true, true), AFTER_PAUSE, "its checkpoint came, only late");
     assert_eq!(one_by_one_after(STRETCH_LONG, false, false), AFTER_PAUSE, "it may have had checkpoints");
+    let mut gathering = Gathering::default();
+    note(&mut gathering, STRETCH_LONG, true, false);
+    note(&mut gathering, BRIEF, true, true);
+    assert_eq!(gathering.one_by_one, AFTER_LONG, "the longer memory counts");
 }
 
 // Does time count for which the kernel ran other threads, or in which the request waited for something? What the thread
@@ -169,15 +173,6 @@ fn a_thread_without_its_processor_is_not_in_a_long_request() {
         gathering.on_wait(now.plus(READ_EVERY), || after);
         assert_eq!(gathering.used_before, after);
     }
-}
-
-// Is a long request remembered though one that pauses follows?
-#[test]
-fn the_longer_memory_counts() {
-    let mut gathering = Gathering::default();
-    note(&mut gathering, STRETCH_LONG, true, false);
-    note(&mut gathering, BRIEF, true, true);
-    assert_eq!(gathering.one_by_one, AFTER_LONG);
 }
 
 /// The share of requests for which replies could wait, and of those that were long meanwhile, when one in `every` is
