@@ -8,14 +8,9 @@ mod counter;
 mod support;
 
 use counter::{Counter, allocations, bytes, watch_this_thread};
-use forebay::config::Config;
 use forebay::net::{Io, KernelLink};
 use forebay::server::Memory;
 use nix::sys::socket::{setsockopt, sockopt};
-use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use support::prelude::*;
 
 #[global_allocator]
@@ -141,7 +136,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     let watched = Arc::new(AtomicUsize::new(0));
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
     let server =
-        Running::start_as_it_is(settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
+        Running::on(bound(settings), Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {

@@ -4,8 +4,6 @@
 
 mod support;
 
-use forebay::config::Config;
-use forebay::server::Server;
 use nix::libc::{
     AF_NETLINK, EPERM, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_io_uring_setup, SYS_openat, SYS_recvfrom,
     SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_setsockopt, SYS_socket, c_long,
@@ -13,13 +11,9 @@ use nix::libc::{
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
-use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, Once, PoisonError};
-use std::{io, thread};
+use std::sync::{Once, PoisonError};
 use support::http::Reply;
 use support::prelude::*;
-use support::scripted::Scripted;
 
 const CAP: Nanos = Nanos::from_secs(1);
 
@@ -47,6 +41,12 @@ fn where_forbidden<T: Send + 'static>(calls: &'static [c_long], work: impl FnOnc
 
 fn page(server: &Running, path: &str) -> Reply {
     http(server.admin, &format!("GET {path}")).expect("the endpoint answers")
+}
+
+/// Why a server cannot be bound under `settings`.
+fn refused(settings: &[(&str, &str)]) -> String {
+    let pairs = [("admin", "127.0.0.1:0")].into_iter().chain(settings.iter().copied());
+    Server::bind(&Config::from_pairs(pairs).expect("a configuration")).map(drop).expect_err("it is refused").to_string()
 }
 
 /// The lines of the log of all servers here that contain `text`.
@@ -114,23 +114,14 @@ fn without_a_ring_heavy_requests_look() {
         client.request(2, Nanos::from_micros(1), b"");
         assert_eq!([client.receive().header.id, client.receive().header.id], [2, 1], "{notices}");
     }
-    let refused = where_forbidden(&[SYS_io_uring_setup], || {
-        let pairs = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("notices", "ring")];
-        Server::bind(&Config::from_pairs(pairs).expect("a configuration")).map(drop).expect_err("refused").to_string()
-    });
+    let refused = where_forbidden(&[SYS_io_uring_setup], || refused(&[("listen", "127.0.0.1:0"), ("notices", "ring")]));
     assert!(refused.starts_with("--notices ring: ") && refused.contains("allowed: auto, looks"), "{refused}");
 }
 
 // Is a start refused that would make a server deaf or mute, or one that answers from the wrong address?
 #[test]
 fn without_any_way_there_is_no_start() {
-    let refused = |calls: &'static [c_long], listen: &'static str| {
-        let bind = move || {
-            let config = Config::from_pairs([("listen", listen), ("admin", "127.0.0.1:0")]).expect("a configuration");
-            Server::bind(&config).map(drop).expect_err("the start is refused").to_string()
-        };
-        where_forbidden(calls, bind)
-    };
+    let refused = |calls, listen| where_forbidden(calls, move || refused(&[("listen", listen)]));
     let error = refused(&[SYS_recvmmsg, SYS_recvmsg, SYS_recvfrom], "127.0.0.1:0");
     assert!(error.starts_with("no --io can receive: batches cannot receive (recvmmsg): "), "{error}");
     assert!(error.contains("(recvmsg): Operation not permitted") && error.contains("(recvfrom): "), "{error}");
@@ -151,19 +142,11 @@ fn a_call_that_is_missed_ends_the_start() {
         (&[SYS_setsockopt], "127.0.0.1:0", "(setsockopt)", &[1, 2]),
     ];
     for (calls, listen, names, codes) in cases {
-        let run = move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-            let flags = ["--listen", listen, "--admin", "127.0.0.1:0", "--workers", "1", "--log-level", "off"];
-            command.env_clear().arg("serve").args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
-            Process { child: command.spawn().expect("the program starts") }
-        };
-        let mut process = where_forbidden(calls, run);
-        let status = wait_for_exit(&mut process.child);
-        let said = io::read_to_string(process.child.stderr.take().expect("it is piped")).expect("text");
-        let listening = io::read_to_string(process.child.stdout.take().expect("it is piped")).expect("text");
+        let run = move || ended(&mut serve(&["--listen", listen, "--workers", "1", "--log-level", "off"]));
+        let (code, listening, said) = where_forbidden(calls, run);
         assert_eq!((listening.as_str(), said.lines().count()), ("", 1), "{names}: {said}");
-        let code = status.code().expect("it ended by itself");
-        assert!(codes.contains(&code) && said.contains(names), "{names}: {status}: {said}");
+        let is_expected = code.is_some_and(|code| codes.contains(&code));
+        assert!(is_expected && said.contains(names), "{names}: {code:?}: {said}");
     }
 }
 
@@ -172,7 +155,8 @@ fn a_call_that_is_missed_ends_the_start() {
 fn a_server_that_turned_deaf_says_so() {
     logged("");
     let began = clock::now();
-    let server = Running::start_after(&[("workers", "2")], Bench::new(Echo, CAP), || forbid(&[SYS_recvmmsg]));
+    let server =
+        Running::after(|| forbid(&[SYS_recvmmsg]), bound(&[("workers", "2")]), Erased::new(Bench::new(Echo, CAP)));
     let clients: Vec<Client> = (0..16).map(|_| Client::new(server.udp)).collect();
     clients.iter().for_each(|client| client.request(0, Nanos::ZERO, b""));
     await_until(|| page(&server, "/readyz").status == 503, "it goes on saying that it is ready");
@@ -194,7 +178,8 @@ fn a_server_that_turned_deaf_says_so() {
 #[test]
 fn a_server_that_turned_mute_says_so() {
     logged("");
-    let server = Running::start_after(&[("workers", "1")], Bench::new(Echo, CAP), || forbid(&[SYS_sendmmsg]));
+    let server =
+        Running::after(|| forbid(&[SYS_sendmmsg]), bound(&[("workers", "1")]), Erased::new(Bench::new(Echo, CAP)));
     let client = Client::new(server.udp);
     let mut sent = 0;
     let not_ready = || {
@@ -225,7 +210,7 @@ fn overflow(server: &Running, script: &Scripted) -> u64 {
 #[test]
 fn drops_are_counted_without_proc() {
     let (handler, script) = scripted();
-    let server = Running::start_after(&[("workers", "1")], handler, || forbid(&[SYS_openat]));
+    let server = Running::after(|| forbid(&[SYS_openat]), bound(&[("workers", "1")]), Erased::new(handler));
     let sent = overflow(&server, &script);
     let fates = server.quiescent(sent);
     assert!(fates.kernel_dropped > Some(0), "the socket was never full: {fates:?}");
@@ -242,7 +227,7 @@ fn drops_that_nothing_tells_are_unknown() {
         let rule = SeccompRule::new(vec![netlink.expect("a condition")]).expect("a rule");
         apply(BTreeMap::from([(SYS_openat, Vec::new()), (SYS_socket, vec![rule])]));
     };
-    let server = Running::start_after(&[("workers", "1")], handler, forbid);
+    let server = Running::after(forbid, bound(&[("workers", "1")]), Erased::new(handler));
     let sent = overflow(&server, &script);
     let fates = || latency(server.admin)["fates"].clone();
     await_until(|| fates()["in_flight"] == 0 && fates()["answered"] == 1, "it never comes to rest");

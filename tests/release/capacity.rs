@@ -1,10 +1,8 @@
 //! Does every command of `deploy/capacity.md` run, each within ten seconds? Method: the page's blocks, beside files that it
 //! names.
 
-use forebay::time::{Nanos, clock};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::support::prelude::*;
+use crate::support::program::trace;
 
 const PAGE: &str = include_str!("../../deploy/capacity.md");
 /// What the page promises of a release build.
@@ -14,12 +12,9 @@ const LONGEST: Nanos = Nanos::from_secs(10);
 fn write_inputs(folder: &Path) {
     let costs: String = (0..2_000).map(|line| if line % 100 == 0 { "long 2ms\n" } else { "20us\n" }).collect();
     fs::write(folder.join("costs.txt"), costs).expect("a file");
-    let request = |number: u64| {
-        let (at, kind) = (number * 100, if number % 100 == 0 { "long 100us" } else { "short 20us" });
-        format!("{at}us {at}us {kind} {} 0\n", number % 64)
-    };
-    let head = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=recorded\n".to_owned();
-    fs::write(folder.join("hour.trace"), head + &(0..40_000).map(request).collect::<String>()).expect("a file");
+    let kind = |number: u64| if number.is_multiple_of(100) { "long 100us" } else { "short 20us" };
+    let trace = trace("time-scale=1 warmup=0s", 100, 40_000, kind);
+    fs::copy(trace.path(), folder.join("hour.trace")).expect("a file");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Do `forebay simulate --servers` and `forebay plan --servers` show fleets as their help says? Method: the program is run with few requests; its table,
 //! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
 
-use crate::support::program::{json, stdout};
-use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use crate::support::prelude::*;
+use crate::support::program::{json, trace};
+use tempfile::NamedTempFile;
 
 fn results(arguments: &str) -> Vec<Value> {
     json(&format!("{arguments} --json -"))["results"].as_array().expect("results").clone()
@@ -38,10 +37,9 @@ fn a_fleet_is_shown_with_each_balancer_whole_and_without_a_server() {
             _ => assert!((bound - left / 4.0).abs() < 1e-9, "{result}"),
         }
     }
-    assert!(std::fs::read_to_string(&html).is_ok_and(|page| page.contains("flow-hash:zipf=1.5")));
+    assert!(fs::read_to_string(&html).is_ok_and(|page| page.contains("flow-hash:zipf=1.5")));
 }
 
-// Is a fleet of one what there is without --servers, and is its load that of all workers?
 #[test]
 fn a_fleet_of_one_is_one_server() {
     let flags = "simulate --workers 3 --policy pools,ondemand --requests 5000 --load 0.6";
@@ -53,7 +51,6 @@ fn a_fleet_of_one_is_one_server() {
     }
 }
 
-// Does the highest load know that a server is lost, and that flows make one busier than the others?
 #[test]
 fn the_highest_load_of_a_fleet_is_within_its_bound() {
     let flags = "simulate --servers 4 --workers 2 --policy steal --workload exponential:10us --overheads none --requests \
@@ -65,7 +62,6 @@ fn the_highest_load_of_a_fleet_is_within_its_bound() {
     assert!(found[1] > found[0] && found[1] < 0.75 && (bounds[1] - 0.75).abs() < 1e-9, "{found:?} within {bounds:?}");
 }
 
-// Does what is planned for a fleet hold without a server, by the simulator and another seed, and one worker less not?
 #[test]
 fn a_plan_for_a_fleet_holds_without_a_server() {
     let demand = "--servers 4 --balance jsq --workload exponential:10us --overheads none --policy steal --json -";
@@ -76,12 +72,7 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
     let workers = |plan: &Value| plan["recommendation"]["workers"].as_u64().expect("a number");
     let (whole, without) = (plan(0), plan(1));
     assert_eq!((&without["fleet"]["servers"], &without["fleet"]["lost"]), (&4.into(), &1.into()));
-    assert!(
-        workers(&whole) >= 4 && workers(&without) > workers(&whole),
-        "{} and {}",
-        workers(&whole),
-        workers(&without)
-    );
+    assert!(workers(&whole) >= 4 && workers(&without) > workers(&whole), "{whole} and {without}");
     let p99 = |workers: u64| {
         // The rate with the headroom of a tenth, of 10 us each.
         let load = 13.2 / (4 * workers) as f64;
@@ -92,21 +83,12 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
     assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
 }
 
-/// A trace of a server of two workers: one request each 10 us, unscaled, from 64 flows. Nine of ten cost 4 us, and one
-/// costs 40 us.
-fn recorded() -> tempfile::NamedTempFile {
-    let mut trace = tempfile::NamedTempFile::new().expect("a temporary file");
-    writeln!(trace, "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=1 warmup=0s workload=tenths")
-        .expect("written");
-    for number in 0..20_000_u64 {
-        let (at, kind) = (number * 100, if number % 10 == 9 { "long 40us" } else { "short 4us" });
-        writeln!(trace, "{at}us {at}us {kind} {} {}", number % 64, number % 2).expect("written");
-    }
-    trace
+/// One request each 10 us, unscaled. Nine of ten cost 4 us, and one costs 40 us.
+fn recorded() -> NamedTempFile {
+    trace("time-scale=10 warmup=0s", 100, 20_000, |number| if number % 10 == 9 { "long 40us" } else { "short 4us" })
 }
 
-// Do the requests of a run come to all servers of a fleet together? Method: twice the servers have half the load each, also for
-// what sizes are fitted to; and without a server the others have its part.
+// Twice the servers have half the load each, also for what sizes are fitted to.
 #[test]
 fn a_recorded_run_comes_to_a_whole_fleet() {
     let trace = recorded();
@@ -117,11 +99,7 @@ fn a_recorded_run_comes_to_a_whole_fleet() {
     assert!(alone.iter().all(|result| (of(result, "/load") - 0.38).abs() < 1e-3), "{alone:?}");
     assert_eq!(fleets.len(), 4);
     for result in &fleets {
-        assert_eq!(
-            (&result["fates"]["answered"], &result["fleet"]["servers"]),
-            (&20_000.into(), &3.into()),
-            "{result}"
-        );
+        assert!(result["fates"]["answered"] == 20_000 && result["fleet"]["servers"] == 3, "{result}");
         assert!((of(result, "/load") - 0.127).abs() < 1e-3, "{result}");
         let left = 3.0 - of(result, "/fleet/lost");
         assert!((of(result, "/fleet/busiest_load") / (0.38 / left) - 1.0).abs() < 0.25, "{result}");
@@ -135,7 +113,7 @@ fn a_recorded_run_comes_to_a_whole_fleet() {
 fn endpoint(body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         // A request without a body is one small segment.
         let read = stream.read(&mut [0; 4_096]).expect("a request");
@@ -147,8 +125,7 @@ fn endpoint(body: String) -> String {
     format!("http://{address}/latency")
 }
 
-// Is what one server was asked, and what a trace holds, planned for as what comes to a whole fleet? Method: the demand of
-// the plan, its fleet, and the order as recorded; and another rate, which is that of all too.
+// Method: what one server measured, and a trace in the order as recorded. A rate is that of all servers.
 #[test]
 fn a_fleet_is_planned_for_what_was_measured() {
     let class =

@@ -1,8 +1,8 @@
 //! Does `forebay simulate --max-load` find the highest load that holds a goal? Method: the program searches; its table and its
 //! JSON are read.
 
-use crate::support::program::{json, stdout};
-use serde_json::Value;
+use crate::support::prelude::*;
+use crate::support::program::json;
 
 #[test]
 fn the_highest_load_is_found() {
@@ -21,7 +21,6 @@ fn the_highest_load_is_found() {
     );
 }
 
-// Is no load sustained at which fixed groups cannot keep up, or that starves a class which the percentile does not see?
 #[test]
 fn the_highest_load_is_within_the_stability_bound() {
     let found = |rest: &str, bound: f64| -> Value {

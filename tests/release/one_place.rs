@@ -1,15 +1,8 @@
-//! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for
-//! it?
-//! Method: plain edits add one of each to a copy of the sources, which is then built. What the programs of the copy and
-//! of this build say is compared with the READMEs. These must list what this build has, and lack what was added.
+//! Does each policy, counter, fate and setting have one place, and show wherever a reader would look for it?
+//! Method: plain edits add one of each to a copy of the sources, which is then built. The READMEs must list what this
+//! build has, and lack what was added.
 
-use crate::support::http::{latency, page};
-use crate::support::process::Forebay;
-use forebay::sched::PolicyName;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::support::prelude::*;
 
 /// Something that is added: a row before a line of which there is one.
 struct Fact {
@@ -46,7 +39,6 @@ const FACTS: [Fact; 4] = [
     },
 ];
 
-// Does the README list every policy, flag, fate and metric, in the program's own words where it has some, and nothing else?
 #[test]
 fn the_readme_lists_what_the_program_has() {
     let shown = Shown::by(Path::new(env!("CARGO_BIN_EXE_forebay")), "auto");
@@ -140,7 +132,6 @@ struct Shown {
     rows: [(&'static str, BTreeMap<String, Option<String>>); 4],
     /// The policy on `/latency`.
     policy: String,
-    /// The page `/metrics`.
     metrics: String,
 }
 

@@ -1,9 +1,8 @@
 //! Does `forebay plan` find what holds a goal, say why, and does a server take the settings that it prints?
 //! Method: the program is run with few requests; its report and its JSON are read, and its settings handed to the server.
 
-use crate::support::program::{json, stdout};
-use serde_json::Value;
-use std::io::Write;
+use crate::support::prelude::*;
+use crate::support::program::{json, trace};
 use tempfile::NamedTempFile;
 
 const QUIET: &str = "--overheads lab --quiet";
@@ -43,22 +42,15 @@ fn a_plan_has_settings_reasons_and_what_if() {
     assert_eq!(found["holds_up_to"]["rate"], json["planned_rate"]);
     assert!(number(&found["measured"]) >= 50_000.0, "no shorter than the time of 1,000 long ones: {found}");
     assert!(json["reasons"].as_array().is_some_and(|reasons| reasons.len() >= 3), "{json}");
-    let changes: Vec<&str> = json["sensitivity"]
-        .as_array()
-        .expect("changes")
-        .iter()
-        .map(|change| {
-            assert!(number(&change["load"]) > 0.0 && change["verdict"].is_string(), "{change}");
-            change["change"].as_str().expect("text")
-        })
-        .collect();
-    assert_eq!(
-        changes,
-        ["the rate as asked for", "20 % more load", "twice the load", "bursts of 2ms", "bursts of 20ms"]
-    );
+    let expected = ["the rate as asked for", "20 % more load", "twice the load", "bursts of 2ms", "bursts of 20ms"];
+    let changes = json["sensitivity"].as_array().expect("changes");
+    assert_eq!(changes.len(), expected.len());
+    for (change, expected) in changes.iter().zip(expected) {
+        assert!(number(&change["load"]) > 0.0 && change["verdict"].is_string(), "{change}");
+        assert_eq!(change["change"], expected);
+    }
 }
 
-// Is one worker less known to be too few, by what the plan says of it and by a plan for as many?
 #[test]
 fn one_worker_less_is_one_too_few() {
     let flags = format!("--workload {MIXED} --rate 2000000 --policy hybrid");
@@ -72,8 +64,7 @@ fn one_worker_less_is_one_too_few() {
     assert_eq!(less["recommendation"], Value::Null, "{workers} workers were not the fewest");
 }
 
-// Does the recommended number of workers hold the goal in a simulation that has nothing to do with the plan, and one fewer
-// not? Method: `simulate` with the settings printed, at the planned rate, with other seeds.
+// And one worker fewer does not. Method: `simulate` with the settings printed, at the planned rate, with other seeds.
 #[test]
 fn a_recommendation_holds_in_an_independent_simulation() {
     for (workload, rate, overheads) in
@@ -86,13 +77,12 @@ fn a_recommendation_holds_in_an_independent_simulation() {
         let (policy, workers) = (found["policy"].as_str().expect("a name"), number(&found["workers"]));
         let figure = |workers: f64, seed: u64| {
             let load = number(&found["load"]) * number(&found["workers"]) / workers;
-            let slice =
-                found["settings"]["slice"].as_str().map_or_else(String::new, |slice| format!("--slice {slice}"));
-            let flags = format!(
-                "simulate --workload {workload} --policy {policy} --workers {workers} --load {load} {slice} --seed {seed} \
-                 --overheads {overheads} --requests 1000000 --quiet --json -"
-            );
-            json(&flags)["results"][0]["slowdown"]["all"]["p99_9"].as_f64().unwrap_or(f64::INFINITY)
+            let slice = found["settings"]["slice"].as_str().map(|slice| format!("--slice {slice}")).unwrap_or_default();
+            let flags = format!("--policy {policy} --workers {workers} --load {load} {slice} --seed {seed}");
+            let of = format!("--workload {workload} --overheads {overheads} --requests 1000000 --quiet --json -");
+            json(&format!("simulate {of} {flags}"))["results"][0]["slowdown"]["all"]["p99_9"]
+                .as_f64()
+                .unwrap_or(f64::INFINITY)
         };
         for seed in [7, 8] {
             let (holds, less) = (figure(workers, seed), figure(workers - 1.0, seed));
@@ -101,7 +91,6 @@ fn a_recommendation_holds_in_an_independent_simulation() {
     }
 }
 
-// Does a plan shun sizes that cannot keep up, however well a short run of them looks?
 #[test]
 fn sizes_that_starve_a_class_are_not_recommended() {
     let mix = "--workload bimodal:0.999:1us:200us --workers 14 --load 0.8 --policy pools,reserve";
@@ -117,14 +106,9 @@ fn sizes_that_starve_a_class_are_not_recommended() {
 // Do the requests of a trace count, and their order? Its long ones all come in its second half.
 #[test]
 fn a_run_is_planned_for_as_it_was_recorded() {
-    let mut trace = NamedTempFile::new().expect("a temporary file");
-    writeln!(trace, "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=1 warmup=0s workload=halves")
-        .expect("written");
-    for number in 0..40_000_u64 {
-        let (at, long) = (number * 100, number > 20_000 && number % 25 == 0);
-        let kind = if long { "long 100us" } else { "short 2us" };
-        writeln!(trace, "{at}us {at}us {kind} {} 0", number % 64).expect("written");
-    }
+    let is_long = |number: u64| number > 20_000 && number.is_multiple_of(25);
+    let kind = |number| if is_long(number) { "long 100us" } else { "short 2us" };
+    let trace = trace("time-scale=10 warmup=0s", 100, 40_000, kind);
     let path = trace.path().to_str().expect("a path");
     let (text, json) = plan(&format!("--replay {path} --policy ondemand --workers-max 8"));
     // 100 us on a clock on which costs last ten times as long.
@@ -160,7 +144,6 @@ fn what_no_policy_holds_is_said_with_what_would() {
     assert_eq!(json["recommendation"], Value::Null);
 }
 
-// Is the default goal one that the default overheads allow, with the reason where it is not the usual one?
 #[test]
 fn the_default_goal_can_be_reached() {
     let stock = "--workload bimodal:0.98:1us:50us --rate 500000 --policy steal,ondemand --overheads stock --quiet";

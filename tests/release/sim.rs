@@ -13,10 +13,7 @@ use forebay::sched::{MaxWait, Policy, PolicyName};
 use forebay::time::Nanos;
 use inputs::{named, offer, policies, workload};
 
-// Does a worker that steps aside for what it has noticed find it? Does one that goes on with a heavy request not
-// receive from every socket before? Do jobs look now and then where arrivals are close?
-// With a receive from each socket, or from two at random, heavy requests fall behind for ever at these loads. With a
-// notice for each arrival they take 1.95 times as long.
+// With a receive from each socket heavy requests would fall behind for ever; with a notice for each they take twice.
 #[test]
 fn a_worker_looks_where_something_waits_and_little_else() {
     let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
@@ -35,8 +32,7 @@ fn a_worker_looks_where_something_waits_and_little_else() {
     assert!(light < 3.4, "{light}");
 }
 
-// Do workers that meet no other pay what they paid without contention, to the bit: one alone, and those that serve their
-// own sockets only?
+// To the bit: a worker alone, and workers that serve their own sockets only.
 #[test]
 fn what_is_not_shared_costs_what_it_did() {
     let workload = workload("bimodal:0.9:2us:100us");
@@ -60,9 +56,7 @@ fn what_is_not_shared_costs_what_it_did() {
     }
 }
 
-// Is no more begun than can be finished where every request is interrupted before its end, also where first slices
-// alone would take too long? Are light ones still served where some are not? Without the look at the backlog 40 % of
-// the capacity is answered at five times the load.
+// Where every request is interrupted. Without the look at the backlog 40 % is answered at five times the load.
 #[test]
 fn what_is_begun_is_finished_in_an_overload() {
     for (service, load, least) in
@@ -112,8 +106,7 @@ fn answered(setup: &Setup, requests: &[ArrivingRequest], [since, until]: [u64; 2
     (latency.count as f64 / of_span, longest)
 }
 
-// Does virtual time shed as the server does? At twice the load nearly all that can be served is served, and soon. With
-// the end of the overload it is over, where without bounds requests go on waiting.
+// At twice the load half is served, and soon; where without bounds requests go on waiting.
 #[test]
 fn an_overload_ends_with_its_load() {
     let service = workload("fixed:500us");

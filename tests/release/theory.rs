@@ -1,6 +1,5 @@
-//! Does virtual time reproduce queueing theory? Method: means of simulated runs with fixed seeds against formulas, within
-//! 1.5 %, for 1, 3, 14 and 64 workers. Runs are so long that the standard error is about half of that. `tails` does the
-//! same for p99.9.
+//! Does virtual time reproduce queueing theory? Method: means of simulated runs against formulas, within 1.5 %, which is
+//! about twice the standard error. `tails` does the same for p99.9.
 
 mod tails;
 
@@ -13,6 +12,7 @@ const WORKERS: [usize; 4] = [1, 3, 14, 64];
 const LOADS: [f64; 3] = [0.5, 0.8, 0.9];
 const MEAN_NS: f64 = 10_000.0;
 const SEED: u64 = 5;
+const WITHIN: f64 = 0.015;
 
 /// Requests of `workload`; each flow is one in `flows`, and `place` makes class and socket of it.
 fn arrivals(
@@ -60,9 +60,14 @@ fn queues(policy: &str, text: &str, load: f64, workers: usize, requests: usize) 
     simulate(&Setup::ideal(Tuning::new(workers, Nanos::from_micros(10)).policy(policy)), incoming)
 }
 
-fn assert_near(what: &str, measured: f64, expected: f64) {
+/// Every number of workers at every load.
+fn cases() -> impl Iterator<Item = (usize, f64)> {
+    WORKERS.into_iter().flat_map(|workers| LOADS.map(|load| (workers, load)))
+}
+
+fn assert_near(what: &str, measured: f64, expected: f64, within: f64) {
     let error = measured / expected - 1.0;
-    assert!(error.abs() < 0.015, "{what}: {measured:.4}, theory says {expected:.4} ({:+.2} %)", error * 100.0);
+    assert!(error.abs() < within, "{what}: {measured:.4}, theory says {expected:.4} ({:+.2} %)", error * 100.0);
 }
 
 /// Mean latency in mean service times.
@@ -89,37 +94,23 @@ fn requests(load: f64, workers: usize) -> usize {
 
 #[test]
 fn m_m_k_waits_as_erlang_says() {
-    for workers in WORKERS {
-        for load in LOADS {
-            let what = format!("M/M/{workers} at {load}");
-            let tally = shared_queue("exponential:10us", load, workers, requests(load, workers));
-            let wait = erlang_c(workers, load) / (workers as f64 * (1.0 - load));
-            assert_near(&what, sojourn(&tally), 1.0 + wait);
-        }
-    }
-}
-
-#[test]
-fn as_many_wait_as_erlang_says() {
-    for (workers, load) in [(1, 0.8), (3, 0.8), (14, 0.8)] {
+    for (workers, load) in cases() {
         let tally = shared_queue("exponential:10us", load, workers, requests(load, workers));
-        // Who waits for less than a thousandth of his cost is not seen: fewer than one in a hundred of those who wait.
-        let waited = tally.share_slower_than(1.0);
-        let expected = erlang_c(workers, load);
-        assert!(
-            (waited / expected - 1.0).abs() < 0.02,
-            "P(wait) in M/M/{workers} at {load}: {waited:.4}, {expected:.4}"
-        );
+        let wait = erlang_c(workers, load) / (workers as f64 * (1.0 - load));
+        assert_near(&format!("M/M/{workers} at {load}"), sojourn(&tally), 1.0 + wait, WITHIN);
+        if load == 0.8 && workers < 64 {
+            // Who waits for less than a thousandth of his cost is not seen: fewer than one in a hundred of those who wait.
+            let waited = tally.share_slower_than(1.0);
+            assert_near(&format!("P(wait) in M/M/{workers} at {load}"), waited, erlang_c(workers, load), 0.02);
+        }
     }
 }
 
 #[test]
 fn k_queues_are_k_times_m_m_1() {
-    for workers in WORKERS {
-        for load in LOADS {
-            let tally = own_queues("exponential:10us", load, workers, if load > 0.85 { 6_000_000 } else { 2_000_000 });
-            assert_near(&format!("{workers} x M/M/1 at {load}"), sojourn(&tally), 1.0 / (1.0 - load));
-        }
+    for (workers, load) in cases() {
+        let tally = own_queues("exponential:10us", load, workers, if load > 0.85 { 6_000_000 } else { 2_000_000 });
+        assert_near(&format!("{workers} x M/M/1 at {load}"), sojourn(&tally), 1.0 / (1.0 - load), WITHIN);
     }
 }
 
@@ -129,56 +120,44 @@ fn m_d_1_and_pollaczek_khinchine() {
     for (text, variation, at_high_load) in [("fixed:10us", 0.0, 1_500_000), ("bimodal:0.875:5us:45us", 1.75, 8_000_000)]
     {
         // Queues that share nothing; `k_queues_are_k_times_m_m_1` tries every number of them.
-        for workers in [1, 14] {
-            for load in LOADS {
-                let requests = if load > 0.85 { at_high_load } else { at_high_load / 2 };
-                let tally = own_queues(text, load, workers, requests);
-                let wait = load / (1.0 - load) * (1.0 + variation) / 2.0;
-                assert_near(&format!("{text}, {workers} workers at {load}"), sojourn(&tally), 1.0 + wait);
-            }
+        for (workers, load) in cases().filter(|(workers, _)| [1, 14].contains(workers)) {
+            let requests = if load > 0.85 { at_high_load } else { at_high_load / 2 };
+            let tally = own_queues(text, load, workers, requests);
+            let wait = load / (1.0 - load) * (1.0 + variation) / 2.0;
+            assert_near(&format!("{text}, {workers} workers at {load}"), sojourn(&tally), 1.0 + wait, WITHIN);
         }
     }
 }
 
 #[test]
 fn shared_processors_slow_every_class_alike() {
-    for workers in WORKERS {
-        for load in LOADS {
-            let workload = workload("bimodal:0.875:5us:45us");
-            let place = |_, class| (0, class);
-            let requests = requests(load, workers);
-            let tally =
-                Reference::ProcessorSharing.simulate(workers, arrivals(&workload, load, workers, 1, requests, place));
-            // Insensitive to the distribution of costs: as M/M/k.
-            let slowdown = 1.0 + erlang_c(workers, load) / (workers as f64 * (1.0 - load));
-            for class in [0, 1] {
-                assert_near(
-                    &format!("PS, {workers} workers at {load}, class {class}"),
-                    tally.slowdown_mean(Some(class)),
-                    slowdown,
-                );
-            }
+    let workload = workload("bimodal:0.875:5us:45us");
+    for (workers, load) in cases() {
+        let incoming = arrivals(&workload, load, workers, 1, requests(load, workers), |_, class| (0, class));
+        let tally = Reference::ProcessorSharing.simulate(workers, incoming);
+        // Insensitive to the distribution of costs: as M/M/k.
+        let slowdown = 1.0 + erlang_c(workers, load) / (workers as f64 * (1.0 - load));
+        for class in [0, 1] {
+            let what = format!("PS, {workers} workers at {load}, class {class}");
+            assert_near(&what, tally.slowdown_mean(Some(class)), slowdown, WITHIN);
         }
     }
 }
 
 #[test]
 fn priorities_wait_as_cobham_says() {
-    for workers in WORKERS {
-        for load in LOADS {
-            let workload = workload("exponential:10us");
-            // The flow is the class: half of the requests go first.
-            let place = |flow: u16, _| (0, flow as u8);
-            // Those who go last vary most, at high load above all.
-            let requests = if load > 0.85 { 5 } else { 2 } * requests(load, workers);
-            let incoming = arrivals(&workload, load, workers, 2, requests, place);
-            let tally = Reference::Priority.simulate(workers, incoming);
-            let residual = erlang_c(workers, load) / workers as f64;
-            let first = 1.0 - load / 2.0;
-            for (class, wait) in [(0, residual / first), (1, residual / (first * (1.0 - load)))] {
-                let sojourn = tally.latency_mean(Some(class)).get() as f64 / MEAN_NS;
-                assert_near(&format!("Cobham, {workers} workers at {load}, class {class}"), sojourn, 1.0 + wait);
-            }
+    let workload = workload("exponential:10us");
+    for (workers, load) in cases() {
+        // Those who go last vary most, at high load above all.
+        let requests = if load > 0.85 { 5 } else { 2 } * requests(load, workers);
+        // The flow is the class: half of the requests go first.
+        let incoming = arrivals(&workload, load, workers, 2, requests, |flow, _| (0, flow as u8));
+        let tally = Reference::Priority.simulate(workers, incoming);
+        let residual = erlang_c(workers, load) / workers as f64;
+        let first = 1.0 - load / 2.0;
+        for (class, wait) in [(0, residual / first), (1, residual / (first * (1.0 - load)))] {
+            let sojourn = tally.latency_mean(Some(class)).get() as f64 / MEAN_NS;
+            assert_near(&format!("Cobham, {workers} workers at {load}, class {class}"), sojourn, 1.0 + wait, WITHIN);
         }
     }
 }

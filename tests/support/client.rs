@@ -11,7 +11,6 @@ pub(crate) struct Client {
     pub(crate) socket: UdpSocket,
 }
 
-/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
@@ -64,7 +63,6 @@ impl Client {
         worker
     }
 
-    /// The next reply; fails when none comes.
     pub(crate) fn receive(&self) -> Answer {
         self.receive_within(GIVE_UP_AFTER).expect("an answer")
     }
@@ -93,7 +91,6 @@ pub(crate) fn status_at(server: SocketAddr) -> Status {
     Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
 
-/// The bytes of a message.
 pub(crate) fn message(header: &Header, payload: &[u8]) -> Vec<u8> {
     [&header.emit()[..], payload].concat()
 }

@@ -13,7 +13,7 @@ impl<T> Erased<T> {
     /// Forgets the type of `handler`, which may not have names of its own: those are of its type.
     pub(crate) fn new<H: Handler<Ticket = T> + Send + 'static>(handler: H) -> Erased<T> {
         let is_nameless = H::REASON_NAMES.is_empty() && H::CLASS_NAMES == CLASS_NAMES;
-        assert!(is_nameless, "a handler with names of its own is started by `Running::start_as_it_is`");
+        assert!(is_nameless, "a handler with names of its own is started by `Running::on`");
         Erased(Box::new(handler))
     }
 }

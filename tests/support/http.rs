@@ -59,9 +59,12 @@ pub(crate) fn ready(admin: SocketAddr) -> (u16, String) {
     http(admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer")
 }
 
-/// The body of `/latency`.
 pub(crate) fn latency(admin: SocketAddr) -> Value {
     serde_json::from_str(&page(admin, "/latency")).expect("JSON")
+}
+
+pub(crate) fn config(admin: SocketAddr) -> Value {
+    serde_json::from_str(&page(admin, "/config")).expect("JSON")
 }
 
 /// The fates in a body of `/latency`.

@@ -25,31 +25,60 @@ pub(crate) mod stream;
 
 /// What most tests use: `use crate::support::prelude::*;`.
 pub(crate) mod prelude {
-    pub(crate) use super::client::{Client, ask, client, client_of, message, receive, status_at};
+    pub(crate) use super::client::{
+        Client, ask, ask_from, client, client_of, message, receive, receive_bytes, status_at,
+    };
+    pub(crate) use super::erased::Erased;
     pub(crate) use super::fates::fates;
-    pub(crate) use super::http::{exchange, fates, http, latency, metric, page};
-    pub(crate) use super::network::{in_own_network, ip};
-    pub(crate) use super::process::{Forebay, Process, serve, wait_for_exit};
-    pub(crate) use super::scripted::{Act, run_scripted, scripted};
+    pub(crate) use super::held::Held;
+    pub(crate) use super::http::{config, exchange, fates, http, latency, metric, page, put, ready};
+    pub(crate) use super::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
+    pub(crate) use super::place::Place;
+    pub(crate) use super::process::{
+        Configured, Forebay, Process, cargo, ended, example, figure, serve, this_as, wait_for_exit,
+    };
+    pub(crate) use super::program::{assert_refused, forebay, refusal, stdout};
+    pub(crate) use super::raw::Raw;
+    pub(crate) use super::scripted::{Act, Scripted, run_scripted, scripted};
     pub(crate) use super::skip::skip;
+    pub(crate) use super::stream::answered_while;
     pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
-    pub(crate) use super::{bound, emulated, listen, policies, quiescent, sized};
+    pub(crate) use super::{bound, echo, emulated, listen, policies, quiescent, sized};
+    pub(crate) use forebay::config::Config;
+    pub(crate) use forebay::fate::{Fate, Malformed};
     pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
-    pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-    pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop};
+    pub(crate) use forebay::handler::{
+        Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved,
+    };
+    pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
+    pub(crate) use forebay::metrics::{Fates, Percentile};
+    pub(crate) use forebay::sched::PolicyName;
+    pub(crate) use forebay::server::Server;
     pub(crate) use forebay::time::{Nanos, clock};
-    pub(crate) use forebay::wire::{Header, Status};
+    pub(crate) use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Status};
+    pub(crate) use nix::sys::signal::Signal;
+    pub(crate) use serde_json::{Value, json};
+    pub(crate) use std::collections::{BTreeMap, BTreeSet};
+    pub(crate) use std::io::{ErrorKind, Read, Write};
+    pub(crate) use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+    pub(crate) use std::os::fd::AsRawFd;
+    pub(crate) use std::path::{Path, PathBuf};
+    pub(crate) use std::process::{Command, Output, Stdio};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Arc, Mutex};
+    pub(crate) use std::{env, fs, io, thread};
 }
 
 use erased::Erased;
 use forebay::config::Config;
-use forebay::handler::Handler;
 use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::handler::{Handler, Reply, Request};
 use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
-use forebay::server::{PolicyHandle, Report, Server, StopHandle};
+use forebay::server::{Metrics, PolicyHandle, Report, Server, Spawner, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency, metric, page};
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -100,6 +129,8 @@ pub(crate) struct Running {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     pub(crate) policy: PolicyHandle,
+    pub(crate) spawner: Spawner,
+    pub(crate) measured: Metrics,
     stop: StopHandle,
     thread: Option<JoinHandle<Report>>,
 }
@@ -110,38 +141,30 @@ impl Running {
         settings: &[(&str, &str)],
         handler: H,
     ) -> Running {
-        Running::serve(settings, Erased::new(handler), || ())
+        Running::on(bound(settings), Erased::new(handler))
     }
 
-    /// The same, and does `first` on the server's thread once it is bound, before it makes others.
-    pub(crate) fn start_after<H: Handler<Ticket: 'static> + Send + 'static>(
-        settings: &[(&str, &str)],
-        handler: H,
+    /// Serves with `server`, which may have no endpoint, and any handler as it is, without an allocation for each request: a
+    /// server is compiled for each type of them.
+    pub(crate) fn on<H: Handler + Send + 'static>(server: Server, handler: H) -> Running {
+        Running::after(|| (), server, handler)
+    }
+
+    /// The same, and does `first` on the server's thread, before it makes others.
+    pub(crate) fn after<H: Handler + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
-    ) -> Running {
-        Running::serve(settings, Erased::new(handler), first)
-    }
-
-    /// Serves with any handler as it is, without an allocation for each request: a server is compiled for each type of them.
-    pub(crate) fn start_as_it_is<H: Handler + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
-        Running::serve(settings, handler, || ())
-    }
-
-    fn serve<H: Handler + Send + 'static>(
-        settings: &[(&str, &str)],
+        server: Server,
         handler: H,
-        first: impl FnOnce() + Send + 'static,
     ) -> Running {
-        let server = bound(settings);
-        let (udp, admin, stop) =
-            (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
-        let (policy, addresses) = (server.policy_handle(), server.udp_addresses().to_vec());
+        let admin = server.admin_address().unwrap_or(SocketAddr::from(([0; 4], 0)));
+        let (udp, addresses, stop) = (server.udp_address(), server.udp_addresses().to_vec(), server.stop_handle());
+        let (policy, spawner, measured) = (server.policy_handle(), server.spawner(), server.metrics());
         let run = move || {
             first();
             server.run(&handler).expect("the server runs")
         };
         let thread = Some(thread::spawn(run));
-        Running { udp, addresses, admin, policy, stop, thread }
+        Running { udp, addresses, admin, policy, spawner, measured, stop, thread }
     }
 
     /// What stops it while others still use it.
@@ -155,13 +178,24 @@ impl Running {
         self.join()
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits for the end of a server that a stop handle has stopped.
     pub(crate) fn join(&mut self) -> Report {
         let thread = self.thread.take().expect("a server is joined once");
         thread.join().expect("the server does not panic")
     }
 
-    /// The page `/metrics`.
+    /// Waits until all that came has ended as `expected`, and stops it; nothing may be left behind.
+    #[track_caller]
+    pub(crate) fn ends_as(self, expected: Fates, what: impl Display) {
+        let fates = self.quiescent(expected.arrived().expect("drops that are known"));
+        let report = self.stop();
+        assert_eq!((fates, report.totals.fates, report.packets_away), (expected, expected, 0), "{what}");
+    }
+
     pub(crate) fn metrics(&self) -> String {
         page(self.admin, "/metrics")
     }
@@ -175,6 +209,11 @@ impl Running {
     pub(crate) fn quiescent(&self, expected: u64) -> Fates {
         quiescent(self.admin, expected)
     }
+}
+
+/// Answers with the request.
+pub(crate) fn echo(request: Request<'_>, reply: &mut Reply<'_>) {
+    reply.put(request.bytes()).expect("as long as the request");
 }
 
 /// A server that does not run yet, on free ports unless `settings` say otherwise.

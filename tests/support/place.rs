@@ -1,12 +1,11 @@
 //! Servers that take over from one another, and sockets that servers share.
 
 use super::listen;
-use super::process::{Forebay, Process, wait_for_exit};
+use super::process::{Forebay, ended};
 use socket2::{Domain, Socket, Type};
-use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A UDP socket at `address`, which others may share.
 pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
@@ -46,14 +45,9 @@ impl Place {
     pub(crate) fn command(&self, other: Option<(&str, &str)>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.env_clear().arg("serve");
-        let value = |flag: &'static str, shared: &String| match other {
-            Some((name, value)) if name == flag => value.to_owned(),
-            _ => shared.clone(),
-        };
-        command.args(self.flags.iter().flat_map(|(flag, shared)| [(*flag).to_owned(), value(flag, shared)]));
-        if let Some((name, value)) = other.filter(|(name, _)| !self.flags.iter().any(|(flag, _)| flag == name)) {
-            command.args([name, value]);
-        }
+        let shared = self.flags.iter().map(|(flag, value)| (*flag, value.as_str()));
+        let kept = shared.filter(|(flag, _)| other.is_none_or(|(name, _)| name != *flag));
+        command.args(kept.chain(other).flat_map(|(flag, value)| [flag, value]));
         command
     }
 
@@ -63,11 +57,7 @@ impl Place {
 
     /// The exit code and the complaint of a server that does not come to serve.
     pub(crate) fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
-        let mut command = self.command(Some(other));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
-        let mut process = Process { child };
-        let (code, mut said) = (wait_for_exit(&mut process.child).code(), String::new());
-        process.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
+        let (code, _, said) = ended(&mut self.command(Some(other)));
         (code, said)
     }
 }

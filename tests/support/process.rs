@@ -1,18 +1,19 @@
 //! The built binary as a child process, alone or with a file of settings; dropping it kills it.
 
-use super::http::page;
+use super::http::config;
 use super::{await_until, listen};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::fs;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 /// A child process that is killed at the latest when it is dropped.
 pub(crate) struct Process {
@@ -34,14 +35,15 @@ impl Drop for Process {
     }
 }
 
-/// `forebay serve` with `flags`, on free ports and with an empty environment.
+/// `forebay serve` with `flags`, on free ports unless these say otherwise, and with an empty environment.
 pub(crate) fn serve(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags);
+    let ports = [("--listen", listen()), ("--admin", "127.0.0.1:0".to_owned())];
+    let ports = ports.into_iter().filter(|(flag, _)| !flags.contains(flag));
+    command.env_clear().arg("serve").args(ports.flat_map(|(flag, value)| [flag.to_owned(), value])).args(flags);
     command
 }
 
-/// A server of the built binary.
 pub(crate) struct Forebay {
     pub(crate) process: Process,
     pub(crate) udp: SocketAddr,
@@ -109,6 +111,18 @@ impl Forebay {
         self.ends_well()
     }
 
+    /// What `/proc` says in `file` of each thread, by the thread's name.
+    pub(crate) fn threads(&self, file: &str) -> BTreeMap<String, String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).expect("the child lives");
+        let tasks = tasks.map(|task| task.expect("a thread").path());
+        // A thread may end meanwhile.
+        let read = |task: PathBuf| {
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            Some((name.trim_end().to_owned(), fs::read_to_string(task.join(file)).ok()?))
+        };
+        tasks.filter_map(read).collect()
+    }
+
     /// User and system time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Nanos {
         let pid = i32::try_from(self.id()).expect("a process id");
@@ -122,6 +136,15 @@ pub(crate) fn figure(said: &str, name: &str) -> u64 {
     let first = said.lines().next().expect("a summary");
     let found = first.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
     found.unwrap_or(0)
+}
+
+/// What cargo prints in this repository.
+pub(crate) fn cargo(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).args(["--offline", "--locked"]);
+    let output = command.output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
 }
 
 /// The example `name`: cargo builds examples beside the folder of this program.
@@ -141,6 +164,16 @@ pub(crate) fn this_as(name: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
     command.args(["--exact", name, "--nocapture"]).env(variable, value);
     command
+}
+
+/// Waits for the end of `command`: its exit code, standard output and standard error.
+pub(crate) fn ended(command: &mut Command) -> (Option<i32>, String, String) {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    // A server that runs in spite of the test's expectation does not end by itself.
+    let mut process = Process { child };
+    let code = wait_for_exit(&mut process.child).code();
+    let (stdout, stderr) = (process.child.stdout.take().expect("a pipe"), process.child.stderr.take().expect("a pipe"));
+    (code, io::read_to_string(stdout).expect("text"), io::read_to_string(stderr).expect("text"))
 }
 
 /// Waits until `child` has ended.
@@ -181,9 +214,8 @@ impl Configured {
         fs::read_to_string(self.directory.path().join("log")).expect("text")
     }
 
-    /// The body of `/config`.
     pub(crate) fn config(&self) -> Value {
-        serde_json::from_str(&page(self.server.admin, "/config")).expect("JSON")
+        config(self.server.admin)
     }
 
     pub(crate) fn value(&self, key: &str) -> String {

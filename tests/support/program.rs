@@ -2,7 +2,9 @@
 
 use assert_cmd::Command;
 use serde_json::Value;
+use std::fs;
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
 /// `forebay` with `arguments`, separated by white space, and an empty environment.
 pub(crate) fn forebay(arguments: &str) -> Command {
@@ -11,7 +13,6 @@ pub(crate) fn forebay(arguments: &str) -> Command {
     command
 }
 
-/// What a run prints that ends well.
 pub(crate) fn stdout(arguments: &str) -> String {
     String::from_utf8(forebay(arguments).assert().success().get_output().stdout.clone()).expect("text")
 }
@@ -27,10 +28,24 @@ pub(crate) fn refusal(command: &mut Command) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// Asserts that each of `cases`, a command line, is refused within a minute, with a text that contains its second part.
-pub(crate) fn assert_refused(cases: &[(&str, &str)]) {
-    for (arguments, expected) in cases {
+/// Asserts that each row of `table`, `command line => text`, is refused within a minute, with a message that has the text.
+pub(crate) fn assert_refused(table: &str) {
+    for row in table.trim().lines() {
+        let (arguments, expected) = row.split_once(" => ").expect("a row");
         let said = refusal(forebay(arguments).timeout(Duration::from_secs(60)));
         assert!(said.contains(expected), "{arguments}: no {expected:?} in:\n{said}");
     }
+}
+
+/// The trace of a server of two workers, one of whose requests came each so many microseconds, from 64 flows. `kind` says
+/// the class and the cost of each.
+pub(crate) fn trace(head: &str, every_us: u64, requests: u64, kind: impl Fn(u64) -> &'static str) -> NamedTempFile {
+    let line = |number: u64| {
+        let at = number * every_us;
+        format!("{at}us {at}us {} {} {}\n", kind(number), number % 64, number % 2)
+    };
+    let head = format!("forebay-trace/1 {head} burn=sleep workers=2 seed=1 workload=recorded\n");
+    let file = NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), head + &(0..requests).map(line).collect::<String>()).expect("written");
+    file
 }

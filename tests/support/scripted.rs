@@ -2,7 +2,7 @@
 
 use super::{GIVE_UP_AFTER, Running};
 use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{Reply, checkpoint, hop};
+use forebay::handler::{Reply, checkpoint, fork, hop, uninterrupted};
 use forebay::time::{Nanos, clock};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,9 +19,14 @@ pub(crate) enum Act {
     Hold = b'g',
     /// The same after a checkpoint.
     Long = b'l',
+    /// Like [`Act::Hold`], uninterrupted.
+    Alone = b'u',
     /// Spends the cost with a checkpoint every 100 us.
     Step = b's',
-    /// Panics.
+    /// The same with one every 2 ms.
+    Stride = b'r',
+    /// Spends the cost in three parts at once, with checkpoints.
+    Fork = b'f',
     Panic = b'p',
     /// Waits for what never comes.
     Stall = b'w',
@@ -47,12 +52,12 @@ impl Scripted {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The workers that began an [`Act::Block`], an [`Act::Hold`] or an [`Act::Long`], in this order.
+    /// The workers that began a block or a hold of any kind, in this order.
     pub(crate) fn blockers(&self) -> Vec<usize> {
         self.blockers.lock().expect("nobody panics with it").clone()
     }
 
-    /// Lets all go that are in an [`Act::Hold`] or an [`Act::Long`].
+    /// Lets all go that are held.
     pub(crate) fn release(&self) {
         let numbers = 0..self.blockers().len();
         self.released.lock().expect("nobody panics with it").extend(numbers);
@@ -76,19 +81,16 @@ impl Scripted {
     }
 }
 
-/// The handler, and what it shares.
 pub(crate) fn scripted() -> (Bench<Script>, Arc<Scripted>) {
     let shared = Arc::new(Scripted::default());
     (Bench::new(Script { shared: Arc::clone(&shared) }, Nanos::from_secs(60)), shared)
 }
 
-/// A server of the handler under `settings`.
 pub(crate) fn run_scripted(settings: &[(&str, &str)]) -> (Running, Arc<Scripted>) {
     let (handler, script) = scripted();
     (Running::start(settings, handler), script)
 }
 
-/// The work behind [`scripted`].
 pub(crate) struct Script {
     shared: Arc<Scripted>,
 }
@@ -106,11 +108,12 @@ impl Work for Script {
                 checkpoint().await;
                 self.shared.hold();
             }
-            Some(b's') => {
-                let end = clock::now().plus(order.cost);
-                while clock::now() < end {
-                    thread::sleep(Nanos::from_micros(100).into());
-                    checkpoint().await;
+            Some(b'u') => uninterrupted(|| self.shared.hold()).await,
+            Some(b's') => steps(order.cost, Nanos::from_micros(100)).await,
+            Some(b'r') => steps(order.cost, Nanos::from_millis(2)).await,
+            Some(b'f') => {
+                for part in [(); 3].map(|()| fork(steps(order.cost, Nanos::from_micros(50)))) {
+                    part.await;
                 }
             }
             Some(b'p') => panic!("this request asks for a panic"),
@@ -123,6 +126,15 @@ impl Work for Script {
             _ => {}
         }
         reply.put(order.payload).expect("as long as the request");
+    }
+}
+
+/// Spends `cost` with checkpoints so far apart.
+async fn steps(cost: Nanos, apart: Nanos) {
+    let end = clock::now().plus(cost);
+    while clock::now() < end {
+        thread::sleep(apart.into());
+        checkpoint().await;
     }
 }
 

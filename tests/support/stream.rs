@@ -1,9 +1,11 @@
 //! A stream of requests at a fixed rate that goes on while servers come and go, and what became of each.
 
 use super::client::{Client, message};
+use super::{EndOf, await_until};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 /// Clients, and so flows: enough for every socket of a server to have some.
@@ -39,7 +41,7 @@ impl Became {
 }
 
 /// Sends requests of no cost, `per_second` to the server, until `more` says after this many that it is enough.
-pub(crate) fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
+fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
     let mut became = Became::default();
     let mut answered = Vec::new();
     let group = (per_second * GROUP_EVERY.get()).div_ceil(1_000_000_000);
@@ -64,6 +66,31 @@ pub(crate) fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u
     became.took = clock::now().minus(begin);
     await_answers(&clients, &mut answered, &mut became, 0);
     became
+}
+
+/// Streams to `server` while `body` runs, and until `total` are sent: each request must be answered, once. `body` may wait
+/// until so many are sent.
+#[track_caller]
+pub(crate) fn answered_while<T>(
+    per_second: u64,
+    total: u64,
+    server: SocketAddr,
+    body: impl FnOnce(&dyn Fn(u64)) -> T,
+) -> (Became, T) {
+    let (over, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (became, result) = thread::scope(|scope| {
+        let guard = EndOf(&over);
+        let more = |sent| {
+            progress.store(sent, Ordering::SeqCst);
+            sent < total || !over.load(Ordering::SeqCst)
+        };
+        let streaming = scope.spawn(move || stream(per_second, server, more));
+        let result = body(&|sent| await_until(|| progress.load(Ordering::SeqCst) >= sent, "the stream stands still"));
+        drop(guard);
+        (streaming.join().expect("no panic"), result)
+    });
+    assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
+    (became, result)
 }
 
 /// Takes answers until at most `left` are missing; false if none comes for [`NEXT_ANSWER_WITHIN`].

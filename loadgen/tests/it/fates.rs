@@ -1,10 +1,7 @@
 //! Does every request end in exactly one fate, whatever the server does? Method: a server that treats requests in turn in
 //! each possible way, and an admin endpoint that claims kernel drops.
 
-use crate::support::admin;
-use crate::support::{Answers, Server, answer, number, run};
-use forebay::time::Nanos;
-use forebay::wire::Status;
+use crate::support::*;
 
 fn reply(status: Status, after_ms: u64) -> Answers {
     vec![(status, Nanos::from_millis(after_ms))]
@@ -35,10 +32,9 @@ fn fates_sum_to_sent_and_each_reply_has_its_own() {
     assert!(heard.iter().all(|request| request.id < sent && request.deadline_us == 5_000), "numbers have no gap");
     let expected = |residues: &[u64]| (0..sent).filter(|id| residues.contains(&(id % 10))).count() as f64;
     let fate = |name: &str| number(&report, &format!("/fates/{name}"));
-    assert_eq!(fate("answered"), expected(&[7, 8, 9]));
-    assert_eq!(fate("refused"), expected(&[1]));
-    assert_eq!(fate("shed"), expected(&[2, 3]));
-    assert_eq!(fate("failed"), expected(&[4, 5]));
+    for (name, residues) in [("answered", &[7, 8, 9][..]), ("refused", &[1]), ("shed", &[2, 3]), ("failed", &[4, 5])] {
+        assert_eq!(fate(name), expected(residues), "{name}");
+    }
     assert_eq!(number(&report, "/duplicates"), expected(&[7]));
     // The last late replies come after the wait at the end, and count as lost.
     assert_eq!(fate("late") + fate("lost"), expected(&[0, 6]));
@@ -50,8 +46,7 @@ fn fates_sum_to_sent_and_each_reply_has_its_own() {
     assert_eq!(fate("kernel_dropped"), 0.0, "nobody told of kernel drops");
 }
 
-// Are kernel drops the growth of the server's counter, and never more than what was not answered? What the server counted
-// before the run is not the run's. Is what it cannot tell shown as unknown, wherever it stops telling, and never as 0?
+// Never more than what was not answered, and unknown, never 0, wherever it stops telling.
 #[test]
 fn kernel_drops_are_the_growth_of_the_servers_counter() {
     for (told, dropped, lost) in [

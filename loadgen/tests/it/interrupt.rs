@@ -1,10 +1,7 @@
 //! Does Ctrl-C end a run, with what there is, marked and divided by the time that passed?
 //! Method: a server that answers nothing or everything; it interrupts the generator once requests arrive.
 
-use crate::support::generator::{Generator, bound, reply};
-use nix::sys::signal::{Signal, kill};
-use std::net::UdpSocket;
-use std::time::Duration;
+use crate::support::*;
 
 /// A server, and a run of ten minutes against it.
 fn ten_minutes(rate: &str) -> (UdpSocket, Generator) {

@@ -1,23 +1,15 @@
 //! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say they are? Method: for each
 //! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
 
-use crate::support::admin;
-use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, reply, run, serve, status};
+use crate::support::generator::{run, serve};
 use crate::support::network::{in_own_network, shaped};
 use crate::support::server::started;
 use crate::support::skip::skip;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::{Value, json};
-use std::net::UdpSocket;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use crate::support::*;
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
 
-// Nobody listens: does the run end at once, whatever was asked for, and say why?
 #[test]
 fn a_dead_target() {
     let address =
@@ -40,7 +32,6 @@ fn a_plain_echo_server() {
     assert_eq!(result.report["foreign"], result.report["sent"], "{}", result.report);
 }
 
-// A real server that is killed and started again on its ports while requests come.
 #[test]
 fn a_server_restarted_in_mid_run() {
     // Below the ports that the system gives to sockets without one, and others for each process that runs this test.
@@ -82,7 +73,6 @@ fn an_own_queue_that_is_full() {
     assert_eq!(result.report["send_errors"], json!({}), "no send failed");
 }
 
-// The send buffer of a flow fills where the way is too slow for it.
 #[test]
 fn own_sends_that_are_refused() {
     let way = "rate 64kbit burst 1600 limit 100000000";
@@ -98,7 +88,6 @@ fn own_sends_that_are_refused() {
     result.is_invalid("Resource temporarily unavailable");
 }
 
-// A generator that is stopped while far more comes than a socket holds.
 #[test]
 fn replies_dropped_at_own_sockets() {
     let generator_id = Arc::new(AtomicI32::new(0));
@@ -146,19 +135,14 @@ fn an_admin_endpoint_that_says_something_else() {
         assert!(said.contains("warning: the run will be INVALID: ") && said.contains(reason), "{said}");
         // What only the endpoint can tell is missed before anything is sent.
         for flags in [format!("--target {server} --load 0.5"), "--rate 100".to_owned()] {
-            let output = Command::new(LOADGEN)
-                .args(format!("run {flags} --duration 1min --admin {admin}").split(' '))
-                .output()
-                .expect("loadgen runs");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(!matches!(output.status.code(), Some(0 | 3)) && said.contains(reason), "{flags}: {said}");
-            assert!(output.stdout.is_empty(), "{flags}: {}", String::from_utf8_lossy(&output.stdout));
+            let (code, stdout, said) = loadgen(&format!("run {flags} --duration 1min --admin {admin}"));
+            assert!(!matches!(code, Some(0 | 3)) && said.contains(reason), "{flags}: {said}");
+            assert_eq!(stdout, "", "{flags}");
         }
     }
 }
 
-// Method: a server that tells truly how much it had, but for one thing. That is a few datagrams more or less, drops that it
-// cannot tell, or emulated cores that overslept. What it dropped is accounted for.
+// Method: a server that tells truly how much it had, but for one thing. What it dropped is accounted for.
 #[test]
 fn what_the_server_tells_of_the_run() {
     let slept = |share: Value| json!({"slept_us": 100_000, "overshoot_share": share});

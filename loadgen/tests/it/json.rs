@@ -1,16 +1,11 @@
 //! Does the JSON report have the keys that the contract names, and is no result lost in silence? Method: runs in which a
 //! server answers everything or nothing, into files and standard output.
 
-use crate::support::admin;
-use crate::support::{Server, number, run};
-use forebay::time::Nanos;
-use forebay::wire::Status;
-use serde_json::Value;
-use std::net::UdpSocket;
-use std::process::{Command, Output};
+use crate::support::*;
 
-fn has_keys(value: &Value, keys: &[&str]) {
-    for key in keys {
+/// `keys` are separated by blanks.
+fn has_keys(value: &Value, keys: &str) {
+    for key in keys.split(' ') {
         assert!(value.get(key).is_some(), "no {key} in {value:#}");
     }
 }
@@ -28,21 +23,17 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
         run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 50");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(report["schema"], "forebay-loadgen/1");
-    has_keys(&report, &["reasons", "seed", "workload", "policy", "burn", "time_scale", "workers", "offered_rps"]);
-    has_keys(&report, &["achieved_rps", "sent", "fates", "latency_us", "latency_answered_us", "slowdown", "slip_us"]);
-    let fates = ["answered", "late", "shed", "refused", "failed", "kernel_dropped", "lost"];
-    has_keys(&report["fates"], &fates);
-    let block = ["count", "p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max", "supported"];
+    has_keys(&report, "reasons seed workload policy burn time_scale workers offered_rps achieved_rps sent");
+    has_keys(&report["fates"], "answered late shed refused failed kernel_dropped lost");
+    let block = "count p50 p90 p99 p99_9 p99_95 p99_99 max supported";
     for name in ["latency_us", "latency_answered_us", "slowdown"] {
-        for class in ["all", "short", "long"] {
-            has_keys(&report[name][class], &block);
-        }
+        ["all", "short", "long"].iter().for_each(|class| has_keys(&report[name][class], block));
     }
-    has_keys(&report["slip_us"], &block);
+    has_keys(&report["slip_us"], block);
     assert!(number(&report, "/sent") < heard.len() as f64, "the warm-up was sent and is not counted");
     assert!(report["policy"].is_null() && report["workers"].is_null(), "without --admin nobody told");
     let bounds = &report["latency_us"]["all"]["bounds"];
-    let [low, high] = ["/p50/0", "/p50/1"].map(|end| bounds.pointer(end).and_then(serde_json::Value::as_f64));
+    let [low, high] = [0, 1].map(|end| bounds["p50"][end].as_f64());
     let p50 = report["latency_us"]["all"]["p50"].as_f64();
     assert!(low <= p50 && p50 <= high && low > Some(0.0), "{bounds}");
     // 4,000 requests can bound p99, and p99.9 in no case: four are above it.
@@ -52,13 +43,13 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
 }
 
-/// A run of 200 ms against a socket that answers nothing, with `flags` on top.
-fn unanswered(flags: &str) -> Output {
+/// A run of 200 ms against a socket that answers nothing, with `flags` on top; what it prints, and what it says beside.
+fn unanswered(flags: &str) -> [String; 2] {
     let target = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-    let address = target.local_addr().expect("an address").to_string();
-    let common = "run --rate 200 --duration 200ms --warmup 0s --timeout 100ms --percentile 50 --quiet --target";
-    let words = common.split(' ').chain([address.as_str()]).chain(flags.split_whitespace());
-    Command::new(env!("CARGO_BIN_EXE_loadgen")).args(words).output().expect("loadgen runs")
+    let address = target.local_addr().expect("an address");
+    let common = "--rate 200 --duration 200ms --warmup 0s --timeout 100ms --percentile 50 --quiet --target";
+    let (_, stdout, stderr) = loadgen(&format!("run {common} {address} {flags}"));
+    [stdout, stderr]
 }
 
 /// What an endpoint claims to have received when it is asked for the `nth` time. After the run it is more than was
@@ -69,22 +60,20 @@ fn received(nth: usize) -> u64 {
 
 #[test]
 fn a_minus_is_standard_output_and_people_read_on_standard_error() {
-    let output = unanswered("--json -");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let [stdout, stderr] = unanswered("--json -");
+    let report: Value = serde_json::from_str(&stdout).expect("JSON and nothing else");
     assert_eq!(report["schema"], "forebay-loadgen/1");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("answered/s of 200 offered/s"));
+    assert!(stderr.contains("answered/s of 200 offered/s"), "{stderr}");
 }
 
 #[test]
 fn what_a_server_says_of_itself_cannot_write_on_the_terminal() {
     let admin = admin::endpoint(|nth| admin::body("\u{1b}[2Jsteal\r", received(nth), 0).to_string());
-    let output = unanswered(&format!("--admin {admin}"));
-    for text in [&output.stdout, &output.stderr] {
-        let text = String::from_utf8_lossy(text);
+    let said = unanswered(&format!("--admin {admin}"));
+    for text in &said {
         assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
     }
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(stdout.contains(r"\u{1b}[2Jsteal\r"), "{stdout}");
+    assert!(said[0].contains(r"\u{1b}[2Jsteal\r"), "{said:?}");
 }
 
 // Does a run know where the server is that it asks? Method: an endpoint that names a socket of ours, and one that names none.
@@ -92,22 +81,20 @@ fn what_a_server_says_of_itself_cannot_write_on_the_terminal() {
 fn without_a_target_the_admin_endpoint_names_it() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
     let listen = server.local_addr().expect("an address").to_string();
-    let (named, loadgen) = (listen.clone(), || Command::new(env!("CARGO_BIN_EXE_loadgen")));
+    let named = listen.clone();
     let admin = admin::endpoint(move |nth| {
         let mut body = admin::body("steal", received(nth), 0);
         body["listen"] = named.as_str().into();
         body.to_string()
     });
     let flags = "run --rate 200 --duration 200ms --warmup 0s --timeout 100ms --quiet --admin";
-    let output = loadgen().args(flags.split(' ')).arg(admin).output().expect("loadgen runs");
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let (_, stdout, _) = loadgen(&format!("{flags} {admin}"));
     assert!(stdout.contains(&format!("server {listen}")), "{stdout}");
     server.set_nonblocking(true).expect("a flag");
     server.recv(&mut [0; 2_048]).expect("requests came here");
 
     let silent = admin::endpoint(|nth| admin::body("steal", received(nth), 0).to_string());
-    let output = loadgen().args(flags.split(' ')).arg(silent).output().expect("loadgen runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let (code, _, stderr) = loadgen(&format!("{flags} {silent}"));
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("does not say where it receives: add --target HOST:PORT"), "{stderr}");
 }

@@ -1,9 +1,7 @@
 //! Does the page of a run say first whether to trust it, and draw what the JSON has? Method: its script, run in Node.
 
 use crate::support::script::shown;
-use crate::support::{Server, answer, run};
-use forebay::time::Nanos;
-use forebay::wire::Status;
+use crate::support::*;
 
 // Every fifth request is shed, so that p90 and above are infinite.
 #[test]

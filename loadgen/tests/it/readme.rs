@@ -20,7 +20,6 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
     assert!(read(".ci/run").contains(TEST), "CI runs the test command of the README");
 }
 
-// Is the oldest Rust that the README promises the one that the manifest promises, and CI tries?
 #[test]
 fn the_rust_that_is_needed_is_that_of_the_manifest() {
     let promised = format!("Needs Linux and Rust {} or newer", env!("CARGO_PKG_RUST_VERSION"));
@@ -37,7 +36,6 @@ fn every_command_is_one_that_a_test_here_runs() {
     }
 }
 
-// Is no command in a block of another kind, which nothing here runs?
 #[test]
 fn every_block_is_of_a_kind_that_is_read() {
     for page in pages() {
@@ -49,7 +47,6 @@ fn every_block_is_of_a_kind_that_is_read() {
     }
 }
 
-// Is the README one sitting long, and every table one that a screen can show?
 #[test]
 fn pages_have_a_size_that_is_read() {
     let text = read("README.md");

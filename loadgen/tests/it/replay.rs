@@ -1,10 +1,7 @@
-//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both against each
-//! other? Method: the binaries, and short runs on four emulated workers. The checks hold on a busy machine too: they
-//! do not ask how near the figures are.
+//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both against each other?
+//! Method: short runs on four emulated workers, of which no figure is asked for: a busy machine has others.
 
-use crate::support::generator::LOADGEN;
-use serde_json::Value;
-use std::process::Command;
+use crate::support::*;
 
 /// Four emulated workers, half loaded, about 1,000 requests/s.
 const SMALL: &str = "compare --simulate --workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 50 \
@@ -14,12 +11,10 @@ const SMALL: &str = "compare --simulate --workers 4 --cost bimodal:0.99:20us:2ms
 fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let policies = ["isolated", "global", "steal", "pools", "hybrid", "ondemand", "levels", "auto"];
-    let mut command = Command::new(LOADGEN);
-    command.args(SMALL.split_whitespace()).arg(file.path()).args(["--policies", &policies.join(",")]);
-    let output = command.output().expect("loadgen runs");
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let policies_flag = format!("--policies {}", policies.join(","));
+    let (code, stdout, stderr) = loadgen(&format!("{SMALL} {} {policies_flag}", file.path().display()));
     // 3 is a verdict about this machine at this moment, not about the command.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(code, Some(0 | 3)), "{stderr}");
     let runs: Value = serde_json::from_reader(file.reopen().expect("a report")).expect("JSON");
     let runs = runs["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), policies.len());

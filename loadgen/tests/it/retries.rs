@@ -1,9 +1,7 @@
 //! Does a run send again what is shed or not answered in time, as its clients would, and count requests and attempts
 //! apart? Method: a server that treats requests in turn in each possible way, by the attempt that a stamp names.
 
-use crate::support::{Answers, HINT, Server, answer, number, run};
-use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
+use crate::support::*;
 
 fn attempt(request: &Header) -> u8 {
     (request.stamp & 0xff) as u8
@@ -34,10 +32,8 @@ fn requests_and_attempts_are_counted_apart() {
     let [n0, n1, n2, n3, n4, n5] = [0, 1, 2, 3, 4, 5].map(|residue| (0..sent).filter(|id| id % 6 == residue).count());
     let fate = |name: &str| number(&report, &format!("/fates/{name}")) as usize;
     assert_eq!((fate("answered"), fate("shed"), fate("lost")), (n0 + n1 + n2 + n5, n3, n4), "{}", report["fates"]);
-    assert_eq!(
-        report["fates"].as_object().expect("an object").values().filter_map(|it| it.as_u64()).sum::<u64>(),
-        sent
-    );
+    let fates = report["fates"].as_object().expect("an object").values();
+    assert_eq!(fates.filter_map(|count| count.as_u64()).sum::<u64>(), sent);
     let attempts = |name: &str| number(&report, &format!("/attempts/{name}")) as usize;
     assert_eq!(attempts("sent"), heard.len());
     assert_eq!(attempts("sent"), n0 + 2 * (n1 + n2 + n5) + 3 * (n3 + n4));
@@ -53,8 +49,7 @@ fn group(number: usize) -> String {
     if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
 }
 
-// Does latency count from the first intended send, over the server's hint and the pause? Is a shed answer the end in
-// a run without retries?
+// Over the server's hint and the pause. Without retries a shed answer is the end.
 #[test]
 fn latency_counts_from_the_first_send() {
     let behave = |request: &Header| if attempt(request) == 0 { shed() } else { answer() };
@@ -64,8 +59,6 @@ fn latency_counts_from_the_first_send() {
     assert!(p50 >= HINT.as_micros_f64() + 20_000.0 && p50 < 1e6, "{p50} us");
     assert_eq!(number(&report, "/fates/answered"), sent);
     let (report, heard, _) = run(Server::start(behave), flags);
-    assert_eq!(
-        (number(&report, "/fates/shed"), number(&report, "/attempts/sent")),
-        (heard.len() as f64, heard.len() as f64)
-    );
+    let counted = ["/fates/shed", "/attempts/sent"].map(|pointer| number(&report, pointer));
+    assert_eq!(counted, [heard.len() as f64; 2]);
 }

@@ -1,52 +1,46 @@
 //! Is every wrong flag refused with exit code 2 and a message that names the flag and what is allowed? Method: one process
 //! for each mistake.
 
+use crate::support::*;
 use std::fs::OpenOptions;
 use std::io::pipe;
-use std::net::UdpSocket;
-use std::process::{Command, Stdio};
+
+const MISTAKES: &str = "
+run => --rate N (requests/s) or --load SHARE
+run --load 0.5 => --workers N, or --admin URL
+run --rate 0 => like 8000 or 8000/s
+run --rate 10 --load 0.5 --workers 2 => cannot be used with
+run --rate 10 --workload extreme => extreme-bimodal
+run --rate 10 --workload tpcc --cost fixed:1us => cannot be used with
+run --rate 10 --cost bimodal:0.5:1us => bimodal:P:A:B
+run --rate 10 --workload file:/nowhere/costs => file /nowhere/costs: it cannot be read
+run --rate 10 --duration 5 => write a number and a unit
+run --rate 10 --duration 0s => longer than zero
+run --rate 10 --percentile 100 => write one of 50, 90, 99, 99.9
+run --rate 1e9 --duration 10min => at most 50000000
+run --rate 10 --target nowhere => HOST:PORT
+run --rate 10 --admin https://127.0.0.1:9001 => like 127.0.0.1:9001
+run --rate 10 --flows 0 => --flows
+compare --pools front=1,heavy=1 --workers 3 => --workers is 3
+compare --burn nap => cpu, sleep
+run --rate 10 --json /nowhere/run.json => --json /nowhere/run.json cannot be written: No such file
+compare --json /nowhere/compare.json => --json /nowhere/compare.json cannot be written: No such file
+compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min => at most 50000000
+compare --cost fixed:1ns --workers 1024 --load 10 --overheads none => lower --load, --workers or --duration
+compare --policies steal,reserve --classify header --simulate => --simulate cannot follow --policies reserve, which changes with the load that it measures: choose from isolated
+walk => unrecognized subcommand";
 
 #[test]
 fn mistakes_end_with_2_and_say_what_is_allowed() {
-    for (flags, expected) in [
-        ("run", "--rate N (requests/s) or --load SHARE"),
-        ("run --load 0.5", "--workers N, or --admin URL"),
-        ("run --rate 0", "like 8000 or 8000/s"),
-        ("run --rate 10 --load 0.5 --workers 2", "cannot be used with"),
-        ("run --rate 10 --workload extreme", "extreme-bimodal"),
-        ("run --rate 10 --workload tpcc --cost fixed:1us", "cannot be used with"),
-        ("run --rate 10 --cost bimodal:0.5:1us", "bimodal:P:A:B"),
-        ("run --rate 10 --workload file:/nowhere/costs", "file /nowhere/costs: it cannot be read"),
-        ("run --rate 10 --duration 5", "write a number and a unit"),
-        ("run --rate 10 --duration 0s", "longer than zero"),
-        ("run --rate 10 --percentile 100", "write one of 50, 90, 99, 99.9"),
-        ("run --rate 1e9 --duration 10min", "at most 50000000"),
-        ("run --rate 10 --target nowhere", "HOST:PORT"),
-        ("run --rate 10 --admin https://127.0.0.1:9001", "like 127.0.0.1:9001"),
-        ("run --rate 10 --flows 0", "--flows"),
-        ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
-        ("compare --burn nap", "cpu, sleep"),
-        ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
-        ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
-        ("compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min", "at most 50000000"),
-        ("compare --cost fixed:1ns --workers 1024 --load 10 --overheads none", "lower --load, --workers or --duration"),
-        (
-            "compare --policies steal,reserve --classify header --simulate",
-            "--simulate cannot follow --policies reserve, which changes with the load that it measures: choose from isolated",
-        ),
-        ("walk", "unrecognized subcommand"),
-    ] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_loadgen")).args(flags.split_whitespace()).output().expect("loadgen runs");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags}: {stderr}");
-        assert!(stderr.contains(expected), "{flags}: {stderr}");
-        assert!(output.stdout.is_empty(), "{flags}: nothing was begun");
+    for row in MISTAKES.trim().lines() {
+        let (flags, expected) = row.split_once(" => ").expect("a row");
+        let (code, stdout, stderr) = loadgen(flags);
+        assert!(code == Some(2) && stderr.contains(expected), "{row}: {stderr}");
+        assert_eq!(stdout, "", "{row}: nothing was begun");
     }
 }
 
-// Is a result that cannot be written a failure (5), with one line that says why, and silence for a reader that has gone?
-// Method: /dev/full, which is a full disk; a pipe whose other end is closed. The server answers nothing.
+// In one line, and in silence for a reader that has gone. Method: /dev/full; a pipe whose other end is closed.
 #[test]
 fn a_result_that_cannot_be_written_ends_with_5() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
@@ -54,7 +48,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
     let run = format!("run --rate 100 --duration 100ms --warmup 0s --timeout 100ms --quiet --target {target}");
     let full = || OpenOptions::new().write(true).open("/dev/full").expect("there is one");
     let end = |flags: &str, stdout: Stdio| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        let mut command = Command::new(LOADGEN);
         let output = command.args(flags.split_whitespace()).stdout(stdout).stderr(Stdio::piped()).output();
         let output = output.expect("loadgen runs");
         let said = String::from_utf8(output.stderr).expect("text");
@@ -74,7 +68,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
     }
     let (code, said) = end(&to_file, Stdio::null());
     assert!(code == Some(5) && said.starts_with("error: --json /dev/full cannot be written: No space left"), "{said}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    let mut command = Command::new(LOADGEN);
     let status = command.arg("walk").stderr(full()).status().expect("loadgen runs");
     assert_eq!(status.code(), Some(2), "a problem that nobody hears of keeps its code");
 }

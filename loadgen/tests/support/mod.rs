@@ -12,18 +12,21 @@ pub(crate) mod server;
 pub(crate) mod skip;
 
 use forebay::fate::Ending;
-use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Served, Status};
-use generator::{Run, bound};
-use serde_json::Value;
+pub(crate) use forebay::time::{Nanos, clock};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Kind, Served};
+pub(crate) use forebay::wire::{Header, Status};
+pub(crate) use generator::{Generator, LOADGEN, Run, bound, eventually, honest, loadgen, reply, status};
+pub(crate) use nix::sys::signal::{Signal, kill};
+pub(crate) use nix::unistd::Pid;
+pub(crate) use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::{SocketAddr, UdpSocket};
-use std::process::Output;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+pub(crate) use std::net::{SocketAddr, UdpSocket};
+pub(crate) use std::process::{Command, Output, Stdio};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+pub(crate) use std::time::Duration;
 
 /// What a server says to one request: each reply with its status, and how long it takes to come.
 pub(crate) type Answers = Vec<(Status, Nanos)>;

@@ -3,14 +3,11 @@
 mod slow;
 mod stages;
 
-use crate::support::http::{self};
 use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 
-// Is every page there within 100 ms while every worker is busy, with checkpoints and without?
-// Method: each page is asked for three times, the fastest counts: the machine itself may be busy. A page that waits for a
-// worker waits every time, for all of them are held all the while.
+// The fastest of three counts: a page that waits for a worker waits every time, for all are held all the while.
 #[test]
 fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();
@@ -32,7 +29,7 @@ fn busy_workers_do_not_hold_the_endpoint_up() {
     await_until(
         || {
             script.release();
-            http::fates(&latency(server.admin)).in_flight == 0 && script.begun() == sent
+            fates(&latency(server.admin)).in_flight == 0 && script.begun() == sent
         },
         "they are never let go",
     );
@@ -60,8 +57,7 @@ fn assert_prompt(server: &Running) {
     }
 }
 
-// Do /latency and /metrics show the age of the oldest unfinished request of each class? It may be in a worker or in a
-// queue. Do they show nothing once all have ended?
+// Of each class, in a worker or in a queue, until all have ended.
 #[test]
 fn the_oldest_request_is_shown() {
     let _alone = alone();

@@ -1,23 +1,12 @@
-//! Does `/slow` name what a request waited for?
-//! Method: under several policies a cause is planted, and then a light request comes. Its culprit is read while it waits, and
-//! after its end.
+//! Does `/slow` name what a request waited for? Method: a cause is planted, and then a light request comes. Its culprit is
+//! read while it waits, and after its end.
 
-use crate::support::client::receive_bytes;
 use crate::support::prelude::*;
-use forebay::handler::{sleep, uninterrupted};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::hint::spin_loop;
-use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
@@ -66,7 +55,6 @@ impl Handler for Planted {
     }
 }
 
-/// What the endpoint says.
 fn slow(admin: SocketAddr) -> Value {
     serde_json::from_str(&page(admin, "/slow")).expect("JSON")
 }
@@ -122,10 +110,8 @@ pub(super) fn plant(
     [Some(meanwhile), afterwards]
 }
 
-/// What may be said: a cause, and the class that is to blame.
 type Culprit = (&'static str, Option<u64>);
 
-/// What was said of one kind of cases.
 #[derive(Default)]
 struct Tally {
     right: usize,
@@ -164,81 +150,59 @@ struct Case {
     afterwards: Culprit,
 }
 
-/// How many milliseconds a planted request takes.
 fn takes(seed: u8) -> u8 {
     60 + 7 * seed
 }
 
 const POLICIES: [&str; 4] = ["steal", "ondemand", "levels", "reserve"];
 
+const LIGHT: [u8; 4] = [0, b'-', 0, 0];
+
 impl Case {
     /// A request that runs without checkpoints, or with some; a flow that is busy; many requests. Workers of another pool,
     /// and a permit that another request has.
     fn all() -> [Case; 6] {
-        let running = ("running", Some(1));
+        let by = |cause| (cause, Some(1));
         let on = |workers, policies: [&'static str; 4]| {
             policies.map(|policy| vec![("policy", policy), ("workers", workers)]).to_vec()
         };
-        let under = |policies| on("1", policies);
-        let (permit, shared) = (("permit", Some(1)), on("2", ["steal", "ondemand", "levels", "global"]));
-        let pooled = |pools: [&'static str; 2], classify| {
-            vec![("policy", "pools"), ("workers", pools[0]), ("pools", pools[1]), ("classify", classify)]
+        let pools = [("2", "front=1,heavy=1"), ("3", "front=1,heavy=1,last=1")];
+        let pooled = pools.into_iter().flat_map(|(workers, pools)| {
+            let of = [("policy", "pools"), ("workers", workers), ("pools", pools)];
+            ["none", "header"].map(|classify| [&of[..], &[("classify", classify)]].concat())
+        });
+        // Other policies let nothing run on.
+        let stays = on("1", ["steal", "isolated", "global", "reserve"]);
+        let shared = on("2", ["steal", "ondemand", "levels", "global"]);
+        let case = |kind, settings, light, plants, meanwhile, afterwards| Case {
+            kind,
+            settings,
+            plants,
+            light,
+            meanwhile,
+            afterwards,
         };
-        let (two, three) = (["2", "front=1,heavy=1"], ["3", "front=1,heavy=1,last=1"]);
-        let pools = [(two, "none"), (two, "header"), (three, "none"), (three, "header")];
-        let pools = pools.map(|(pools, classify)| pooled(pools, classify)).to_vec();
-        let case = |kind, settings, plants, meanwhile, afterwards| {
-            let light = [0, b'-', 0, 0];
-            Case { kind, settings, plants, light, meanwhile, afterwards }
-        };
+        let one = || on("1", POLICIES);
+        // Of a flow, the request before it has no name yet; of many, the socket waits for the one that runs.
+        let (flow, many, run) = (("flow", None), by("no_free_worker"), by("running"));
         [
+            case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], [run; 2], by("no_checkpoint")),
+            case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], [run, by("order")], by("order")),
+            case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], ("flow", Some(0))),
+            case("many", one(), LIGHT, |n| vec![[1, b'-', 0, 3]; usize::from(20 + 2 * n)], [run, many], many),
+            case("permit", shared, [0, b'u', 0, 1], |n| vec![[1, b'u', 0, takes(n)]], [by("permit"); 2], by("permit")),
             case(
-                "no checkpoint",
-                under(POLICIES),
-                |seed| vec![[1, b'-', 0, takes(seed)]],
-                [running; 2],
-                ("no_checkpoint", Some(1)),
+                "pool",
+                pooled.collect(),
+                [0, b'h', 0, 0],
+                |n| vec![[1, b'h', 0, takes(n)]],
+                [by("pool"); 2],
+                by("pool"),
             ),
-            // Other policies let nothing run on.
-            case(
-                "checkpoints",
-                under(["steal", "isolated", "global", "reserve"]),
-                |seed| vec![[1, b'c', 0, takes(seed)]],
-                [running, ("order", Some(1))],
-                ("order", Some(1)),
-            ),
-            Case {
-                light: [0, b'-', 7, 0],
-                // The request before it has no name yet.
-                ..case(
-                    "flow",
-                    under(POLICIES),
-                    |seed| vec![[0, b's', 7, takes(seed)]],
-                    [("flow", None); 2],
-                    ("flow", Some(0)),
-                )
-            },
-            // The socket waits for the one that runs.
-            case(
-                "many",
-                under(POLICIES),
-                |seed| vec![[1, b'-', 0, 3]; usize::from(20 + 2 * seed)],
-                [running, ("no_free_worker", Some(1))],
-                ("no_free_worker", Some(1)),
-            ),
-            Case {
-                light: [0, b'u', 0, 1],
-                ..case("permit", shared, |seed| vec![[1, b'u', 0, takes(seed)]], [permit; 2], permit)
-            },
-            Case {
-                light: [0, b'h', 0, 0],
-                ..case("pool", pools, |seed| vec![[1, b'h', 0, takes(seed)]], [("pool", Some(1)); 2], ("pool", Some(1)))
-            },
         ]
     }
 }
 
-// Is the culprit right, while the request waits and afterwards, in 95 % of the cases of each kind at least?
 #[test]
 fn the_culprit_is_named() {
     let _alone = alone();
@@ -260,7 +224,6 @@ fn the_culprit_is_named() {
     }
 }
 
-// Is it the CPU if others use it, where nothing else holds a request up?
 #[test]
 fn a_cpu_that_others_use_is_named() {
     let _alone = alone();
@@ -274,7 +237,7 @@ fn a_cpu_that_others_use_is_named() {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let _end = EndOf(&stop);
-            let server = Running::start_after(&[("policy", policy), ("workers", "1")], Planted, one);
+            let server = Running::after(one, bound(&[("policy", policy), ("workers", "1")]), Erased::new(Planted));
             for _ in 0..3 {
                 scope.spawn(|| {
                     one();
@@ -286,7 +249,7 @@ fn a_cpu_that_others_use_is_named() {
             let client = client(&server);
             for seed in seeds() {
                 // The kernel counts a wait for the CPU when it is over.
-                for said in plant(server.admin, &client, &[[1, b'x', 0, 40 + takes(seed)]], [0, b'-', 0, 0], 60) {
+                for said in plant(server.admin, &client, &[[1, b'x', 0, 40 + takes(seed)]], LIGHT, 60) {
                     tally.judge(policy, said.as_ref(), &[("run_queue", None)]);
                 }
             }
@@ -337,7 +300,6 @@ fn a_process_that_stands_still_is_named() {
     );
 }
 
-/// The thread of a server's worker.
 fn worker(server: &Forebay) -> Pid {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process.child.id())).expect("it runs");
     let mut tasks = tasks.map(|task| task.expect("a thread").path());

@@ -1,10 +1,8 @@
 //! What the endpoint says of the stages of requests: no more than the client waited, and no less than it must be.
 
 use crate::support::prelude::*;
-use serde_json::Value;
 
-// Does no stage hold more than the client waited, on real cores? Method: requests one by one; what is said of each, and of
-// all on /latency, against what the client's clock says.
+// In each reply, and on /latency.
 #[test]
 fn stages_are_no_longer_than_the_client_waited() {
     let _alone = alone();
@@ -49,10 +47,10 @@ fn measured(server: &Running, requests: u64) -> Value {
     body
 }
 
-// Is what a request waits behind another one of its batch seen as queueing, in its reply and on both pages? Method: two
-// requests come while the only worker is in a third, so that they are received together.
+// In the socket of a busy worker, and behind another one of its batch; in the reply and on both pages. Method: two requests
+// come while the only worker is in a third, so that they are received together.
 #[test]
-fn waiting_in_the_queue_counts() {
+fn waiting_counts_where_it_was() {
     let _alone = alone();
     let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
@@ -60,37 +58,20 @@ fn waiting_in_the_queue_counts() {
     block(0, 300);
     await_until(|| script.begun() == 1, "the request did not begin");
     block(1, 100);
-    client.send(&message(&Header::request(2, 2, Nanos::ZERO), b"-"));
-    let served: Vec<_> = (0..3).map(|_| client.receive().header.served).collect();
-    assert!(served[1].service >= Nanos::from_millis(100), "{served:?}");
-    assert!(served[2].queue_wait >= served[1].service, "{served:?}");
-    let body = measured(&server, 3);
-    let queued = body["since_start"]["queue"]["class2"]["max"].as_f64();
-    assert!(queued >= Some(served[1].service.as_micros_f64()), "{body}");
-    let series = "forebay_latency_seconds_sum{stage=\"queue\",class=\"class2\"}";
-    assert!(metric(&server.metrics(), series) >= 0.1);
-}
-
-// Is what a request waits in the socket of a busy worker seen, in its reply and on both pages?
-#[test]
-fn waiting_in_the_socket_counts() {
-    let _alone = alone();
-    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
-    let client = Client::new(server.udp);
-    client.request(0, Nanos::from_millis(100), &[Act::Block as u8]);
-    await_until(|| script.begun() == 1, "the request did not begin");
-    let waiting = Header::request(1, 2, Nanos::ZERO);
     let sent = clock::now();
-    client.send(&message(&waiting, b"-"));
-    assert_eq!(client.receive().header.id, 0);
-    let served = client.receive().header.served;
+    client.send(&message(&Header::request(2, 2, Nanos::ZERO), b"-"));
+    let [_, before, served] = [0, 1, 2].map(|id| (client.receive().header, id)).map(|(header, id)| {
+        assert_eq!(header.id, id);
+        header.served
+    });
     let waited = clock::now().minus(sent);
-    assert!(served.kernel_wait >= Nanos::from_millis(50), "{served:?}");
+    assert!(before.service >= Nanos::from_millis(100), "{before:?}");
+    assert!(served.queue_wait >= before.service && served.kernel_wait >= Nanos::from_millis(50), "{served:?}");
     assert!(served.kernel_wait.plus(served.queue_wait).plus(served.service) <= waited, "{served:?} of {waited}");
-    server.quiescent(2);
-    let kernel = || latency(server.admin)["since_start"]["kernel"]["class2"]["max"].as_f64();
-    await_until(|| kernel().is_some(), "the wait is never added up");
-    assert!(kernel() >= Some(50_000.0), "{:?} us", kernel());
-    let series = "forebay_latency_seconds_sum{stage=\"kernel\",class=\"class2\"}";
-    assert!(metric(&server.metrics(), series) >= 0.05);
+    let (body, text) = (measured(&server, 3), server.metrics());
+    for (stage, least_us) in [("queue", before.service.as_micros_f64()), ("kernel", 50_000.0)] {
+        assert!(body["since_start"][stage]["class2"]["max"].as_f64() >= Some(least_us), "{stage}: {body}");
+        let series = format!("forebay_latency_seconds_sum{{stage=\"{stage}\",class=\"class2\"}}");
+        assert!(metric(&text, &series) >= least_us / 1e6, "{stage}");
+    }
 }

@@ -1,19 +1,11 @@
-//! Does a restart lose nothing when a successor takes the sockets over?
-//! Method: the built binary, several after one another, under a stream of requests that does not wait for answers.
-//!
-//! A second by default; the full size is 1,000,000 requests at 20,000/s through ten successors:
-//! `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
+//! Does a restart lose nothing when a successor takes the sockets over? Method: several binaries after one another.
+//! The full size: `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::place::Place;
 use crate::support::prelude::*;
-use crate::support::process::figure;
-use crate::support::stream::stream;
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::{env, fs, thread};
 
 const PER_SECOND: u64 = 20_000;
 
@@ -30,7 +22,6 @@ fn all_answered(said: &str) -> (u64, u64) {
     (received, figure(said, "kernel_dropped"))
 }
 
-// Is every request answered, once, by one of the servers, while ten of them take over from one another?
 #[test]
 fn a_restart_loses_nothing() {
     let _alone = alone();
@@ -39,43 +30,27 @@ fn a_restart_loses_nothing() {
     let first = place.start();
     assert_eq!(fs::metadata(place.path()).expect("a socket").permissions().mode() & 0o777, 0o600);
     let (udp, admin) = (first.udp, first.admin);
-    let (over, progress) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (became, summaries) = thread::scope(|scope| {
-        let guard = EndOf(&over);
-        let streaming = scope.spawn(|| {
-            let more = |sent| {
-                progress.store(sent, Ordering::SeqCst);
-                sent < total || !over.load(Ordering::SeqCst)
-            };
-            stream(PER_SECOND, udp, more)
-        });
+    let (became, (last, mut summaries)) = answered_while(PER_SECOND, total, udp, |wait_for| {
         let (mut runs, mut summaries) = (first, Vec::new());
         for number in 1..=SUCCESSORS {
-            while progress.load(Ordering::SeqCst) < total * number / (SUCCESSORS + 2) {
-                thread::sleep(Nanos::from_millis(1).into());
-            }
+            wait_for(total * number / (SUCCESSORS + 2));
             let successor = place.start();
-            assert_eq!((successor.udp, successor.admin), (udp, admin));
-            assert_eq!(http(admin, "GET /readyz").map(|reply| reply.status), Some(200));
+            assert_eq!((successor.udp, successor.admin, ready(admin).0), (udp, admin, 200));
             summaries.push(std::mem::replace(&mut runs, successor).ends_well());
         }
         let received = || fates(&latency(admin)).received;
         await_until(|| received() > 0, "the last one serves nothing");
-        drop(guard);
-        let became = streaming.join().expect("no panic");
-        summaries.push(runs.stop());
-        (became, summaries)
+        (runs, summaries)
     });
+    summaries.push(last.stop());
     let (received, dropped): (Vec<u64>, Vec<u64>) = summaries.iter().map(|said| all_answered(said)).unzip();
     println!("{became:?}, received {received:?}, dropped {dropped:?}");
-    assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}, {received:?}, {dropped:?}");
     assert_eq!((received.iter().sum::<u64>(), dropped.iter().sum::<u64>()), (became.sent, 0), "{received:?}");
     assert!(received.iter().all(|received| *received > 0), "each served: {received:?}");
     assert!(!place.path().exists(), "the last one removes the socket");
 }
 
-// Is what the kernel dropped counted once, by the server that had the sockets? Method: sockets that overflow before, while
-// and after they change hands; what was sent is what both received and what was dropped, exactly.
+// Sockets overflow before, while and after they change hands; what was sent is what both received and what was dropped.
 #[test]
 fn drops_are_counted_by_one_of_both() {
     let _alone = alone();
@@ -107,8 +82,7 @@ fn drops_are_counted_by_one_of_both() {
     });
 }
 
-// Does a successor serve all addresses that its predecessor did, and what waited at each? Method: requests in the sockets of
-// a predecessor that both workers of which are busy.
+// With what waits at each, while both workers of the predecessor are busy.
 #[test]
 fn all_addresses_are_handed_over() {
     let _alone = alone();

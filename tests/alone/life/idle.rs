@@ -1,9 +1,7 @@
 //! Does an idle server leave the machine alone, and does it answer at once when a request comes?
-//! Method: the built binary under every policy, its CPU time over a quiet second before and after a burst, then one
-//! request.
+//! Method: its CPU time over a quiet second before and after a burst, under every policy; then one request.
 
 use crate::support::prelude::*;
-use std::thread;
 
 const QUIET: Nanos = Nanos::from_secs(1);
 /// 1 % of a core over [`QUIET`].

@@ -1,21 +1,12 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders never stop, and send more than the server can serve. Its resident size after 4.5 s is compared with
-//! that after 6 s. At 4.5 s measurements have been read a few times, and `auto` has made its first
-//! choice. By 6 s memory that grows with time has shown itself: windows of /latency with memory of their own would add
-//! 1 %. They would do so again in the next 1.5 s; pages that are used for the first time would not. So a server that has
-//! grown has two more such times, and grows if it does so in each.
-//! Both classes have occurred on every worker before, because a server that sheds may answer its first costly request
-//! late.
-//!
+//! Method: senders send more than it can serve. Its resident size after 4.5 s, when `auto` has made its first choice, is
+//! compared with that after 6 s, and twice more where it has grown: pages that are used for the first time do not go on.
 //! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
 use crate::support::prelude::*;
-use forebay::config::Config;
 use forebay::server::Memory;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs, thread};
 
 /// How much larger it may have become, as a share.
 const GROWTH_MAX: f64 = 0.005;
@@ -84,9 +75,7 @@ fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     }
 }
 
-// Is a worker as large as `--check-config` says, and does a class of requests take memory only when it occurs? Method:
-// the anonymous memory of servers of 1 and of 14 workers, before and after requests of two classes. The difference
-// leaves out what every server has.
+// Method: anonymous memory of servers of 1 and 14 workers, whose difference leaves out what every server has.
 #[test]
 fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();

@@ -1,7 +1,5 @@
-//! Is all that a request asks for burnt, at once and in steps? Method: CPU time of this thread, to which other threads add
-//! nothing. Another thread on the core makes single figures too large. A hypervisor that takes the core away makes some
-//! too small. Either may last for many of them. So whole burns and burns in steps take turns, and the median of the ratios
-//! of neighbours counts.
+//! Is all that a request asks for burnt, at once and in steps? Method: CPU time of this thread. Others on the core make
+//! figures too large or too small for a while, so whole burns and burns in steps take turns: the median of ratios counts.
 
 use crate::support::alone;
 use forebay::handler::builtin::Burner;

@@ -1,12 +1,10 @@
-//! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, on a server with
-//! `--overheads` and in virtual time. A reply before its time is always an error. A late reply is an error only if all
-//! of five trials are late: a busy machine delays threads, and no thread is early.
+//! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, also in virtual time.
+//! An early reply is an error; a late one only if all of five trials are late, because a busy machine delays threads.
 
 use crate::support::prelude::*;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
 use forebay::lab::workload::Workload;
-use forebay::sched::PolicyName;
 
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;
@@ -88,7 +86,6 @@ fn a_burst_pays_for_each_datagram() {
     }
 }
 
-// Are the other steps paid for as in virtual time: checkpoints, yields, looks, notices?
 #[test]
 fn steps_beside_the_work_are_paid_for() {
     let _alone = alone();
@@ -100,9 +97,7 @@ fn steps_beside_the_work_are_paid_for() {
     }
 }
 
-// Is a search that finds nothing paid for once? The last look before the thread sleeps must not be charged too, because
-// a core that spins would see what comes then. Method: each request comes 20 ms after the reply before. The core then
-// pays for its search: an empty receive, of 100 ms at this scale.
+// Method: each request comes 20 ms after a reply. The core pays for one empty receive, of 100 ms at this scale.
 #[test]
 fn a_search_in_vain_is_paid_for_once() {
     let _alone = alone();
@@ -119,8 +114,7 @@ fn a_search_in_vain_is_paid_for_once() {
     assert!(*least <= Nanos::from_micros(1_300), "paid more than once: {times:?}");
 }
 
-// Is each look paid for that a slice makes, and not one for each slice? Method: one heavy request alone, which pauses every
-// millisecond. Looks take 3 % of the time: at this scale there is one in 33 us. A busy machine makes fewer looks.
+// Method: one heavy request, which pauses every millisecond: a look in 33 us. A busy machine makes fewer.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
@@ -140,7 +134,6 @@ fn every_look_within_a_slice_is_paid_for() {
     assert!(looks.iter().any(|looks| (180.0..=630.0).contains(looks)), "{looks:?} looks in 20 slices");
 }
 
-// Is a core that slept charged for its wake-up, and does the time in the handler stay what it was?
 #[test]
 fn a_core_that_slept_pays_for_its_wake() {
     let _alone = alone();

@@ -1,12 +1,10 @@
-//! Do threads and virtual time do the same? Method: one body plays requests with deadlines to a server on emulated
-//! cores and to the simulator, under the same policy. Each request must end in the fate that is known beforehand. All
+//! Do threads and virtual time do the same? Method: requests with deadlines, whose fates are known beforehand, since all
 //! moments are apart by far more than a busy machine is late.
 
 use crate::support::prelude::*;
 use forebay::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
 use forebay::lab::workload::Workload;
-use forebay::sched::{PolicyName, Sizes};
-use std::thread;
+use forebay::sched::Sizes;
 
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.
 const SCALE: u64 = 1_000;
@@ -55,25 +53,15 @@ fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
     answered.map(|answered| if answered { Status::Ok } else { Status::ShedExpired }).collect()
 }
 
-fn body(play: fn(PolicyName) -> Vec<Status>) {
+#[test]
+fn both_serve_and_shed_what_they_should() {
+    let _alone = alone();
     use Status::{Ok, ShedExpired};
-    let in_order = [Ok, ShedExpired, Ok, ShedExpired, ShedExpired];
-    let light_first = [Ok, Ok, Ok, ShedExpired, Ok];
-    let in_order = ["isolated", "global", "steal", "shed"].map(|policy| (policy, in_order));
-    let light_first = ["pools", "hybrid", "ondemand"].map(|policy| (policy, light_first));
-    at_once(in_order.into_iter().chain(light_first), |(policy, expected)| {
-        assert_eq!(play(policy.parse().expect("a policy")), expected, "{policy}");
+    let in_order =
+        ["isolated", "global", "steal", "shed"].map(|policy| (policy, [Ok, ShedExpired, Ok, ShedExpired, ShedExpired]));
+    let light_first = ["pools", "hybrid", "ondemand"].map(|policy| (policy, [Ok, Ok, Ok, ShedExpired, Ok]));
+    at_once(in_order.into_iter().chain(light_first), |(name, expected)| {
+        let policy = name.parse().expect("a policy");
+        assert_eq!([in_virtual_time(policy), on_threads(policy)], [expected, expected], "{name}");
     });
-}
-
-#[test]
-fn threads_serve_and_shed_what_they_should() {
-    let _alone = alone();
-    body(on_threads);
-}
-
-#[test]
-fn virtual_time_serves_and_sheds_the_same() {
-    let _alone = alone();
-    body(in_virtual_time);
 }

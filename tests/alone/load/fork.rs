@@ -1,6 +1,5 @@
-//! Does a heavy request take less time than it costs, when it forks? Method: emulated cores. One worker never takes
-//! less than the cost. Four take a quarter of it, and less than as much again for the machine in most of nine times. So
-//! a wake-up of the helpers that is often lost does not pass for a busy machine.
+//! Does a heavy request take less time than it costs, when it forks? Method: four emulated cores take a quarter of the cost,
+//! and less than as much again for the machine in most of nine times.
 
 use crate::support::prelude::*;
 use forebay::handler::builtin::Forking;

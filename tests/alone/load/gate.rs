@@ -2,9 +2,6 @@
 
 use crate::support::prelude::*;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 
 /// At a scale of 1,000, a request of 5 us. Two workers do 400 a second.
 const COST: Nanos = Nanos::from_millis(5);
@@ -29,9 +26,7 @@ fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
     sent.into_inner()
 }
 
-// Are honest sources served in time beside it, and is each datagram counted? Method: emulated cores, and forty
-// honest prefixes that ask for .4 of the capacity. What comes after the first seconds counts. It has a network of its own:
-// what the gate drops is only a lower bound where other programs drop datagrams too.
+// Forty honest prefixes ask for .4 of the capacity. In a network of its own: other programs may drop datagrams too.
 #[test]
 fn honest_sources_are_served_beside_a_flood() {
     let _alone = alone();

@@ -8,4 +8,3 @@ mod fork;
 mod gate;
 mod overload;
 mod steal;
-mod upstream;

@@ -1,9 +1,7 @@
 //! What becomes of requests when more come than the server can do?
 
+use crate::support::client::Answer;
 use crate::support::prelude::*;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 
 /// Unscaled, a request that costs 25 us: far above the slice.
 const HEAVY: Nanos = Nanos::from_micros(2_500);
@@ -13,9 +11,7 @@ const QUEUES_HOLD: f64 = 512.0;
 /// It is the bounded queues that shed here, and not the time that anything waits.
 const UNBOUNDED: (&str, &str) = ("max-wait", "off");
 
-// Are light requests served, and only heavy ones shed, while heavy ones arrive at three times what the server can do?
-// Method: emulated cores; the queues between workers hold half of the packets, 512 of two workers', and are full after a
-// second.
+// Heavy ones come at three times what the server can do; the queues between workers are full after a second.
 #[test]
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
@@ -64,37 +60,51 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     });
 }
 
-// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served? Is its
-// client asked to come again, and when, in no more bytes than a header, or nothing with silence?
-// Method: the only worker is held for longer than that; a part of what comes meanwhile was received before.
+// By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is its client told when to
+// come again, in a header or not at all? Method: the worker is held twice, so that some come in one batch with a hold.
 #[test]
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
-    let short = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "short"));
-    at_once(short.into_iter().chain([("steal", "silence")]), |(policy, answers)| {
-        let settings = [("policy", policy), ("workers", "1"), ("max-wait", "200ms"), ("shed-answers", answers)];
+    let expired = policies().filter(|policy| *policy != "pools").map(|policy| (policy, "off", "short"));
+    let waited = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "1s", "short"));
+    at_once(expired.chain(waited).chain([("steal", "1s", "silence")]), |case @ (policy, max_wait, answers)| {
+        let settings = [("policy", policy), ("workers", "1"), ("max-wait", max_wait), ("shed-answers", answers)];
         let (server, script) = run_scripted(&settings);
         let client = Client::new(server.udp);
-        client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
-        await_until(|| script.begun() == 1, "the request did not begin");
-        client.request(1, Nanos::from_millis(400), &[Act::Block as u8]);
-        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
-        await_until(|| script.begun() == 2, "the second request did not begin");
-        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
+        let hold = |id| client.request(id, Nanos::ZERO, &[Act::Hold as u8]);
+        let held = |times| await_until(|| script.blockers().len() == times, "the worker is not held");
+        let deadline_us = if max_wait == "off" { 100_000 } else { 0 };
+        let send = |id| client.send(&message(&Header { deadline_us, ..Header::request(id, 0, Nanos::ZERO) }, b"none"));
+        hold(0);
+        held(1);
+        hold(1);
+        (2..12).for_each(send);
+        script.release();
+        held(2);
+        (12..22).for_each(send);
+        thread::sleep(Nanos::from_millis(if max_wait == "off" { 110 } else { 1_500 }).into());
+        script.release();
+        let (status, again) = match max_wait {
+            "off" => (Status::ShedExpired, None),
+            _ => (Status::ShedWaited, Some(Nanos::from_secs(1))),
+        };
         let replies = if answers == "silence" { 2 } else { 22 };
-        let shed = (0..replies).map(|_| client.receive()).filter(|reply| reply.header.status == Status::ShedWaited);
-        let shed: Vec<_> = shed.map(|reply| (reply.header.retry_after(), reply.payload.len())).collect();
-        assert_eq!(shed, vec![(Nanos::from_millis(200), 0); replies - 2], "{policy}, {answers}");
-        assert_eq!(script.begun(), 2, "{policy}");
-        assert_eq!(client.ask(&Header::request(22, 0, Nanos::ZERO), b"").header.status, Status::Ok, "{policy}");
-        let expected = fates! { received: 23, answered: 3, shed_waited: 20 };
-        assert_eq!(server.quiescent(23), expected, "{policy}");
-        assert_eq!(latency(server.admin)["max_wait_us"], 200_000.0, "{policy}");
+        let shed = (0..replies).map(|_| client.receive()).filter(|reply| reply.header.status == status);
+        let shed: Vec<_> = shed.inspect(|reply| assert_eq!(reply.payload, b"", "{case:?}")).collect();
+        let is_told = |reply: &Answer| again.is_none_or(|again| reply.header.retry_after() == again);
+        assert!(shed.len() == replies - 2 && shed.iter().all(is_told), "{case:?}: {shed:?}");
+        assert_eq!(script.begun(), 2, "{case:?}: what was shed was run");
+        assert_eq!(status_at(server.udp), Status::Ok, "{case:?}");
+        assert_eq!(latency(server.admin)["max_wait_us"].as_f64(), again.map(|again| again.as_micros_f64()), "{case:?}");
+        let expected = match max_wait {
+            "off" => fates! { received: 23, answered: 3, shed_expired: 20 },
+            _ => fates! { received: 23, answered: 3, shed_waited: 20 },
+        };
+        server.ends_as(expected, format!("{case:?}"));
     });
 }
 
-// Where every request outruns its slice, is no slice spent on what is shed afterwards, by the bound or by its own deadline?
-// Method: emulated cores at four times the load; what comes after the first second counts, in which the server measures.
+// Where every request outruns its slice, at four times the load, once the server has measured for a second.
 #[test]
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
@@ -138,7 +148,6 @@ fn spent(admin: SocketAddr) -> (f64, f64) {
     (of("busy_us"), of("unanswered_us"))
 }
 
-/// Jobs in the queues between workers, by a body of `/metrics`.
 fn queued(text: &str) -> f64 {
     let depths = text.lines().filter(|line| line.starts_with("forebay_queue_depth{") && !line.contains("deques"));
     depths.map(|line| line.rsplit(' ').next().and_then(|depth| depth.parse::<f64>().ok()).expect("a number")).sum()

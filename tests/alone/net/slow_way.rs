@@ -3,18 +3,10 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::network::{HERE, HERE_V6, lonely_device};
 use crate::support::prelude::*;
-use crate::support::raw::Raw;
 use forebay::net::SEND_BUFFER_BYTES;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fs, thread};
 
-// Do honest clients get their answers while an attacker asks in the names of neighbours that do not exist?
-// Method: 6,000 requests a second in the names of 200 such addresses, half of each family. The kernel looks for each of
-// them for three seconds, and keeps the replies meanwhile. Once it has begun to give up, clients of both families ask
-// 300 times. All of it comes to one socket. `deploy/sysctl` is in force, as far as it concerns this network.
+// 6,000 requests a second in the names of 200 such addresses, whose replies the kernel keeps; then 300 honest ones.
 #[test]
 fn absent_neighbours_do_not_stop_honest_answers() {
     let _alone = alone();

@@ -1,9 +1,7 @@
 //! Does the crate that is published have what its users need, and nothing of what only this repository needs?
 //! Method: cargo says which crates may be published and which files one has. `.ci/release` builds it from these alone.
 
-use serde_json::Value;
-use std::collections::BTreeSet;
-use std::process::Command;
+use crate::support::prelude::*;
 
 /// What stands in the folder of the crate; some of it is added by cargo.
 const CONTENTS: [&str; 11] = [
@@ -20,15 +18,6 @@ const CONTENTS: [&str; 11] = [
     "src",
 ];
 
-fn cargo(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).args(["--offline", "--locked"]);
-    let output = command.output().expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
-// Is it one crate alone that can be published by mistake or on purpose?
 #[test]
 fn one_crate_is_published() {
     let metadata: Value =

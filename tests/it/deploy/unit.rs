@@ -2,15 +2,11 @@
 //! Method: systemd-analyze reads the files, which needs no systemd that runs.
 
 use crate::support::prelude::*;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 /// The drop-ins, and the highest exposure that is allowed with each, in tenths. A successor is no child of the main process,
 /// and so every process of the unit may speak to systemd.
 const DROP_INS: [(&str, &str); 3] = [("", "15"), ("bench.conf", "15"), ("handover.conf", "16")];
 
-// Does systemd understand every line, and does it call the sandbox tight, alone and with each drop-in?
 #[test]
 fn the_sandbox_is_tight() {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");

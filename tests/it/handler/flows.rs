@@ -1,13 +1,8 @@
 //! Are the requests of one flow served one at a time, in the order of their admission, whatever becomes of each? Does a
-//! busy flow keep no worker from others?
-//! Method: a handler notes when it is in a request. Flows that are held busy, and flows in a hurry, ask over real
-//! sockets. Replies, fates and the depth of the queue are compared.
+//! busy flow keep no worker from others? Method: a handler notes when it is in a request.
 
 use crate::support::prelude::*;
-use forebay::handler::sleep;
 use forebay::sched::bounds::SET_ASIDE_OF_FLOW;
-use std::sync::{Arc, Mutex};
-use std::thread;
 use tokio::sync::oneshot;
 
 /// Longer than a busy machine needs to receive a request.
@@ -18,7 +13,7 @@ const DEADLINE: Nanos = Nanos::from_millis(500);
 struct Ordered {
     /// The requests that have begun, as they were sent.
     begun: Arc<Mutex<Vec<[u8; 3]>>>,
-    /// The flows of which a request is in the handler.
+    /// The flows of which a request is in the handler; '!' where there were two at once.
     inside: Arc<Mutex<Vec<u8>>>,
     /// What requests wait for.
     held: Arc<Mutex<Option<oneshot::Sender<()>>>>,
@@ -73,158 +68,125 @@ impl Handler for Ordered {
 }
 
 /// A request that is in the handler until this is dropped.
-struct Inside<'a> {
-    inside: &'a Mutex<Vec<u8>>,
-    flow: u8,
-}
+struct Inside<'a>(&'a Mutex<Vec<u8>>, u8);
 
 impl Inside<'_> {
     fn new(inside: &Mutex<Vec<u8>>, flow: u8) -> Inside<'_> {
         let mut flows = inside.lock().expect("no panic");
-        if flow != b'-' && flows.contains(&flow) {
-            // A panic would be contained, and poisons nothing here.
-            flows.push(b'!');
-        }
-        flows.push(flow);
-        Inside { inside, flow }
+        let is_second = flow != b'-' && flows.contains(&flow);
+        // A panic would be contained, and poisons nothing here.
+        flows.extend(is_second.then_some(b'!').into_iter().chain([flow]));
+        Inside(inside, flow)
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let mut flows = self.inside.lock().expect("no panic");
-        let place = flows.iter().position(|flow| *flow == self.flow).expect("it was inside");
+        let mut flows = self.0.lock().expect("no panic");
+        let place = flows.iter().position(|flow| *flow == self.1).expect("it was inside");
         flows.remove(place);
     }
 }
 
 impl Ordered {
-    fn let_go(&self) {
-        await_until(|| self.held.lock().expect("no panic").is_some(), "the request did not begin");
-        let held = self.held.lock().expect("no panic").take();
-        let _ = held.expect("it was there").send(());
-    }
-
-    fn await_held(&self) {
-        await_until(|| self.held.lock().expect("no panic").is_some(), "the request did not begin");
-    }
-
-    /// What has begun in `flow`, and done.
-    fn begun(&self, flow: u8) -> Vec<[u8; 3]> {
-        self.begun.lock().expect("no panic").iter().filter(|sent| sent[0] == flow).copied().collect()
-    }
-}
-
-fn set_aside(server: &Running) -> f64 {
-    metric(&server.metrics(), "forebay_queue_depth{queue=\"flows\"}")
-}
-
-/// Sends `requests` one by one, each once the one before it has been set aside; `before` were already.
-fn send_aside(server: &Running, socket: &std::net::UdpSocket, requests: &[&[u8; 3]], before: usize) {
-    for (number, request) in requests.iter().enumerate() {
-        socket.send(*request).expect("the server's port is open");
-        let expected = (before + number + 1) as f64;
-        await_until(|| set_aside(server) == expected, "the request was not set aside");
-    }
-}
-
-// Does the next request of a flow begin, in order, in whatever way the one before ends? Are other requests served
-// meanwhile, and is one too many shed?
-#[test]
-fn a_flow_goes_on_whatever_becomes_of_its_requests() {
-    for policy in policies() {
+    fn start(policy: &str, settings: &[(&str, &str)]) -> (Ordered, Running, UdpSocket) {
         let handler = Ordered::default();
-        let server = Running::start(&sized(policy, 4), handler.clone());
+        let server = Running::start(&[&sized(policy, 4), settings].concat(), handler.clone());
         let socket = client(&server);
-        socket.send(b"ahA").expect("the server's port is open");
-        handler.await_held();
-        let requests = [b"apB", b"acC", b"afD", b"aoE", b"anF", b"aeG", b"amH", b"alI"];
-        assert_eq!(requests.len(), SET_ASIDE_OF_FLOW);
-        send_aside(&server, &socket, &requests, 0);
-        let full = char::from(Status::ShedQueueFull as u8).to_string();
-        assert_eq!(ask(&server, "a?Z"), format!("{full}?Z"), "{policy}: no room");
-        assert_eq!([ask(&server, "b?A"), ask(&server, "-?A")], ["b?A", "-?A"], "{policy}: others are served");
-        let expired_at = clock::now().plus(DEADLINE);
-        await_until(|| clock::now() >= expired_at, "time stands still");
-        handler.let_go();
-        let expected = fates! {
-            received: 12,
-            answered: 6,
-            no_reply: 1,
-            failed: 2,
-            stalled: 1,
-            shed_queue_full: 1,
-            shed_expired: 1,
-        };
-        assert_eq!(server.quiescent(12), expected, "{policy}");
-        assert_eq!(ask(&server, "asJ"), "asJ", "{policy}: the flow is free again");
-        let begun = [b"ahA", b"apB", b"acC", b"afD", b"aoE", b"anF", b"amH", b"alI", b"asJ"];
-        assert_eq!(handler.begun(b'a').iter().collect::<Vec<_>>(), begun, "{policy}");
-        let inside = handler.inside.lock().expect("no panic").clone();
+        (handler, server, socket)
+    }
+
+    /// Sends a request that is held, and waits until it is.
+    fn hold(&self, socket: &UdpSocket, request: &[u8; 3]) {
+        *self.held.lock().expect("no panic") = None;
+        socket.send(request).expect("the server's port is open");
+        await_until(|| self.held.lock().expect("no panic").is_some(), "the request did not begin");
+    }
+
+    fn assert_alone(&self, policy: &str) {
+        let inside = self.inside.lock().expect("no panic").clone();
         assert!(inside.is_empty(), "{policy}: two at once, or one that stayed: {inside:?}");
     }
 }
 
-// Are flows in a hurry served one request at a time each, and all of them answered?
+/// Sends `requests` one by one, each once the one before it has been set aside.
+fn send_aside(server: &Running, socket: &UdpSocket, requests: &[&[u8; 3]]) {
+    for (number, request) in requests.iter().enumerate() {
+        socket.send(*request).expect("the server's port is open");
+        let set_aside = || metric(&server.metrics(), "forebay_queue_depth{queue=\"flows\"}");
+        await_until(|| set_aside() == (number + 1) as f64, "the request was not set aside");
+    }
+}
+
+// Does the next one begin in order, in whatever way the one before ends? Are others served, and is one too many shed?
+#[test]
+fn a_flow_goes_on_whatever_becomes_of_its_requests() {
+    for policy in policies() {
+        let (handler, server, socket) = Ordered::start(policy, &[]);
+        handler.hold(&socket, b"ahA");
+        let requests = [b"apB", b"acC", b"afD", b"aoE", b"anF", b"aeG", b"amH", b"alI"];
+        assert_eq!(requests.len(), SET_ASIDE_OF_FLOW);
+        send_aside(&server, &socket, &requests);
+        let full = char::from(Status::ShedQueueFull as u8);
+        for (asked, answer) in [("a?Z", format!("{full}?Z")), ("b?A", "b?A".to_owned()), ("-?A", "-?A".to_owned())] {
+            assert_eq!(ask(&server, asked), answer, "{policy}");
+        }
+        let expired_at = clock::now().plus(DEADLINE);
+        await_until(|| clock::now() >= expired_at, "time stands still");
+        let _ = handler.held.lock().expect("no panic").take().expect("it is held").send(());
+        let expected = fates! { received: 12, answered: 6, no_reply: 1, failed: 2, stalled: 1, shed_queue_full: 1, shed_expired: 1 };
+        assert_eq!(server.quiescent(12), expected, "{policy}");
+        assert_eq!(ask(&server, "asJ"), "asJ", "{policy}: the flow is free again");
+        let mut begun = handler.begun.lock().expect("no panic").clone();
+        begun.retain(|sent| sent[0] == b'a');
+        assert_eq!(begun.concat(), b"ahAapBacCafDaoEanFamHalIasJ", "{policy}");
+        handler.assert_alone(policy);
+    }
+}
+
 #[test]
 fn flows_do_not_mix_under_load() {
     const FLOWS: u8 = 6;
     const REQUESTS: usize = 300;
     for policy in ["steal", "pools", "levels", "auto"] {
-        let handler = Ordered::default();
-        let mut settings = sized(policy, 4);
-        settings.push(("max-wait", "off"));
-        let server = Running::start(&settings, handler.clone());
+        let (handler, server, _) = Ordered::start(policy, &[]);
         thread::scope(|scope| {
-            for flow in 0..FLOWS {
+            for flow in (0..FLOWS).map(|flow| b'a' + flow) {
                 let socket = client(&server);
                 scope.spawn(move || {
-                    let mut answered = 0;
+                    let hear = || assert_eq!(receive(&socket).as_bytes()[0], flow);
                     for number in 0..REQUESTS {
-                        let what = [b'?', b'c', b'f', b'o', b's'][number % 5];
-                        socket.send(&[b'a' + flow, what, b'A']).expect("the server's port is open");
+                        let what = b"?cfos"[number % 5];
+                        socket.send(&[flow, what, b'A']).expect("the server's port is open");
                         // One is served, and the others have room.
-                        while number + 1 - answered > SET_ASIDE_OF_FLOW / 2 {
-                            assert_eq!(receive(&socket).as_bytes()[0], b'a' + flow);
-                            answered += 1;
+                        if number >= SET_ASIDE_OF_FLOW / 2 {
+                            hear();
                         }
                     }
-                    (answered..REQUESTS).for_each(|_| assert_eq!(receive(&socket).as_bytes()[0], b'a' + flow));
+                    (0..SET_ASIDE_OF_FLOW / 2).for_each(|_| hear());
                 });
             }
         });
-        let inside = handler.inside.lock().expect("no panic").clone();
-        assert!(inside.is_empty(), "{policy}: two at once, or one that stayed: {inside:?}");
+        handler.assert_alone(policy);
         let all = u64::from(FLOWS) * REQUESTS as u64;
-        assert_eq!(server.quiescent(all), fates! { received: all, answered: all }, "{policy}");
+        server.ends_as(fates! { received: all, answered: all }, policy);
     }
 }
 
-// Does the deadline of the request that a flow is busy with free the flow, and does a stop account for what is set aside?
 #[test]
 fn a_deadline_frees_a_flow_and_a_stop_loses_nothing() {
     for policy in ["steal", "pools", "levels"] {
-        let handler = Ordered::default();
-        let mut settings = sized(policy, 4);
-        settings.push(("drain-timeout", "100ms"));
-        let server = Running::start(&settings, handler.clone());
-        let socket = client(&server);
-        socket.send(b"adA").expect("the server's port is open");
-        handler.await_held();
+        let (handler, server, socket) = Ordered::start(policy, &[("drain-timeout", "100ms")]);
+        handler.hold(&socket, b"adA");
         socket.send(b"a?B").expect("the server's port is open");
-        let expired = char::from(Status::ShedExpired as u8).to_string();
         let mut replies = [receive(&socket), receive(&socket)];
         // They may leave from two workers.
         replies.sort();
-        assert_eq!(replies, [format!("{expired}dA"), "a?B".to_owned()], "{policy}");
-        *handler.held.lock().expect("no panic") = None;
-        socket.send(b"ahC").expect("the server's port is open");
-        handler.await_held();
-        send_aside(&server, &socket, &[b"a?D", b"acE", b"a?F"], 0);
+        assert_eq!(replies, [format!("{}dA", char::from(Status::ShedExpired as u8)), "a?B".to_owned()], "{policy}");
+        handler.hold(&socket, b"ahC");
+        send_aside(&server, &socket, &[b"a?D", b"acE", b"a?F"]);
         let report = server.stop();
-        let fates = report.totals.fates;
-        assert_adds_up(&fates);
-        assert_eq!((fates.received, fates.in_flight, report.packets_away), (6, 0, 0), "{policy}: {fates:?}");
-        assert_eq!((fates.answered, fates.shed_expired, fates.shed_draining), (1, 1, 4), "{policy}: {fates:?}");
+        let expected = fates! { received: 6, answered: 1, shed_expired: 1, shed_draining: 4 };
+        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");
     }
 }

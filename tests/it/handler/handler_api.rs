@@ -1,17 +1,10 @@
-//! Does a handler get what it is promised? That is: closures and wrappers as handlers, the request in a refusal, and
-//! datagrams as long as the setting says. Replies may be longer than requests, within the bound against amplification.
-//! Method: small handlers of this file behind real sockets; replies and fates are counted.
+//! Does a handler get what it is promised: closures and wrappers as handlers, the request in a refusal, and datagrams and
+//! replies of any length, within the bound against amplification?
 
-use crate::support::client::ask_from;
 use crate::support::prelude::*;
 use forebay::handler::Served;
-use forebay::wire::DATAGRAM_MAX_BYTES;
-use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-// Is a handler of a closure served, under every policy, also one that panics?
 #[test]
 fn a_closure_serves() {
     for policy in policies() {
@@ -31,8 +24,7 @@ fn a_closure_serves() {
         // Who panics says nothing, for a closure has no words for a refusal.
         client(&server).send(b"panic").expect("sent");
         assert_eq!(ask(&server, "again"), "niaga");
-        let fates = server.quiescent(3);
-        assert_eq!(fates, fates! { received: 3, answered: 2, failed: 1 }, "{policy}");
+        server.ends_as(fates! { received: 3, answered: 2, failed: 1 }, policy);
         assert_eq!(calls.load(Ordering::SeqCst), 3);
     }
 }
@@ -97,8 +89,6 @@ fn now() -> SystemTime {
     UNIX_EPOCH + clock::realtime().into()
 }
 
-// Do classes have the handler's names on both pages, also through references, and do its own metrics stand beside the
-// server's?
 #[test]
 fn names_and_metrics_are_the_handlers_own() {
     let counted = Arc::new(AtomicUsize::new(7));
@@ -106,20 +96,16 @@ fn names_and_metrics_are_the_handlers_own() {
     let read = Arc::clone(&counted);
     let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
     let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
-    let (udp, admin, stop) =
-        (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
-    let thread = std::thread::spawn(move || server.run(&&Informed).map(drop));
-    ask_from(&client_of(udp), "where do you listen, please?");
+    let server = Running::on(server, &Informed);
+    ask(&server, "where do you listen, please?");
     // A reply is counted once it is sent.
-    quiescent(admin, 1);
-    let text = page(admin, "/metrics");
+    server.quiescent(1);
+    let text = server.metrics();
     assert_eq!((metric(&text, "lookups_total"), metric(&text, "cache_entries")), (7.0, 2.5));
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"informed\"}"), 1.0);
-    assert_eq!(latency(admin)["since_start"]["total"]["informed"]["count"], 1);
+    assert_eq!(latency(server.admin)["since_start"]["total"]["informed"]["count"], 1);
     counted.store(8, Ordering::SeqCst);
-    assert_eq!(metric(&page(admin, "/metrics"), "lookups_total"), 8.0, "each scrape reads anew");
-    stop.stop();
-    thread.join().expect("no panic").expect("it ends well");
+    assert_eq!(metric(&server.metrics(), "lookups_total"), 8.0, "each scrape reads anew");
     for name in ["", "9lives", "a-b", "forebay_x", "process_x", "x_total"] {
         let error = bind().gauge(name, "", || 0.0).expect_err("a bad name").to_string();
         assert!(error.contains(&format!("metric: {name:?}")) && error.contains("allowed: "), "{error}");
@@ -128,37 +114,35 @@ fn names_and_metrics_are_the_handlers_own() {
     assert!(twice.expect_err("one name").to_string().contains("each name once"));
 }
 
-/// Every method through references.
-fn asked(server: &Running) {
-    let local = server.udp.to_string();
-    assert_eq!(ask(server, "where do you listen, please?"), format!("#{}", &local[1..]));
-    for (question, status) in
-        [("refuse", Status::Refused), ("rate", Status::ShedRate), ("panic", Status::Failed), ("later", Status::Stalled)]
-    {
-        let rest: String = question.chars().rev().skip(2).collect();
-        assert_eq!(ask(server, question), format!("{}{rest}", char::from(status as u8)), "{question}");
-    }
-    let silent = client(server);
-    for question in ["mute", "ignore"] {
-        silent.send(question.as_bytes()).expect("the server's port is open");
-    }
-}
-
-// Does a handler know address, times, deadline, class and ticket of a request? Does a refusal know the whole request
-// before it has run, in the midst of it and after a panic? Do references and pointers to a handler forward all methods?
+// Address, times, deadline, class and ticket, also in a refusal. References and pointers forward all methods.
 #[test]
 fn a_request_is_known_to_its_end() {
     for policy in ["steal", "ondemand"] {
         let settings = [("policy", policy), ("workers", "2")];
         let servers = [
-            Running::start_as_it_is(&settings, Informed),
-            Running::start_as_it_is(&settings, &Informed),
-            Running::start_as_it_is(&settings, Arc::new(Informed)),
+            Running::on(bound(&settings), Informed),
+            Running::on(bound(&settings), &Informed),
+            Running::on(bound(&settings), Arc::new(Informed)),
         ];
         for server in servers {
-            asked(&server);
-            let expected = fates! { received: 7, answered: 1, refused: 1, shed_rate: 1, failed: 1, stalled: 1, no_reply: 1, ignored: 1 };
-            assert_eq!(server.quiescent(7), expected, "{policy}");
+            let local = server.udp.to_string();
+            assert_eq!(ask(&server, "where do you listen, please?"), format!("#{}", &local[1..]));
+            for (question, status) in [
+                ("refuse", Status::Refused),
+                ("rate", Status::ShedRate),
+                ("panic", Status::Failed),
+                ("later", Status::Stalled),
+            ] {
+                let rest: String = question.chars().rev().skip(2).collect();
+                assert_eq!(ask(&server, question), format!("{}{rest}", char::from(status as u8)), "{question}");
+            }
+            let silent = client(&server);
+            ["mute", "ignore"].iter().for_each(|question| assert!(silent.send(question.as_bytes()).is_ok()));
+            let (received, stalled) = (7, 1);
+            server.ends_as(
+                fates! { received, answered: 1, refused: 1, shed_rate: 1, failed: 1, stalled, no_reply: 1, ignored: 1 },
+                policy,
+            );
         }
     }
 }
@@ -200,9 +184,7 @@ fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
-// Is a source that may be forged sent no more than it sent, and a refusal no more in any case? Is a proven one sent all that
-// the handler allows, and so is one of a network that the configuration trusts? Is a source whose answer does not fit sent what
-// the handler says of that?
+// Unless it is proven, or of a network that the configuration trusts. Is what does not fit told to the handler?
 #[test]
 fn a_forged_source_is_sent_no_more_than_it_sent() {
     let all = [("a", 40), ("w", 40), ("ar", 40), ("ao", 40), ("wo", 40), ("p", LONG), ("pr", LONG), ("po", LONG)];
@@ -225,14 +207,11 @@ fn a_forged_source_is_sent_no_more_than_it_sent() {
     }
 }
 
-// Are datagrams and replies as long as the setting says, and no longer, by every way to receive?
 #[test]
 fn datagrams_are_as_long_as_the_setting_says() {
-    let echo =
-        || handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| reply.put(request.bytes()).expect("as long"));
     for io in ["batches", "gro", "portable"] {
         for (setting, allowed) in [("65507", 65_507), ("512", 512)] {
-            let server = Running::start(&[("workers", "1"), ("io", io), ("datagram-max", setting)], echo());
+            let server = Running::start(&[("workers", "1"), ("io", io), ("datagram-max", setting)], handler_fn(echo));
             let socket = client(&server);
             if allowed < 65_507 {
                 socket.send(&vec![7; allowed + 1]).expect("sent");
@@ -241,40 +220,24 @@ fn datagrams_are_as_long_as_the_setting_says() {
             let mut reply = vec![0; 1 << 16];
             let length = socket.recv(&mut reply).expect("an answer");
             assert!(length == allowed && reply[..length].iter().all(|byte| *byte == 7), "{io}: {length} bytes");
-            let fates = server.quiescent(1 + u64::from(allowed < 65_507));
-            assert_eq!((fates.answered, fates.malformed), (1, u64::from(allowed < 65_507)), "{io}");
+            let malformed = u64::from(allowed < 65_507);
+            server.ends_as(fates! { received: 1 + malformed, answered: 1, malformed }, io);
         }
     }
 }
 
-/// Takes 2 ms, with checkpoints if it is sent "pass".
-struct Takes2Ms;
-
-impl Handler for Takes2Ms {
-    type Ticket = ();
-
-    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        let begin = clock::now();
-        while clock::now().minus(begin) < Nanos::from_millis(2) {
-            if request.bytes() == b"pass" {
-                checkpoint().await;
-            }
-        }
-        reply.put(request.bytes()).expect("as long as the request");
-    }
-}
-
-// Does the time that passes checkpoints count apart, and only that? What follows the last pause may have none.
+// What follows the last pause may have none.
 #[test]
 fn time_with_checkpoints_is_interruptible() {
     for policy in ["steal", "ondemand"] {
-        let server = Running::start(&sized(policy, 4), Takes2Ms);
-        let interruptible = || metric(&server.metrics(), "forebay_interruptible_seconds_total");
-        assert_eq!(ask(&server, "stay"), "stay");
-        server.quiescent(1);
-        assert_eq!(interruptible(), 0.0, "{policy}");
-        assert_eq!(ask(&server, "pass"), "pass");
-        server.quiescent(2);
-        assert!(interruptible() >= 0.001, "{policy}: {}", interruptible());
+        let (server, _) = run_scripted(&sized(policy, 4));
+        let interruptible = |act: Act, sent: u64| {
+            Client::new(server.udp).ask(&Header::request(1, 0, Nanos::from_millis(2)), &[act as u8]);
+            server.quiescent(sent);
+            metric(&server.metrics(), "forebay_interruptible_seconds_total")
+        };
+        assert_eq!(interruptible(Act::Block, 1), 0.0, "{policy}");
+        let seconds = interruptible(Act::Step, 2);
+        assert!(seconds >= 0.001, "{policy}: {seconds}");
     }
 }

@@ -2,14 +2,10 @@
 //! fates? Method: a handler that rejects what it is told to, behind real sockets; the pages are scraped.
 
 use crate::support::prelude::*;
-use forebay::fate::{Fate, Malformed, REASONS, Refused};
+use forebay::fate::{REASONS, Refused};
 
-const OPCODE: u8 = 0;
-const NETWORK: u8 = 1;
-/// The place of no name.
-const NAMELESS: u8 = 2;
-
-/// Rejects by the first byte, for the reason whose number the second one is; `-` is none. The rest it sends back.
+/// Rejects by the first byte, for the reason whose number the second one is (2 has no name); `-` is none. The rest it
+/// sends back.
 struct Reasons;
 
 impl Handler for Reasons {
@@ -29,7 +25,7 @@ impl Handler for Reasons {
         match arrival.bytes()[1] {
             b'-' => Err(rejected),
             // The last reason holds.
-            digit => Err(rejected.because(NETWORK).because(digit - b'0')),
+            digit => Err(rejected.because(1).because(digit - b'0')),
         }
     }
 
@@ -46,20 +42,13 @@ impl Handler for Reasons {
 // Does each reason count once, under its fate and its name, and is a client whose request is rejected for one answered as without?
 #[test]
 fn rejections_show_by_the_handlers_names() {
-    let server = Running::start_as_it_is(&[("workers", "2")], &Reasons);
-    let own = |fate: char, reason: u8| format!("{fate}{reason}");
+    let server = Running::on(bound(&[("workers", "2")]), &Reasons);
     let silent = client(&server);
-    for question in [own('m', OPCODE), own('m', OPCODE), own('m', NETWORK), own('m', NAMELESS), "m-".into()] {
+    for question in ["m0", "m0", "m1", "m2", "m-", "i1", "i2", "i-"] {
         silent.send(question.as_bytes()).expect("the server's port is open");
     }
-    for question in [own('i', NETWORK), own('i', NAMELESS), "i-".into()] {
-        silent.send(question.as_bytes()).expect("the server's port is open");
-    }
-    for question in [own('r', OPCODE), own('r', NAMELESS), "r-".into()] {
-        assert_eq!(ask(&server, &question), "\u{1}");
-    }
-    for question in [own('o', NETWORK), own('o', NETWORK), "o-".into()] {
-        assert_eq!(ask(&server, &question), "\u{4}");
+    for (question, answer) in [("r0", 1), ("r2", 1), ("r-", 1), ("o1", 4), ("o1", 4), ("o-", 4)] {
+        assert_eq!(ask(&server, question).as_bytes(), [answer], "{question}");
     }
     assert_eq!(ask(&server, "hello"), "hello");
     let expected = fates! { received: 15, malformed: 5, ignored: 3, refused: 3, shed_rate: 3, answered: 1 };
@@ -88,7 +77,6 @@ fn rejections_show_by_the_handlers_names() {
     assert_eq!(totals.own_reasons(Fate::Answered).count(), 0);
 }
 
-/// A handler whose names are one too many.
 struct Talkative;
 
 impl Handler for Talkative {
@@ -99,7 +87,6 @@ impl Handler for Talkative {
     async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {}
 }
 
-// Does a server whose handler has names that cannot be shown refuse to run, also behind a reference?
 #[test]
 fn bad_names_are_said_before_anything_is_served() {
     let server = bound(&[("admin", "off"), ("workers", "1")]);

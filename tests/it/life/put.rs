@@ -1,27 +1,18 @@
 //! Does a client change the policy and the log level of a running server by PUT, until SIGHUP? Who may change nothing?
 //! Method: the built binary, a file, and requests by HTTP.
 
-use crate::support::http::put;
-use crate::support::network::{HERE, lonely_device};
 use crate::support::prelude::*;
-use crate::support::process::Configured;
-use serde_json::Value;
-use std::fs;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 
 const FILE: &str = "policy = \"steal\"\nclassify = \"header\"\nmax-wait = \"off\"\n";
 const UNTIL: &str = "in force until SIGHUP or the next PUT\n";
 
-/// Puts `value` at `path`, which is taken.
 #[track_caller]
 fn taken(admin: SocketAddr, path: &str, value: &str) {
     let reply = put(admin, path, "", value);
     assert_eq!((reply.status, &*reply.body), (200, UNTIL), "{path} {value}");
 }
 
-// Does a running server follow each policy that a client puts, until a SIGHUP? Does /config say which one is in force, and why?
-// `switch.rs` asks what becomes of requests meanwhile.
+// Does /config say which policy is in force, and why? `switch.rs` asks what becomes of requests meanwhile.
 #[test]
 fn a_put_lasts_until_the_configuration_is_read() {
     let running = Configured::start(FILE);
@@ -44,7 +35,6 @@ fn a_put_lasts_until_the_configuration_is_read() {
     assert!(said.starts_with(&format!("received {asked}, answered {asked}\n")), "{said}");
 }
 
-// Does the log have the level that a client puts, and at SIGHUP that of the configuration?
 #[test]
 fn a_client_puts_the_level_of_the_log() {
     let running = Configured::start("handler = \"echo\"\n");
@@ -66,38 +56,30 @@ fn a_client_puts_the_level_of_the_log() {
     running.server.stop();
 }
 
-// Is what is wrong refused, with what is allowed, and does it change nothing?
+// `src/config/reload.rs` has every wrong value, and `src/server/admin/tests.rs` every client that may not ask.
 #[test]
 fn what_is_wrong_changes_nothing() {
     let running = Configured::start("policy = \"steal\"\n");
-    let admin = running.server.admin;
-    let before = running.config();
-    for (path, value, parts) in [
-        ("/policy", "polls", ["policy = \"polls\" (PUT): no such name", "did you mean pools?", "allowed: isolated, "]),
-        ("/policy", "reserve", ["policy = \"reserve\" (PUT)", " with classify = \"none\" (running)", ""]),
-        ("/log", "", ["log-level = \"\" (PUT): no such name", "allowed: off, error, warn", ""]),
+    let (admin, before) = (running.server.admin, running.config());
+    for (path, value, part) in [
+        ("/policy", "polls", "policy = \"polls\" (PUT): no such name, did you mean pools?"),
+        ("/policy", "reserve", " with classify = \"none\" (running)"),
+        ("/log", "", "log-level = \"\" (PUT): no such name"),
     ] {
         let reply = put(admin, path, "", value);
-        assert!(reply.status == 400 && parts.iter().all(|part| reply.body.contains(part)), "{reply:?}");
+        assert!(reply.status == 400 && reply.body.contains(part), "{reply:?}");
     }
-    for headers in ["origin: http://evil.example\r\n", "sec-fetch-site: cross-site\r\n"] {
-        assert_eq!(put(admin, "/policy", headers, "global").status, 403, "{headers}");
-    }
-    for line in ["GET /policy", "GET /log", "POST /policy"] {
-        let (head, _) = exchange(admin, line, "").expect("the endpoint answers");
-        assert!(head.starts_with("http/1.1 405 ") && head.contains("\r\nallow: put\r\n"), "{line}: {head}");
-    }
+    assert_eq!(put(admin, "/policy", "origin: http://evil.example\r\n", "global").status, 403);
     assert_eq!(running.config(), before);
     running.server.stop();
 }
 
-// Is the level of a log refused that others direct, and the policy of a program's server not?
 #[test]
 fn a_log_that_others_direct_keeps_its_level() {
     let (program, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     let reply = put(program.admin, "/policy", "", "global");
     assert_eq!((reply.status, &*reply.body), (200, "in force until the next PUT\n"));
-    let config: Value = serde_json::from_str(&page(program.admin, "/config")).expect("JSON");
+    let config = config(program.admin);
     let origins = ["policy", "log-level"].map(|key| &config["settings"][key]["origin"]);
     assert_eq!(origins, ["PUT", "code"]);
     let server = Forebay::spawn(serve(&[]).env("RUST_LOG", "info"));
@@ -107,8 +89,7 @@ fn a_log_that_others_direct_keeps_its_level() {
     }
 }
 
-// May a client on another host change anything with the token alone? Method: in a network of its own this host has an
-// address that is not a loopback one.
+// Method: in a network of its own this host has an address that is not a loopback one.
 #[test]
 fn another_host_needs_the_token() {
     if !in_own_network("life::put::another_host_needs_the_token") {
@@ -119,9 +100,7 @@ fn another_host_needs_the_token() {
     fs::write(file.path(), "s3cret\n").expect("written");
     let path = file.path().to_str().expect("text");
     let start = |token_file| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        let flags = ["serve", "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--admin-token-file", token_file];
-        let server = Forebay::spawn_to(command.env_clear().args(flags), Stdio::null());
+        let server = Forebay::start(&["--admin", "0.0.0.0:0", "--admin-token-file", token_file]);
         let elsewhere = SocketAddr::from((HERE, server.admin.port()));
         (server, elsewhere)
     };

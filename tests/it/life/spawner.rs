@@ -1,15 +1,10 @@
 //! Does work that threads put on a server's workers run there, within its bound, and to its end at a stop?
 //! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
 
-use crate::support::erased::Erased;
 use crate::support::prelude::*;
 use forebay::Server;
-use forebay::handler::uninterrupted;
 use forebay::metrics::SpawnEnd;
-use forebay::server::{Builder, Ended, Report, SpawnError, Spawned, Spawner, StopHandle, Unfinished};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use forebay::server::{Builder, Ended, Report, SpawnError, Spawned, Spawner, Unfinished};
 
 /// What a server takes for each worker.
 const MOST: usize = 64;
@@ -18,27 +13,10 @@ fn builder(workers: usize) -> Builder {
     Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(workers)
 }
 
-/// A server that runs.
-struct Served {
-    spawner: Spawner,
-    stop: StopHandle,
-    thread: JoinHandle<Report>,
-}
+fn nothing(_: Request<'_>, _: &mut Reply<'_>) {}
 
-fn run<H: Handler<Ticket = ()> + Send + 'static>(server: Server, handler: H) -> Served {
-    let (spawner, stop) = (server.spawner(), server.stop_handle());
-    Served { spawner, stop, thread: thread::spawn(move || server.run(&Erased::new(handler)).expect("it runs")) }
-}
-
-fn silent(server: Server) -> Served {
-    run(server, handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}))
-}
-
-impl Served {
-    fn end(self) -> Report {
-        self.stop.stop();
-        self.thread.join().expect("no panic")
-    }
+fn silent(builder: Builder) -> Running {
+    Running::on(builder.bind().expect("a free port"), Erased::new(handler_fn(nothing)))
 }
 
 /// The result of work, or a failed test where it never comes.
@@ -52,20 +30,18 @@ fn count(report: &Report, end: SpawnEnd) -> u64 {
     report.totals.gauges.spawned[end as usize]
 }
 
-/// Passes checkpoints until `open`.
 async fn wait_for(open: Arc<AtomicBool>) {
     while !open.load(Ordering::SeqCst) {
         checkpoint().await;
     }
 }
 
-// Does work run on the workers, under every policy, whatever a handler may do in it, and does its result come to threads?
 #[test]
 fn work_runs_on_the_workers_of_every_policy() {
     for policy in policies() {
         let builder = builder(2).set("policy", policy);
         let builder = if policy == "reserve" { builder.set("classify", "header") } else { builder };
-        let served = silent(builder.bind().expect("a free port"));
+        let served = silent(builder);
         let work = |number: usize| async move {
             let part = fork(async move { number * 2 });
             checkpoint().await;
@@ -79,7 +55,7 @@ fn work_runs_on_the_workers_of_every_policy() {
             assert_eq!(sum, number * 3, "{policy}");
             assert!(["forebay-0", "forebay-1"].contains(&thread.as_str()), "{policy}: {thread}");
         }
-        let report = served.end();
+        let report = served.stop();
         assert_eq!((report.ended, count(&report, SpawnEnd::Finished)), (Ended::Drained, 20), "{policy}");
         assert_eq!(report.totals.gauges.spawned.iter().sum::<u64>(), 20, "{policy}");
     }
@@ -98,21 +74,15 @@ impl Handler for Asks {
     }
 }
 
-// May a handler await what it spawns on its own server, without keeping the worker from it?
 #[test]
 fn a_handler_awaits_spawned_work() {
     let server = builder(1).bind().expect("a free port");
     let (udp, asks) = (server.udp_address(), Asks(server.spawner()));
-    let served = run(server, asks);
-    let client = client_of(udp);
-    client.send(b"seven..").expect("sent");
-    let mut answer = [0; 8];
-    assert_eq!((client.recv(&mut answer).expect("an answer"), answer[0]), (1, 7));
-    assert_eq!(served.end().totals.fates.answered, 1);
+    let served = Running::on(server, Erased::new(asks));
+    assert_eq!(ask_from(&client_of(udp), "seven.."), "\u{7}");
+    assert_eq!(served.stop().totals.fates.answered, 1);
 }
 
-// Is no more taken than the bound, and is refused work given back? Is work that was spawned before the server runs done
-// once it runs? Is work whose handle is dropped done too?
 #[test]
 fn the_bound_holds_and_gives_back() {
     let server = builder(1).bind().expect("a free port");
@@ -125,64 +95,59 @@ fn the_bound_holds_and_gives_back() {
     let refused = spawner.spawn(work()).expect_err("there is no room");
     assert!(refused.to_string().contains("64 for each worker"), "{refused}");
     let SpawnError::Full(work) = refused else { panic!("{refused}") };
-    let served = silent(server);
+    let served = Running::on(server, Erased::new(handler_fn(nothing)));
     await_until(|| done.load(Ordering::SeqCst) == MOST, "what was accepted is not done");
     await_until(|| format!("{spawner:?}").contains("under_way: 0,"), "there is no room again");
     assert_eq!(result(spawner.spawn(work).expect("room again")), Ok(MOST));
-    let report = served.end();
+    let report = served.stop();
     assert_eq!([SpawnEnd::Finished, SpawnEnd::Refused].map(|end| count(&report, end)), [MOST as u64 + 1, 1]);
 }
 
-// Is what was accepted finished at a stop, and nothing accepted any more?
 #[test]
 fn a_stop_waits_for_what_was_accepted() {
     for workers in [1, 2] {
-        let served = silent(builder(workers).bind().expect("a free port"));
+        let mut served = silent(builder(workers));
         let (spawner, open) = (served.spawner.clone(), Arc::new(AtomicBool::new(false)));
         let spawned: Vec<_> = (0..10).map(|_| spawner.spawn(wait_for(Arc::clone(&open))).expect("room")).collect();
-        served.stop.stop();
+        served.stop_handle().stop();
         await_until(
             || matches!(spawner.spawn(std::future::ready(())), Err(SpawnError::Stopping(_))),
             "work is accepted by a server that stops",
         );
-        assert!(!served.thread.is_finished(), "{workers}: ten are under way");
+        assert!(!served.has_ended(), "{workers}: ten are under way");
         open.store(true, Ordering::SeqCst);
         spawned.into_iter().for_each(|spawned| assert_eq!(result(spawned), Ok(())));
-        let report = served.thread.join().expect("no panic");
+        let report = served.join();
         assert_eq!((report.ended, count(&report, SpawnEnd::Stopped)), (Ended::Drained, 0), "{workers}");
     }
 }
 
-// Does a second stop end work that is under way and work that has not begun? Do the threads that wait for it hear so,
-// and does it count as lost?
 #[test]
 fn a_second_stop_ends_it() {
-    let served = silent(builder(1).bind().expect("a free port"));
+    let served = silent(builder(1));
     let never = Arc::new(AtomicBool::new(false));
     let spawned: Vec<_> = (0..10).map(|_| served.spawner.spawn(wait_for(Arc::clone(&never))).expect("room")).collect();
-    served.stop.stop();
-    let report = served.end();
+    served.stop_handle().stop();
+    let report = served.stop();
     spawned.into_iter().for_each(|spawned| assert_eq!(result(spawned), Err(Unfinished::Stopped)));
     assert_eq!((report.ended, count(&report, SpawnEnd::Stopped)), (Ended::Forced, 10));
 }
 
-// Does work that fails say why, and count?
 #[test]
 fn work_that_fails_says_why() {
-    let served = silent(builder(2).bind().expect("a free port"));
+    let served = silent(builder(2));
     let panics = served.spawner.spawn(async { std::panic::resume_unwind(Box::new(())) });
     let part_panics = served.spawner.spawn(async { fork(async { std::panic::resume_unwind(Box::new(())) }).await });
     let stalls = served.spawner.spawn(std::future::pending::<()>());
     let results: [Result<(), Unfinished>; 3] = [panics.map_err(drop), part_panics.map_err(drop), stalls.map_err(drop)]
         .map(|spawned| result(spawned.expect("room")));
     assert_eq!(results, [Err(Unfinished::Panicked), Err(Unfinished::Panicked), Err(Unfinished::Stalled)]);
-    let report = served.end();
+    let report = served.stop();
     let counts = [SpawnEnd::Panicked, SpawnEnd::Aborted].map(|end| count(&report, end));
     assert!(counts[0] >= 1 && counts.iter().sum::<u64>() == 3, "{counts:?}");
     assert_eq!(report.ended, Ended::Drained);
 }
 
-// Does work for a server that never runs end with it, and is none accepted after?
 #[test]
 fn a_server_that_never_runs_ends_its_work() {
     let server = builder(1).bind().expect("a free port");

@@ -1,11 +1,8 @@
-//! Are the datagrams of a reply sent one by one, in order, from the address that was asked? Do they keep the bounds of
-//! one reply: bytes, number, and what a source that may be forged may be sent?
-//! Method: requests tell the handler how long each datagram is to be, over real sockets. Clients are connected, so they
-//! hear nothing from any other address. Fates are counted.
+//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, within the bounds of one reply?
+//! Method: requests tell how long each datagram is to be. Clients are connected, and hear nothing from any other address.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`] bytes.
 const PROVEN: u8 = b'p';
@@ -44,7 +41,6 @@ impl Handler for Several {
         }
     }
 
-    /// Two datagrams.
     fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
         reply.put(&[unserved.status as u8]).expect("requests are longer");
         reply.begin_datagram().expect("the second one");
@@ -91,12 +87,11 @@ fn the_datagrams_of_a_reply_come_in_order() {
         let server = Running::start(&sized(policy, 4), Several);
         let clients: Vec<UdpSocket> = (0..32).map(|_| client(&server)).collect();
         let received = assert_served(&clients, policy);
-        assert_eq!(server.quiescent(received), fates! { received: received, answered: received }, "{policy}");
+        server.ends_as(fates! { received, answered: received }, policy);
     }
 }
 
-// By every way to send, from one address of several, and from one that only the datagram names, of both families?
-// IPv4 comes to a socket of both as mapped addresses. No portable call tells which of them a datagram came to.
+// No portable call tells to which of several addresses a datagram came.
 #[test]
 fn each_datagram_leaves_from_the_address_that_was_asked() {
     let v4: &[IpAddr] = &[1, 2, 7].map(|host| Ipv4Addr::new(127, 0, 0, host).into());
@@ -126,8 +121,6 @@ fn assert_refused(socket: &UdpSocket, status: Status) {
     assert_eq!([receive(), receive()], [vec![status as u8], b"no".to_vec()]);
 }
 
-// Is nothing sent of a reply that has too many bytes, in any of its datagrams, or too many datagrams? Does the request
-// end as failed?
 #[test]
 fn too_much_is_not_sent_not_even_in_part() {
     for policy in policies() {
@@ -147,7 +140,6 @@ fn too_much_is_not_sent_not_even_in_part() {
     }
 }
 
-// Is a source that may be forged sent no more bytes in all datagrams together than it sent?
 #[test]
 fn datagrams_share_the_credit_of_their_source() {
     let server = Running::start(&[("workers", "2")], Several);
@@ -170,8 +162,7 @@ fn datagrams_share_the_credit_of_their_source() {
     // What the source may be sent has nothing to do with it.
     ask(FORGED, &[1; 9]);
     assert_refused(&client, Status::Failed);
-    let expected = fates! { received: 5, answered: 2, failed: 2, shed_rate: 1 };
-    assert_eq!(server.quiescent(5), expected);
+    assert_eq!(server.quiescent(5), fates! { received: 5, answered: 2, failed: 2, shed_rate: 1 });
     // What short replies leave over serves long ones, within a second, and no more than that.
     let (mut sent, mut received, mut longest) = (0, 0, 0);
     let mut buffer = [0; LONGEST];

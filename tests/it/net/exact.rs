@@ -1,31 +1,13 @@
 //! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the server stops in it?
-//! Method: three senders are faster than the server, so that its sockets overflow. What they sent was received, or
-//! dropped by the kernel at the sockets, or came back after a stop. The numbers are exact.
-//!
-//! A tenth of the full size by default. The full size prints the counts of the senders and of the server of each run:
-//! `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
+//! Method: three senders overflow the sockets. What they sent was received, or dropped there, or came back after a stop.
+//! A tenth of the full size: `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use super::returned::{ask_for_returned, await_returned, returned};
 use crate::support::prelude::*;
-use crate::support::raw::Raw;
 use forebay::metrics::Snapshot;
-use forebay::wire::Malformed;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::{env, io, thread};
-
-/// Slower than any sender, and without a checkpoint.
-struct Slow;
-
-impl Work for Slow {
-    async fn work(&self, _: Order<'_>, _: &mut Reply<'_>) {
-        thread::sleep(Nanos::from_micros(50).into());
-    }
-}
+use std::os::fd::{AsFd, BorrowedFd};
 
 fn flood_size() -> u64 {
     let size = env::var("FOREBAY_FLOOD").map(|size| size.parse().expect("FOREBAY_FLOOD is a number of datagrams"));
@@ -34,10 +16,9 @@ fn flood_size() -> u64 {
 
 fn server(policy: &str, io: &str, listen: &str) -> Running {
     let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen)];
-    Running::start(&settings, Bench::new(Slow, Nanos::from_secs(1)))
+    run_scripted(&settings).0
 }
 
-/// What one sender sends, and as whom.
 enum Sender {
     Good(Client),
     Malformed(Client),
@@ -67,7 +48,8 @@ fn senders(server: SocketAddr, number: u8) -> Vec<Sender> {
 
 impl Sender {
     fn send(&self, number: u64) -> io::Result<()> {
-        let good = |number| message(&Header::request(number, 0, Nanos::ZERO), b"payload");
+        // Slower to serve than to send, and without a checkpoint.
+        let good = |number| message(&Header::request(number, 0, Nanos::from_micros(50)), &[Act::Block as u8]);
         match self {
             Sender::Good(client) => client.socket.send(&good(number)).map(drop),
             // Too short, too long, and none of ours.
@@ -88,18 +70,10 @@ impl Sender {
         }
     }
 
-    fn returned(&self) -> u64 {
+    fn socket(&self) -> BorrowedFd<'_> {
         match self {
-            Sender::Good(client) | Sender::Malformed(client) => returned(&client.socket),
-            Sender::PortZero(raw) => returned(&raw.socket),
-        }
-    }
-
-    fn ask_for_returned(&self) {
-        let ask = |socket: &dyn AsFd| ask_for_returned(&socket.as_fd());
-        match self {
-            Sender::Good(client) | Sender::Malformed(client) => ask(&client.socket),
-            Sender::PortZero(raw) => ask(&raw.socket),
+            Sender::Good(client) | Sender::Malformed(client) => client.socket.as_fd(),
+            Sender::PortZero(raw) => raw.socket.as_fd(),
         }
     }
 
@@ -117,7 +91,6 @@ impl Sender {
     }
 }
 
-/// Whether the kernel has dropped datagrams at the server's sockets.
 fn overflowed(server: &Running) -> bool {
     fates(&latency(server.admin)).kernel_dropped > Some(0)
 }
@@ -185,7 +158,7 @@ fn stop_in_a_flood(policy: &str, io: &str, number: u8) {
     let mut server = server(policy, io, &listen());
     let senders = senders(server.udp, number);
     let sent = first_datagrams(&server, &senders);
-    senders.iter().for_each(Sender::ask_for_returned);
+    senders.iter().for_each(|sender| ask_for_returned(&sender.socket()));
     let report = thread::scope(|scope| {
         for (sender, sent) in senders.iter().zip(&sent) {
             scope.spawn(move || sender.flood(sent, |_| false));
@@ -200,6 +173,6 @@ fn stop_in_a_flood(policy: &str, io: &str, number: u8) {
     assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{policy}: {fates:?}");
     let counted = fates.arrived().expect("drops that can be read");
     println!("stopped: {} of them found no socket any more, and must have come back", sent - counted);
-    let came_back = || senders.iter().map(Sender::returned).sum();
+    let came_back = || senders.iter().map(|sender| returned(&sender.socket())).sum();
     await_returned(sent, counted, came_back, &format!("{policy}: {fates:?}"));
 }

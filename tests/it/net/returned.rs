@@ -6,7 +6,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, 
 use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 /// Asks for the errors of a socket, connected to a server. It receives nothing else from now on.
 pub(crate) fn ask_for_returned(socket: &impl AsFd) {

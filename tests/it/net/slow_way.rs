@@ -1,15 +1,10 @@
 //! What becomes of replies to peers whose path is too slow? Method: a device that sends ten datagrams in a second, in a
-//! network of our own; requests in the names of peers behind it. No other program sends by UDP in that network, so the
-//! counts of the kernel must agree with those of the server.
+//! network of our own, in which the counts of the kernel must agree with those of the server.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
-use crate::support::network::{HERE, THERE, slow_way};
+use crate::support::network::slow_way;
 use crate::support::prelude::*;
-use crate::support::raw::Raw;
-use forebay::metrics::Fates;
-use std::fs;
-use std::net::{SocketAddr, SocketAddrV4};
 
 /// Few enough for a receive buffer of any size, and as many as each batch of replies can be full of.
 const BURST: u16 = 100;
@@ -37,8 +32,7 @@ fn a_send_buffer_that_stays_full_is_counted() {
     }
 }
 
-// Unless a socket asks for errors, of whatever peer (IP_RECVERR), the kernel says that it sent what its queue had no room
-// for. So these count as answered; the one who knows better is the host's SndbufErrors.
+// Unless a socket asks for errors (IP_RECVERR), the kernel says that it sent them: they count as answered.
 #[test]
 fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     if !in_own_network("net::slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {

@@ -1,18 +1,8 @@
-//! Is every datagram counted, whatever ends a server whose gate is on?
-//! Method: the built binary on emulated cores, and senders of twenty times what it can do, which go on until there is no
-//! socket. What they sent was received, dropped by the kernel at the sockets, or came back.
+//! Is every datagram counted, whatever ends a server whose gate is on? Method: senders of twenty times what emulated cores
+//! can do. What they sent was received, dropped by the kernel at the sockets, or came back.
 
 use super::returned::{ask_for_returned, await_returned, returned};
-use crate::support::held::Held;
-use crate::support::place::Place;
 use crate::support::prelude::*;
-use crate::support::process::figure;
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 
 /// Two workers do 400 a second.
 const COST: Nanos = Nanos::from_millis(5);
@@ -26,7 +16,6 @@ const FLAGS: [(&str, &str); 7] = [
     ("--shed-answers", "silence"),
 ];
 
-/// Senders of several prefixes, at all addresses of a server.
 struct Flood {
     senders: Vec<Client>,
     sent: AtomicU64,
@@ -102,12 +91,10 @@ fn await_gate(admin: SocketAddr, on: bool) {
     await_until(|| is_on(&latency(admin)) == on, &format!("the gate is not {}", if on { "on" } else { "open" }));
 }
 
-/// What a server counted, by its last words.
 fn counted(said: &str) -> u64 {
     figure(said, "received") + figure(said, "kernel_dropped")
 }
 
-/// When a server is stopped.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     GateOn,

@@ -1,18 +1,12 @@
-//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost?
-//! Method: clients send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
-//! families. Clients that take GSO batches show how replies are sent.
+//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost? Method: GSO batches of every shape, to
+//! servers that take them whole and to servers that do not, of both families.
 
 use crate::support::prelude::*;
-use forebay::metrics::Fates;
-use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES};
 use nix::cmsg_space;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
-use std::fs;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
@@ -29,13 +23,11 @@ pub(super) fn send_train(client: &Client, bytes: &[u8], length: u16) {
     assert_eq!(sent, Ok(bytes.len()));
 }
 
-/// Requests with these ids, `length` bytes each.
 fn requests(ids: std::ops::Range<u64>, length: usize) -> Vec<u8> {
     let payload = vec![b'p'; length - HEADER_BYTES];
     ids.flat_map(|id| message(&Header::request(id, 0, Nanos::ZERO), &payload)).collect()
 }
 
-// Is each datagram of a GSO batch served as if it had come alone, in order? Does a mistake in one concern no other?
 #[test]
 fn a_train_is_many_datagrams() {
     for (listen, io) in FAMILIES.into_iter().flat_map(|listen| ["gro", "batches"].map(|io| (listen, io))) {
@@ -62,11 +54,7 @@ fn a_train_is_many_datagrams() {
         let too_long = DATAGRAM_MAX_BYTES + 1;
         send_train(&client, &requests(0..4, too_long), u16::try_from(too_long).expect("short"));
         received += 5 + 3 + 4;
-        let fates = server.quiescent(received);
-        let expected = fates! { received, answered: received - 5, malformed: 5 };
-        assert_eq!(fates, expected, "{listen} {io}");
-        let report = server.stop();
-        assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
+        server.ends_as(fates! { received, answered: received - 5, malformed: 5 }, format!("{listen} {io}"));
     }
 }
 
@@ -83,8 +71,7 @@ impl Handler for Waits {
     }
 }
 
-// Does what is left of a GRO batch when no more requests may wait have a fate, and does it concern nothing else? Method: the
-// room for requests that wait is no multiple of a train.
+// Method: the room for requests that wait is no multiple of a train.
 #[test]
 fn the_rest_of_a_train_without_room_is_counted() {
     const TRAIN: u64 = 60;
@@ -112,13 +99,9 @@ fn the_rest_of_a_train_without_room_is_counted() {
     assert_eq!((counted.shed_queue_full, counted.in_flight), (5 * TRAIN - 256, 256));
     gate.close();
     let shed_queue_full = counted.shed_queue_full;
-    let expected = fates! { received: sent, answered: sent - shed_queue_full, shed_queue_full };
-    assert_eq!(server.quiescent(sent), expected);
-    let report = server.stop();
-    assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
+    server.ends_as(fates! { received: sent, answered: sent - shed_queue_full, shed_queue_full }, "the rest");
 }
 
-// Does the gate stay open where datagrams come as GRO batches, and does the log say why?
 #[test]
 fn the_gate_stays_open_for_trains() {
     for (io, is_open) in [("gro", true), ("batches", false)] {
@@ -138,7 +121,6 @@ const ROUND: u64 = 40;
 /// Replies that make a train. So few that unoptimised code serves their requests before the first has waited for too long.
 const GATHERED: u64 = 3;
 
-// Do replies to one peer leave as a GSO batch?
 #[test]
 fn replies_to_one_peer_leave_as_a_train() {
     for listen in FAMILIES {

@@ -2,15 +2,10 @@
 //! an empty environment.
 
 use crate::support::prelude::*;
-use crate::support::program::{self, refusal};
+use crate::support::program;
 use assert_cmd::Command;
 use forebay::config::Group;
-use forebay::sched::PolicyName;
-use std::collections::BTreeMap;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::{fs, io};
 
 fn forebay() -> Command {
     program::forebay("serve")
@@ -18,9 +13,8 @@ fn forebay() -> Command {
 
 /// What `--check-config` says: key to value and origin, as written.
 fn checked(command: &mut Command) -> BTreeMap<String, String> {
-    let output = command.arg("--check-config").assert().code(0).get_output().clone();
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines()
+    text(command.arg("--check-config"))
+        .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let (key, rest) = line.split_once(" = ").unwrap();
@@ -29,21 +23,14 @@ fn checked(command: &mut Command) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A configuration file in a directory of its own, which is removed with it.
-struct File {
-    directory: tempfile::TempDir,
+fn text(command: &mut assert_cmd::Command) -> String {
+    String::from_utf8(command.assert().code(0).get_output().stdout.clone()).unwrap()
 }
 
-impl File {
-    fn new(text: &str) -> File {
-        let file = File { directory: tempfile::tempdir().unwrap() };
-        fs::write(file.path(), text).unwrap();
-        file
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("forebay.toml")
-    }
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    file
 }
 
 #[track_caller]
@@ -76,15 +63,14 @@ fn other_names_are_answered_with_ours() {
     }
 }
 
-// Is a setting that does nothing under the policy a warning, beside the settings and in the log?
 #[test]
 fn settings_without_effect_are_warnings() {
     let flags = ["--policy", "steal", "--pools", "front=1,heavy=1", "--slice", "1ms"];
-    let warning =
-        |key: &str, value: &str| format!("{key} = {value:?} (flag --{key}): policy steal does not use it, but ");
-    let warnings = [warning("pools", "front=1,heavy=1") + "pools", warning("slice", "1ms")];
-    let output = forebay().args(flags).arg("--check-config").assert().code(0).get_output().clone();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let warning = |key: &str, value: &str, used_by: &str| {
+        format!("{key} = {value:?} (flag --{key}): policy steal does not use it, but {used_by}")
+    };
+    let warnings = [warning("pools", "front=1,heavy=1", "pools"), warning("slice", "1ms", "")];
+    let text = text(forebay().args(flags).arg("--check-config"));
     for warning in &warnings {
         assert!(text.lines().any(|line| line.starts_with(&format!("# warning: {warning}"))), "{text}");
     }
@@ -100,8 +86,7 @@ fn settings_without_effect_are_warnings() {
 // Do flags stand in groups, of which that of benches is the last?
 #[test]
 fn help_comes_in_groups() {
-    let output = forebay().arg("-h").assert().code(0).get_output().clone();
-    let help = String::from_utf8(output.stdout).unwrap();
+    let help = text(forebay().arg("-h"));
     let places = [
         "Network:",
         "--listen",
@@ -120,7 +105,7 @@ fn help_comes_in_groups() {
 // Does a file that is no TOML hide nothing but conflicts with what it may have set?
 #[test]
 fn a_broken_file_is_a_problem_beside_others() {
-    let file = File::new("workers = 3\npolicy = [\n");
+    let file = file("workers = 3\npolicy = [\n");
     let mut command = forebay();
     command.args(["--burn", "sleep", "--wait", "spin", "--policy", "pools", "--workers", "1"]);
     let said = refusal(command.arg("--config").arg(file.path()));
@@ -128,10 +113,9 @@ fn a_broken_file_is_a_problem_beside_others() {
     assert_says(&said, &["burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
 }
 
-// Do problems of all layers come out in one run, each with where it stands, and nothing but them?
 #[test]
 fn all_problems_are_said_at_once() {
-    let file = File::new(
+    let file = file(
         "# A comment.\nwrokers = 3\nslice = 50\ncost-cap = \"2h\"\nadmin = \"localhost:9001\"\nburn = \"sleep\"\n",
     );
     let mut command = forebay();
@@ -167,8 +151,7 @@ fn the_checked_configuration_is_a_file() {
     assert_eq!(rows["workers"], "4 # the sum of pools");
     assert_eq!(rows["wait"], "\"park\" # park because of burn sleep");
 
-    let output = forebay().args(arguments()).arg("--check-config").output().unwrap();
-    let file = File::new(std::str::from_utf8(&output.stdout).unwrap());
+    let file = file(&text(forebay().args(arguments()).arg("--check-config")));
     let value = |row: &str| row.split(" # ").next().unwrap().to_owned();
     let again = checked(forebay().arg("--config").arg(file.path()));
     for (key, row) in &rows {
@@ -176,26 +159,12 @@ fn the_checked_configuration_is_a_file() {
     }
 }
 
-// Is an address of several hosts refused as it is bound, where the configuration cannot know it?
+// Is the template under deploy/ a valid file, which mentions every setting that a service has, and no other? Does only this
+// host reach the server of the benches, and any service, as it is installed?
 #[test]
-fn addresses_of_several_hosts_are_refused() {
-    let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
-    assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
-}
-
-// Does the command line itself refuse what it does not know, with the same exit code?
-#[test]
-fn wrong_usage_ends_like_a_wrong_configuration() {
-    for arguments in [["--polcy", "steal"], ["--workers", "--pin"]] {
-        refusal(forebay().args(arguments));
-    }
-    program::forebay("").assert().code(2);
-}
-
-// Is the template under deploy/ a valid file, and does it mention every setting that a service has, and no other?
-#[test]
-fn the_example_file_is_valid_and_complete() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd/service.toml");
+fn the_files_that_are_installed_are_valid_and_complete() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
+    let path = folder.join("service.toml");
     let rows = checked(forebay().arg("--config").arg(&path));
     let text = fs::read_to_string(&path).unwrap();
     for setting in &forebay::config::SETTINGS {
@@ -204,71 +173,57 @@ fn the_example_file_is_valid_and_complete() {
         assert!(rows.contains_key(setting.key));
     }
     // The lines that are commented out are settings too: with the marks removed the file is still right.
-    let uncommented: Vec<&str> =
-        text.lines().map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line)).collect();
-    let file = File::new(&uncommented.join("\n"));
+    let uncommented = |line| str::strip_prefix(line, "# ").filter(|rest| rest.contains(" = ")).unwrap_or(line);
+    let file = file(&text.lines().map(uncommented).collect::<Vec<_>>().join("\n"));
     checked(forebay().arg("--config").arg(file.path()));
-}
-
-/// `forebay serve` with `flags` under a hard limit of `hard` open files, and at first a soft one of `soft`.
-fn limited(soft: u64, hard: u64, flags: &str) -> std::process::Command {
-    let mut shell = std::process::Command::new("sh");
-    let ports = "--listen 127.0.0.1:0 --admin 127.0.0.1:0";
-    let program = env!("CARGO_BIN_EXE_forebay");
-    shell.args(["-c", &format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec '{program}' serve {ports} {flags}")]);
-    shell
-}
-
-// Does too little memory end in one line that says how much it takes?
-#[test]
-fn too_little_memory_is_refused_with_what_it_takes() {
-    let mut shell = std::process::Command::new("sh");
-    let program = env!("CARGO_BIN_EXE_forebay");
-    let serve =
-        format!("ulimit -v 60000; exec '{program}' serve --workers 32 --listen 127.0.0.1:0 --admin 127.0.0.1:0");
-    let output = shell.env_clear().args(["-c", &serve]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert_says(&said, &["--workers 32: needs ", " MiB of memory", "fewer workers", "ulimit -v"]);
-}
-
-// Does only this host reach the server of the benches, and any service, as it is installed?
-#[test]
-fn the_installed_service_listens_on_this_host() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
-    let rows = checked(forebay().arg("--config").arg(folder.join("service.toml")));
     assert!(rows["listen"].starts_with("\"127.0.0.1:9000\" "), "{}", rows["listen"]);
     let sockets = fs::read_to_string(folder.join("service.socket")).unwrap();
     for (setting, key) in [("ListenDatagram=", "listen"), ("ListenStream=", "admin")] {
-        let mut addresses = sockets.lines().filter_map(|line| line.strip_prefix(setting)).peekable();
-        assert!(addresses.peek().is_some(), "{setting} {sockets}");
+        let addresses: Vec<&str> = sockets.lines().filter_map(|line| line.strip_prefix(setting)).collect();
+        assert!(!addresses.is_empty(), "{setting} {sockets}");
         for address in addresses {
-            assert!(address.starts_with("127.0.0.1:"), "{setting}{address}");
-            assert!(rows[key].starts_with(&format!("\"{address}\" ")), "{setting}{address}, and {}", rows[key]);
+            let is_installed = rows[key].starts_with(&format!("\"{address}\" "));
+            assert!(address.starts_with("127.0.0.1:") && is_installed, "{setting}{address}, and {}", rows[key]);
         }
     }
 }
 
-// Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?
+/// `forebay serve` under these limits of the shell's; `flags` begin with the address.
+fn limited(limits: &str, flags: &str) -> std::process::Command {
+    let mut shell = std::process::Command::new("sh");
+    let serve = format!("'{}' serve --admin 127.0.0.1:0 --listen", env!("CARGO_BIN_EXE_forebay"));
+    shell.env_clear().args(["-c", &format!("{limits}; exec {serve} {flags}")]);
+    shell
+}
+
+// Does too little of what a server takes end in one line that says how much it takes, and is that enough? Is the soft
+// limit of open files raised, and an address of several hosts refused as it is bound?
 #[test]
-fn too_few_open_files_are_refused_with_the_number_that_it_takes() {
-    for (workers, hard) in [(1_024, 1_024), (16, 100)] {
-        let output = limited(64, hard, &format!("--workers {workers}")).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        let opens = format!("and this process may open {hard} (the hard limit of RLIMIT_NOFILE)");
-        assert_says(&said, &[&format!("--workers {workers}: needs "), &opens, "LimitNOFILE=", "fewer workers"]);
-        if workers == 16 {
-            let needed: u64 = said.split(' ').skip_while(|word| *word != "needs").nth(1).unwrap().parse().unwrap();
-            assert!(needed > hard);
-            let server = Forebay::spawn(&mut limited(64, needed, "--workers 16"));
-            let clients: Vec<_> = (0..32).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
-            quiescent(server.admin, 0);
-            let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
-            let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
-            assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
-            drop(clients);
-            server.stop();
-        }
+fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
+    let files =
+        "--workers 1024: needs ; and this process may open 1024 (the hard limit of RLIMIT_NOFILE); LimitNOFILE=";
+    let host = "--listen 127.255.255.255:0: a broadcast address is not one host's; choose";
+    for (limits, flags, parts) in [
+        (
+            "ulimit -v 60000",
+            "127.0.0.1:0 --workers 32",
+            "--workers 32: needs ; MiB of memory; fewer workers; ulimit -v",
+        ),
+        ("ulimit -Sn 64; ulimit -Hn 1024", "127.0.0.1:0 --workers 1024", files),
+        ("true", "127.255.255.255:0", host),
+    ] {
+        let (code, _, said) = ended(&mut limited(limits, flags));
+        assert_eq!((code, said.lines().count()), (Some(2), 1), "{limits} {flags}: {said}");
+        assert_says(&said, &parts.split("; ").collect::<Vec<_>>());
     }
+    let (_, _, said) = ended(&mut limited("ulimit -Sn 64; ulimit -Hn 100", "127.0.0.1:0 --workers 16"));
+    let needed: u64 = said.split(' ').skip_while(|word| *word != "needs").nth(1).unwrap().parse().unwrap();
+    assert!(needed > 100);
+    let server =
+        Forebay::spawn(&mut limited(&format!("ulimit -Sn 64; ulimit -Hn {needed}"), "127.0.0.1:0 --workers 16"));
+    let _clients: Vec<_> = (0..32).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
+    quiescent(server.admin, 0);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
 }

@@ -1,10 +1,7 @@
 //! Does a server written outside this crate work, as the README shows it?
 //! Method: `examples/factors.rs` is the README's program, to the letter; it runs as a child process.
 
-use crate::support::client::ask_from;
 use crate::support::prelude::*;
-use crate::support::process::example;
-use std::process::Command;
 
 /// 2^31 - 1, a prime: 46,340 divisions.
 const LARGE_PRIME: &str = "2147483647";
@@ -30,12 +27,7 @@ fn the_readme_server_serves() {
     socket.send(b"how many?").expect("sent");
     socket.send(b"4294967296?").expect("sent");
     assert_eq!(ask_from(&socket, "15?"), "3");
-    let fates = quiescent(server.admin, 14);
-    assert_eq!(
-        (fates.answered, fates.no_reply, fates.received),
-        (7, 7, 14),
-        "to answer nothing is the handler's right"
-    );
+    assert_eq!(quiescent(server.admin, 14), fates! { received: 14, answered: 7, no_reply: 7 });
     let text = page(server.admin, "/metrics");
     assert_eq!(metric(&text, "forebay_continuations_total{reason=\"hop\"}"), 1.0, "the large prime moved");
     assert_eq!(latency(server.admin)["policy"], "pools");

@@ -1,48 +1,12 @@
 //! Can a program have a server of its own kind: without an endpoint, measured from within, on sockets that the program
 //! has bound? Does a build leave out what only the program `forebay` needs?
-//! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
-use crate::support::erased::Erased;
 use crate::support::place::shared_socket as bound;
 use crate::support::prelude::*;
-use forebay::config::{Config, PolicyName};
-use forebay::fate::Fate;
-use forebay::server::{Builder, Metrics, Server, StopHandle};
-use std::net::SocketAddr;
-use std::process::Command;
-use std::thread::{self, JoinHandle};
+use forebay::config::PolicyName;
 
-/// A server that sends back what it gets.
-struct Echo {
-    udp: SocketAddr,
-    metrics: Metrics,
-    stop: StopHandle,
-    thread: JoinHandle<u64>,
-}
-
-impl Echo {
-    fn start(builder: Builder) -> Echo {
-        let server = builder.bind().expect("free ports");
-        let (udp, metrics, stop) = (server.udp_address(), server.metrics(), server.stop_handle());
-        let echo = Erased::new(handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
-            reply.put(request.bytes()).expect("as long as the request");
-        }));
-        let thread = thread::spawn(move || server.run(&echo).expect("it runs").totals.fates.answered);
-        Echo { udp, metrics, stop, thread }
-    }
-
-    fn ask(&self) {
-        let client = client_of(self.udp);
-        client.send(b"forebay").expect("sent");
-        let mut answer = [0; 16];
-        assert_eq!(client.recv(&mut answer).map(|bytes| &answer[..bytes]).expect("an answer"), b"forebay");
-    }
-
-    /// Stops it; how many requests it has answered.
-    fn stop(self) -> u64 {
-        self.stop.stop();
-        self.thread.join().expect("no panic")
-    }
+fn assert_echoes(server: SocketAddr) {
+    assert_eq!(ask_from(&client_of(server), "forebay"), "forebay");
 }
 
 // Does a server without an endpoint serve? Does it tell the program what it measures, as numbers and as both texts, for
@@ -57,32 +21,20 @@ fn measurements_without_an_endpoint() {
     drop(bound);
     assert!(unused.snapshot().is_none(), "it has never run");
 
-    let echo = Echo::start(builder);
-    echo.ask();
+    let server = Running::on(builder.bind().expect("free ports"), Erased::new(handler_fn(echo)));
+    assert_echoes(server.udp);
     // A reply is counted once it is sent.
-    let answered = || echo.metrics.snapshot().is_some_and(|snapshot| snapshot.fates.of(Fate::Answered) == 1);
+    let answered = || server.measured.snapshot().is_some_and(|snapshot| snapshot.fates.of(Fate::Answered) == 1);
     await_until(answered, "the answer was never counted");
-    let snapshot = echo.metrics.snapshot().expect("it runs");
+    let snapshot = server.measured.snapshot().expect("it runs");
     assert_eq!((snapshot.fates.received, snapshot.gauges.description.workers), (1, 2));
     assert!(snapshot.to_json().contains("\"answered\":1"), "{}", snapshot.to_json());
     let text = snapshot.to_prometheus(forebay::metrics::Format::Classic);
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("forebay_datagrams_received_total 1\n"), "{text}");
-    let metrics = echo.metrics.clone();
-    assert_eq!(echo.stop(), 1);
+    let metrics = server.measured.clone();
+    assert_eq!(server.stop().totals.fates.answered, 1);
     assert!(metrics.snapshot().is_none(), "it has ended");
-}
-
-// Does a server serve on the sockets that it is given, one for each worker?
-#[test]
-fn sockets_of_the_program() {
-    let first = bound(([127, 0, 0, 1], 0).into());
-    let address = first.local_addr().expect("it is bound");
-    let second = bound(address);
-    let echo = Echo::start(Server::builder().admin(None).sockets(vec![first, second]));
-    assert_eq!(echo.udp, address);
-    (0..20).for_each(|_| echo.ask());
-    assert_eq!(echo.stop(), 20);
 }
 
 // Does a server serve on sockets of several addresses, in whatever order it is given them, and say what is missing?
@@ -95,7 +47,9 @@ fn sockets_of_several_addresses() {
     let server = swapped.bind().expect("they are those that are asked for");
     assert_eq!(server.udp_addresses(), [second, first]);
     assert_eq!(server.announcement(), format!("listening on udp {second},{first}, admin off"));
-    drop(server);
+    let server = Running::on(server, Erased::new(handler_fn(echo)));
+    (0..20).for_each(|_| [first, second].into_iter().for_each(assert_echoes));
+    assert_eq!(server.stop().totals.fates.answered, 40);
 
     let refused = |sockets: Vec<SocketAddr>, listen: &[SocketAddr]| {
         let sockets = sockets.into_iter().map(bound).collect();
@@ -127,14 +81,8 @@ fn a_hand_over_takes_an_endpoint() {
 // Is the library without the features that only programs want at most 40 crates, itself included?
 #[test]
 fn the_library_alone_is_small() {
-    let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--package", "forebay", "--edges", "normal", "--no-default-features"])
-        .args(["--prefix", "none", "--format", "{p}"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo runs");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    let text = String::from_utf8(tree.stdout).expect("names");
+    let tree = ["tree", "--package", "forebay", "--edges", "normal", "--no-default-features", "--prefix", "none"];
+    let text = cargo(&[&tree[..], &["--format", "{p}"]].concat());
     let mut crates: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     crates.sort_unstable();
     crates.dedup();

@@ -2,11 +2,6 @@
 //! servers that run, that have gone, and that say they are stuck.
 
 use crate::support::prelude::*;
-use crate::support::program::{assert_refused, forebay};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
-use std::thread;
 
 /// The exit code of a check of `admin`, and all that it says.
 fn checked(admin: SocketAddr) -> (Option<i32>, String) {
@@ -21,9 +16,7 @@ fn checked(admin: SocketAddr) -> (Option<i32>, String) {
 #[test]
 fn a_server_that_runs_is_well() {
     for all in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--workers", "1", "--listen", "127.0.0.1:0", "--admin", all]);
-        let server = Forebay::spawn(&mut command);
+        let server = Forebay::start(&["--workers", "1", "--admin", all]);
         let admin = server.admin;
         assert_eq!(checked(admin), (Some(0), "ok\n".to_owned()), "{all}");
         server.stop();
@@ -49,11 +42,11 @@ fn the_reason_of_a_503_is_said() {
 
 #[test]
 fn what_cannot_be_asked_is_refused() {
-    let unknown = "--check-health needs admin; allowed: an address with a port, not 0";
-    assert_refused(&[
-        ("serve --check-health --admin off", unknown),
-        ("serve --check-health --admin 127.0.0.1:0", unknown),
-        ("serve --check-health --check-config", "cannot be used with"),
-        ("serve --check-health --workers 0", "workers = \"0\" (flag"),
-    ]);
+    assert_refused(
+        "
+serve --check-health --admin off => --check-health needs admin; allowed: an address with a port, not 0
+serve --check-health --admin 127.0.0.1:0 => --check-health needs admin; allowed: an address with a port, not 0
+serve --check-health --check-config => cannot be used with
+serve --check-health --workers 0 => workers = \"0\" (flag",
+    );
 }

@@ -2,12 +2,6 @@
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
 use crate::support::prelude::*;
-use crate::support::process::example;
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use std::fs;
-use std::net::UdpSocket;
-use std::process::{Command, Output};
 
 /// What a service has no use for.
 const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];
@@ -20,14 +14,6 @@ fn coap() -> Command {
     command
 }
 
-/// The exit code, standard output and standard error of `command`.
-fn ended(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.output().expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (status.code(), text(stdout), text(stderr))
-}
-
-/// What `command` complains about; panics unless it ends with 2, and without a result.
 fn refusal(command: &mut Command) -> String {
     let (code, printed, said) = ended(command);
     assert_eq!((code, &*printed), (Some(2), ""), "{said}");
@@ -89,11 +75,13 @@ fn help_has_own_flags_and_none_of_benches() {
 // the bench server?
 #[test]
 fn what_is_wrong_ends_with_2() {
-    assert!(
-        refusal(coap().args(["--slow", "11s", "--check-config"]))
-            .contains("'11s' for '--slow <DURATION>': allowed: 0s to 10s")
-    );
-    assert!(refusal(coap().args(["--burn", "sleep", "--check-config"])).contains("unexpected argument '--burn'"));
+    for (flags, expected) in [
+        (["--slow", "11s"], "'11s' for '--slow <DURATION>': allowed: 0s to 10s"),
+        (["--burn", "sleep"], "unexpected argument '--burn'"),
+    ] {
+        let said = refusal(coap().args(flags).arg("--check-config"));
+        assert!(said.contains(expected), "{said}");
+    }
     let file = file("burn = \"sleep\"\nslow = \"2s\"\n");
     let mut command = coap();
     command.args(["--workers", "0", "--check-config", "--config"]).arg(file.path()).env("FOREBAY_HANDLER", "echo");
@@ -107,11 +95,10 @@ fn what_is_wrong_ends_with_2() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
-    let holder = UdpSocket::bind(taken).expect("it is free again");
+    let holder = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let taken = holder.local_addr().expect("bound");
     let said = refusal(coap().args(["--listen", &taken.to_string(), "--admin", "127.0.0.1:0"]));
     assert!(said.lines().any(|line| line.starts_with(&format!("coap: --listen {taken}: "))), "{said}");
-    drop(holder);
 }
 
 // Does HUP read the file again, and does /config show the settings of a service alone?
@@ -121,9 +108,8 @@ fn hup_reads_the_file_again() {
     let server = Forebay::spawn(coap().args(FREE_PORTS).arg("--config").arg(file.path()));
     fs::write(file.path(), "max-wait = \"2s\"\n").expect("written");
     server.signal(Signal::SIGHUP);
-    let config = || -> Value { serde_json::from_str(&page(server.admin, "/config")).expect("JSON") };
-    await_until(|| config()["reloads"] == 1, "it has not read its file");
-    let config = config();
+    await_until(|| config(server.admin)["reloads"] == 1, "it has not read its file");
+    let config = config(server.admin);
     assert_eq!(config["last_reload"]["changed"], serde_json::json!(["max-wait"]), "{config}");
     assert_eq!(config["settings"]["max-wait"]["value"], "2s");
     assert_eq!(config["settings"]["amplification"]["origin"], "default of this program");

@@ -1,10 +1,8 @@
 //! Does `forebay simulate` do what its help says, and does one clear error come of bad input to it and to `forebay plan`?
 //! Method: the program is run with few requests; its table, its files and its exit codes are read.
 
-use crate::support::program::{assert_refused, forebay, json, refusal, stdout};
-use serde_json::Value;
-use std::io::Write as _;
-use std::path::Path;
+use crate::support::prelude::*;
+use crate::support::program::{json, trace};
 
 #[test]
 fn files_hold_what_the_table_shows() {
@@ -36,7 +34,7 @@ fn a_minus_is_standard_output_for_one_result_alone() {
     let report: Value = serde_json::from_slice(&ended.get_output().stdout).expect("JSON and nothing else");
     assert_eq!(report["schema"], "forebay-simulate/1");
     assert!(String::from_utf8_lossy(&ended.get_output().stderr).contains("p99.95"), "people read on standard error");
-    assert_refused(&[("simulate --requests 1000 --json - --html -", "--json and --html cannot all be `-`")]);
+    assert_refused("simulate --requests 1000 --json - --html - => --json and --html cannot all be `-`");
 }
 
 #[test]
@@ -72,159 +70,104 @@ fn a_run_is_simulated_as_it_was_offered() {
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
 }
 
-// Is a load a share of capacity with what receiving and answering cost? Method: twice the work per request. At .9 of the
-// work alone the queue would grow without bound.
+// In each output, and no other run.
 #[test]
-fn a_load_has_room_for_the_overheads() {
-    let p50 = |overheads: &str| -> f64 {
-        let flags =
-            "simulate --policy isolated --workers 1 --workload fixed:10us --load 0.9 --requests 50000 --overheads";
-        let table = stdout(&format!("{flags} {overheads}"));
-        let line = table.lines().find(|line| line.starts_with("isolated")).unwrap_or_else(|| panic!("{table}"));
-        line.split_whitespace().nth(3).and_then(|slowdown| slowdown.parse().ok()).unwrap_or_else(|| panic!("{table}"))
-    };
-    let (free, charged) = (p50("none"), p50("receive=4us,send=6us"));
-    assert!(charged > 1.8 * free && charged < 2.5 * free, "{free} and {charged}");
-}
-
-// Is a load of 1 and above marked, in words and in JSON?
-#[test]
-fn an_overload_is_marked() {
-    let flags = "simulate --policy steal --workers 2 --requests 5000 --load 0.9,1.05";
+fn an_overload_whose_backlog_grows_is_marked() {
+    let flags = "simulate --policy global --workers 4 --workload fixed:10us --load 0.5,2 --requests 5000";
     let table = stdout(flags);
+    assert_eq!(table.lines().filter(|line| line.ends_with("  unstable")).count(), 1, "{table}");
     assert_eq!(table.matches("OVERLOAD: more comes than all workers can do").count(), 1, "{table}");
     let report = json(&format!("{flags} --json -"));
-    assert_eq!((&report["results"][0]["overload"], &report["results"][1]["overload"]), (&false.into(), &true.into()));
+    for (number, is_marked) in [false, true].into_iter().enumerate() {
+        let result = &report["results"][number];
+        assert!(result["unstable"] == is_marked && result["overload"] == is_marked, "{result}");
+    }
 }
 
-// Is a run whose backlog grows marked in each output, and no other?
-#[test]
-fn a_backlog_that_grows_is_marked() {
-    let flags = "simulate --policy global --workers 4 --workload fixed:10us --load 0.5,2 --requests 5000";
-    assert_eq!(stdout(flags).lines().filter(|line| line.ends_with("  unstable")).count(), 1);
-    let report = json(&format!("{flags} --json -"));
-    assert_eq!([0, 1].map(|number| report["results"][number]["unstable"].as_bool()), [Some(false), Some(true)]);
-}
+/// Some name `--requests 100000000000`: arithmetic refuses these at once, where a search would take hours.
+const REFUSED: &str = r#"
+simulate --policy stael => no policy is called `stael`; there are
+simulate --policy rr:5us => rr:QUANTUM:SWITCH
+simulate --sharing victim=random => --sharing is gone: workers share what waits as the server's do
+simulate --load 0.5 --precision=3 => --precision is gone: ? marks what is not known within a factor of 2
+plan --workload fixed:1us --rate 1000 --checkpoint 2us => --checkpoint is gone: a plan has a checkpoint
+simulate --policy pools --pools best => write 1 to 8 pools
+simulate --load 0 => 0.001 to 10
+simulate --load 0.9..0.1 => FROM..TO:STEP
+simulate --workload bimodal => bimodal:P:A:B
+simulate --workers 0 => 1..=1024
+simulate --requests 0 => --requests
+simulate --slice 5 => a number and a unit
+simulate --overheads fast => none, lab, stock
+simulate --pools 3 => front=3,heavy=11
+simulate --pools front=3,heavy=3 --workers 5 => --pools have 6
+simulate --policy pools --workers 1 => two workers at least
+simulate --max-load p99 => PERCENTILE-slowdown<=FACTOR
+simulate --max-load p99-slowdown<=10 --load 0.5 => cannot be used with
+simulate --replay /nowhere => --replay /nowhere: it cannot be read: No such file
+simulate --replay Cargo.toml => --replay Cargo.toml: line 1: it names no workload: the first line is forebay-trace/1
+simulate --replay x --load 0.5 => cannot be used with
+simulate --replay x --workload tpcc => cannot be used with
+simulate --replay x --workers 3 => cannot be used with
+simulate --replay x --seed 1 => cannot be used with
+simulate --replay x --requests 1000 => cannot be used with
+simulate --replay x --flows 3 => cannot be used with
+simulate --replay x --deadline 3ms => cannot be used with
+simulate --replay x --max-load p99-slowdown<=10 => cannot be used with
+simulate --requests 30000000000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
+plan => --workload
+plan --workload fixed:1us => --rate N
+plan --workload fixed:1us --load 0.5 => --workers
+plan --workload fixed:1us --load 1.05 --workers 2 => 0.001 up to but not including 1
+plan --workload fixed:1us --rate 1000 --headroom 0 => 0.05 to 3
+plan --replay /nowhere => --replay /nowhere: it cannot be read
+plan --replay x --workload tpcc => cannot be used with
+plan --workload fixed:1us --rate 1000 --policy srpt => no server can follow it
+plan --workload fixed:1ms --rate 1000000 => --workers-max is 64
+plan --workload fixed:1ms --rate 5000 --workers 4 => and --workers is 4: raise it, or lower the rate
+plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms => requests that never wait come to 1.00ms: write
+plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
+plan --workload file:/nowhere/costs --rate 1000 => file /nowhere/costs: it cannot be read
+plan --from 127.0.0.1:1 --slo p99-latency<=1ms => --from 127.0.0.1:1
+plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us => requests that never wait come to 20.0us
+plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1 => requests that never wait come to 1.13
+plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1000000 --workers 4 => the requests keep 22.0 workers busy with the headroom, and --workers is 4
+plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1e8 => and --workers-max is 64: raise it
+simulate --servers 0 => 1..=256
+simulate --servers 2 --balance rr => no balancer is called `rr`; there are random, flow-hash,
+simulate --servers 2 --balance flow-hash:zipf=9 => S from 0 to 4
+simulate --balance jsq => --servers <N>
+simulate --lost 1 => --servers <N>
+simulate --servers 4 --lost 0,4 => --lost 4: of --servers 4 one must be left; allowed: 0 to 3
+simulate --servers 4 --policy steal,srpt => --policy srpt: with --servers each server follows a policy of
+simulate --servers 256 --workers 1024 => a fleet has 16384 at most: lower --servers or the workers of each
+simulate --servers 2 --replay /nowhere => --replay /nowhere: it cannot be read
+plan --servers 2 --replay /nowhere => --replay /nowhere: it cannot be read
+plan --servers 2 --from 127.0.0.1:1 => --from 127.0.0.1:1
+plan --workload fixed:1us --rate 1000 --balance jsq => --servers <N>
+plan --workload fixed:1us --rate 1000 --servers 1 => --lost 1: of --servers 1 one must be left; allowed: 0 to 0
+plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024 => a fleet has 16384 at most
+plan --workload fixed:1us --rate 1e8 --servers 2 => 404.8 workers of each server that is left busy"#;
 
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
-    assert_refused(&[
-        ("simulate --policy stael", "no policy is called `stael`; there are "),
-        ("simulate --policy rr:5us", "rr:QUANTUM:SWITCH"),
-        ("simulate --sharing victim=random", "--sharing is gone: workers share what waits as the server's do"),
-        ("simulate --load 0.5 --precision=3", "--precision is gone: ? marks what is not known within a factor of 2"),
-        ("plan --workload fixed:1us --rate 1000 --checkpoint 2us", "--checkpoint is gone: a plan has a checkpoint"),
-        ("simulate --policy pools --pools best", "write 1 to 8 pools"),
-        ("simulate --load 0", "0.001 to 10"),
-        ("simulate --load 0.9..0.1", "FROM..TO:STEP"),
-        ("simulate --workload bimodal", "bimodal:P:A:B"),
-        ("simulate --workers 0", "1..=1024"),
-        ("simulate --requests 0", "--requests"),
-        ("simulate --slice 5", "a number and a unit"),
-        ("simulate --overheads fast", "none, lab, stock"),
-        ("simulate --pools 3", "front=3,heavy=11"),
-        ("simulate --pools front=3,heavy=3 --workers 5", "--pools have 6"),
-        ("simulate --policy pools --workers 1", "two workers at least"),
-        ("simulate --max-load p99", "PERCENTILE-slowdown<=FACTOR"),
-        ("simulate --max-load p99-slowdown<=10 --load 0.5", "cannot be used with"),
-        ("simulate --replay /nowhere", "--replay /nowhere: it cannot be read: No such file"),
-        (
-            "simulate --replay Cargo.toml",
-            "--replay Cargo.toml: line 1: it names no workload: the first line is forebay-trace/1",
-        ),
-        ("simulate --replay x --load 0.5", "cannot be used with"),
-        ("simulate --replay x --workload tpcc", "cannot be used with"),
-        ("simulate --replay x --workers 3", "cannot be used with"),
-        ("simulate --replay x --seed 1", "cannot be used with"),
-        ("simulate --replay x --requests 1000", "cannot be used with"),
-        ("simulate --replay x --flows 3", "cannot be used with"),
-        ("simulate --replay x --deadline 3ms", "cannot be used with"),
-        ("simulate --replay x --max-load p99-slowdown<=10", "cannot be used with"),
-        (
-            "simulate --requests 30000000000 --json /nowhere/at/all.json",
-            "--json /nowhere/at/all.json cannot be written",
-        ),
-        ("plan", "--workload"),
-        ("plan --workload fixed:1us", "--rate N"),
-        ("plan --workload fixed:1us --load 0.5", "--workers"),
-        ("plan --workload fixed:1us --load 1.05 --workers 2", "0.001 up to but not including 1"),
-        ("plan --workload fixed:1us --rate 1000 --headroom 0", "0.05 to 3"),
-        ("plan --replay /nowhere", "--replay /nowhere: it cannot be read"),
-        ("plan --replay x --workload tpcc", "cannot be used with"),
-        ("plan --workload fixed:1us --rate 1000 --policy srpt", "no server can follow it"),
-        ("plan --workload fixed:1ms --rate 1000000", "--workers-max is 64"),
-        ("plan --workload fixed:1ms --rate 5000 --workers 4", "and --workers is 4: raise it, or lower the rate"),
-        (
-            "plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms",
-            "requests that never wait come to 1.00ms: write",
-        ),
-        (
-            "plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json",
-            "--json /nowhere/at/all.json cannot be written",
-        ),
-        ("plan --workload file:/nowhere/costs --rate 1000", "file /nowhere/costs: it cannot be read"),
-        ("plan --from 127.0.0.1:1 --slo p99-latency<=1ms", "--from 127.0.0.1:1"),
-        // Arithmetic refuses these at once. A search would take hours.
-        (
-            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us",
-            "requests that never wait come to 20.0us",
-        ),
-        (
-            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1",
-            "requests that never wait come to 1.13",
-        ),
-        (
-            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1000000 --workers 4",
-            "the requests keep 22.0 workers busy with the headroom, and --workers is 4",
-        ),
-        (
-            "plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1e8",
-            "and --workers-max is 64: raise it",
-        ),
-        ("simulate --servers 0", "1..=256"),
-        ("simulate --servers 2 --balance rr", "no balancer is called `rr`; there are random, flow-hash, "),
-        ("simulate --servers 2 --balance flow-hash:zipf=9", "S from 0 to 4"),
-        ("simulate --balance jsq", "--servers <N>"),
-        ("simulate --lost 1", "--servers <N>"),
-        ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
-        ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
-        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
-        ("simulate --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
-        ("plan --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
-        ("plan --servers 2 --from 127.0.0.1:1", "--from 127.0.0.1:1"),
-        ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
-        (
-            "plan --workload fixed:1us --rate 1000 --servers 1",
-            "--lost 1: of --servers 1 one must be left; allowed: 0 to 0",
-        ),
-        ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
-        ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
-    ]);
-}
-
-/// A trace of 40 s on two emulated cores: requests that are alike, and after 20 s light and heavy ones.
-fn trace_of_a_shift(warmup: &str) -> String {
-    let line = |number: u32| {
-        let cost = match number {
-            0..4_000 => "4us",
-            _ if number.is_multiple_of(50) => "100us",
-            _ => "500ns",
-        };
-        format!("{at}ms {at}ms short {cost} {socket} {socket}\n", at = number * 5, socket = number % 2)
-    };
-    let header = format!("forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup={warmup} workload=shift");
-    format!("{header}\n{}", (0..8_000).map(line).collect::<String>())
+    assert_refused(REFUSED);
 }
 
 // Does `auto` follow a trace, on its time scale? Does it begin without measurements where the warm-up is long, and else
 // with what the trace holds?
 #[test]
 fn auto_follows_a_shift_of_the_mix() {
-    let folder = tempfile::tempdir().expect("a folder");
+    // 40 s on emulated cores: requests that are alike, and after 20 s light and heavy ones.
+    let kind = |number: u64| match number {
+        0..4_000 => "short 4us",
+        _ if number.is_multiple_of(50) => "short 100us",
+        _ => "short 500ns",
+    };
     for (warmup, begins) in [("12s", "too few"), ("1s", "by the measured service times")] {
-        let path = folder.path().join("shift.trace");
-        std::fs::write(&path, trace_of_a_shift(warmup)).expect("written");
-        let report = json(&format!("simulate --quiet --json - --policy auto,steal --replay {}", path.display()));
+        let trace = trace(&format!("time-scale=1000 warmup={warmup}"), 5_000, 8_000, kind);
+        let replay = format!("--replay {}", trace.path().display());
+        let report = json(&format!("simulate --quiet --json - --policy auto,steal {replay}"));
         let [auto, steal] = [0, 1].map(|number| &report["results"][number]);
         assert!(auto["chosen"].as_str().is_some_and(|chosen| chosen.contains(begins)), "{warmup}: {auto}");
         let change = |number: usize| {

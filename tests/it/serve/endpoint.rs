@@ -1,13 +1,6 @@
 //! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken apart.
 
 use crate::support::prelude::*;
-use forebay::metrics::Fates;
-use serde_json::{Value, json};
-use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-const STAGES: [&str; 5] = ["kernel", "queue", "send", "service", "total"];
 
 /// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
 pub(super) fn busy_server() -> Running {
@@ -29,50 +22,42 @@ pub(super) fn busy_server() -> Running {
     server
 }
 
-// Does the body of /latency have the counts of what was sent, key by key? src/metrics/latency.rs asks which keys there are.
+// Which keys and series there are is asked by src/metrics/latency.rs and src/metrics/prometheus/tests.rs.
 #[test]
-fn latency_has_what_was_sent() {
+fn both_pages_have_what_was_sent() {
     let server = busy_server();
     let body = latency(server.admin);
     assert_eq!(body["listen"], server.udp.to_string());
     assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/2", "steal", "cpu"]);
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
-    let counted: Fates = serde_json::from_value(body["fates"].clone()).expect("integers");
-    let expected = fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 };
-    assert_eq!(counted, expected);
+    assert_eq!(fates(&body), fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 });
     assert_eq!(body["malformed_by_reason"]["empty"], 1);
-    for stage in STAGES {
-        let stage = &body["since_start"][stage];
+    for stage in ["kernel", "queue", "send", "service", "total"] {
         for (class, count) in [("all", 37), ("short", 30), ("long", 7)] {
-            assert_block(&stage[class], count);
+            let block = &body["since_start"][stage][class];
+            assert_eq!(block["count"], count);
+            let ladder = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"].map(|key| block[key].as_f64());
+            assert!(ladder.is_sorted() && ladder[0].is_some(), "{stage} {class}: {block}");
         }
     }
     let service = |class: &str, key: &str| body["since_start"]["service"][class][key].as_f64().expect("a number");
     assert!(service("long", "p50") >= 200.0, "microseconds; a long request blocked for 200 of them");
     assert!(service("all", "max") <= body["since_start"]["total"]["all"]["max"].as_f64().expect("a number"));
-}
-
-fn assert_block(block: &Value, count: u64) {
-    assert_eq!(block["count"], count);
-    let ladder = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"].map(|key| block[key].as_f64().expect(key));
-    assert!(ladder.is_sorted(), "{block}");
-}
-
-// Are the counts on /metrics those of what was sent? src/metrics/prometheus/tests.rs asks which series there are.
-#[test]
-fn metrics_have_the_promised_series() {
-    let text = busy_server().metrics();
-    for name in
-        ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "forebay_build_info{"]
-    {
-        assert!(text.lines().any(|line| line.starts_with(name)), "no series of {name}");
+    let text = server.metrics();
+    for name in ["cpu_seconds_total", "resident_memory_bytes", "open_fds"] {
+        assert!(metric(&text, &format!("process_{name}")) > 0.0, "{name}");
     }
+    assert!(text.contains("\nforebay_build_info{"), "{text}");
     assert!(!text.contains("127.0.0.1"), "a client's address is no label");
-    assert_eq!(metric(&text, "forebay_datagrams_received_total"), 40.0);
-    assert_eq!(metric(&text, "forebay_datagrams_total{fate=\"answered\",reason=\"\"}"), 37.0);
-    assert_eq!(metric(&text, "forebay_datagrams_total{fate=\"refused\",reason=\"unknown_class\"}"), 1.0);
-    assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"short\"}"), 30.0);
-    assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"service\",class=\"long\"}"), 7.0);
+    for (series, count) in [
+        ("datagrams_received_total", 40.0),
+        ("datagrams_total{fate=\"answered\",reason=\"\"}", 37.0),
+        ("datagrams_total{fate=\"refused\",reason=\"unknown_class\"}", 1.0),
+        ("latency_seconds_count{stage=\"total\",class=\"short\"}", 30.0),
+        ("latency_seconds_count{stage=\"service\",class=\"long\"}", 7.0),
+    ] {
+        assert_eq!(metric(&text, &format!("forebay_{series}")), count, "{series}");
+    }
     assert!(metric(&text, "forebay_latency_seconds_sum{stage=\"service\",class=\"long\"}") >= 7.0 * 200e-6);
     assert!(metric(&text, "forebay_worker_run_queue_wait_seconds_total{worker=\"0\"}") > 0.0, "no thread runs at once");
 }
@@ -122,7 +107,6 @@ fn the_dashboard_of_deploy_asks_for_what_is_there() {
     assert!(accepted, "{said}");
 }
 
-/// Checks that servers have the series that `text` names.
 fn series_exist(text: &str) {
     let (known, recorded) = (include_str!("../../../src/metrics/README.md"), "class:forebay_latency_seconds:");
     let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign));

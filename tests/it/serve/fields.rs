@@ -3,10 +3,7 @@
 
 use super::native::busy;
 use crate::support::prelude::*;
-use forebay::fate::{Fate, Malformed};
-use forebay::metrics::{Percentile, Stage};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use forebay::metrics::Stage;
 
 const README: &str = include_str!("../../../src/metrics/README.md");
 
@@ -65,7 +62,7 @@ impl Handler for Named {
 
 /// Answers of servers that between them have every field.
 fn answers() -> Vec<Value> {
-    let named = Running::start_as_it_is(&[("workers", "2")], &Named);
+    let named = Running::on(bound(&[("workers", "2")]), &Named);
     let emulated = emulated(1, &[("policy", "hybrid"), ("workers", "3")]);
     for id in 0..20 {
         Client::new(emulated.udp).request(id, Nanos::from_millis(1), b"");
@@ -73,7 +70,7 @@ fn answers() -> Vec<Value> {
     emulated.quiescent(20);
     // A policy that adapts needs a second to come to a decision.
     await_until(|| latency(emulated.admin)["decision"]["reserved"].is_number(), "nothing is decided");
-    vec![latency(busy(60).admin), latency(named.admin), latency(emulated.admin)]
+    vec![latency(busy(60, &[]).admin), latency(named.admin), latency(emulated.admin)]
 }
 
 // Has each field one row, and each row a field?
@@ -101,7 +98,7 @@ fn every_field_has_a_row() {
 // Does the unit of each row follow from its name, or from the first lines of the page?
 #[test]
 fn every_unit_is_said() {
-    let server = busy(1);
+    let server = busy(1, &[]);
     let text = page(server.admin, "/latency");
     assert!(text.starts_with("{\"schema\":\"forebay-latency/2\",\"units\":{"), "{text}");
     let units: BTreeMap<String, String> =

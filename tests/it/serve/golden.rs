@@ -4,7 +4,6 @@
 use crate::support::golden::assert_golden;
 use crate::support::prelude::*;
 use crate::support::program::json;
-use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Mix, load, overheads, workers, and what else the command has. The loads are those that exercise a path: idle workers, full

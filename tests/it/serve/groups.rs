@@ -2,10 +2,7 @@
 //! handlers hold all workers of one group. The server stops, or its policy changes, in the middle.
 
 use crate::support::prelude::*;
-use forebay::config::Config;
-use forebay::sched::PolicyName;
 use forebay::server::FollowError;
-use serde_json::Value;
 
 const GROUPS: [(&str, &str); 2] = [("workers", "4"), ("groups", "2")];
 
@@ -46,14 +43,10 @@ fn an_idle_group_serves_what_comes_to_a_full_one() {
         assert!(!behind.is_empty(), "24 ports at 4 sockets");
         for client in &behind {
             client.request(7, Nanos::ZERO, b"x");
-            let answer = loop {
-                // The first client may also hear that what it held is done.
-                let answer = client.receive();
-                if answer.header.id == 7 {
-                    break answer;
-                }
-            };
-            assert_eq!((answer.header.status, usize::from(answer.header.served.worker) / 2), (Status::Ok, 1 - group));
+            // The first client may also hear that what it held is done.
+            let mut answers = std::iter::repeat_with(|| client.receive().header);
+            let header = answers.find(|header| header.id == 7).expect("it comes");
+            assert_eq!((header.status, usize::from(header.served.worker) / 2), (Status::Ok, 1 - group));
         }
         script.release();
         let sent = before + (behind.len() + script.blockers().len()) as u64;
@@ -96,11 +89,8 @@ fn every_fate_is_counted_over_all_groups() {
         let report = server.stop();
         let fates = report.totals.fates;
         assert_adds_up(&fates);
-        assert_eq!(
-            (fates.arrived(), fates.in_flight, report.packets_away),
-            (Some(REQUESTS), 0, 0),
-            "{policy} {fates:?}"
-        );
+        let ended = (fates.arrived(), fates.in_flight, report.packets_away);
+        assert_eq!(ended, (Some(REQUESTS), 0, 0), "{policy} {fates:?}");
     });
 }
 
@@ -109,9 +99,7 @@ fn every_fate_is_counted_over_all_groups() {
 fn groups_are_shown_and_exclude_sizes() {
     let (server, _) = run_scripted(&of("steal"));
     assert_eq!(latency(server.admin)["groups"], 2);
-    let reply = http(server.admin, "GET /config").expect("the endpoint answers");
-    let config: Value = serde_json::from_str(&reply.body).expect("JSON");
-    assert_eq!(config["settings"]["groups"]["value"], "2");
+    assert_eq!(config(server.admin)["settings"]["groups"]["value"], "2");
     let pools = Config::from_pairs([("policy", "pools"), ("workers", "4")]).expect("a configuration");
     assert_eq!(server.policy.follow(&pools), Err(FollowError::Groups(pools.policy)));
 }

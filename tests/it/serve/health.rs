@@ -1,14 +1,9 @@
 //! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held without a checkpoint,
 //! and an address that goes.
 
-use crate::support::http::ready;
-use crate::support::network::{HERE, HERE_V6, lonely_device};
 use crate::support::prelude::*;
-use std::thread;
 
-// Is a server that is stuck in its handlers not ready after a second? Is it unhealthy after the time that was set,
-// until it moves again? Is its pool named? Does the time of a job count before it ends? Is a server whose jobs pass
-// checkpoints healthy all the time?
+// Not ready after a second, unhealthy after the time that was set, until it moves; never where jobs pass checkpoints.
 #[test]
 fn a_stuck_server_says_so() {
     let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
@@ -49,8 +44,7 @@ fn a_stuck_server_says_so() {
     stuck.quiescent(2);
 }
 
-// Is a server not ready while a part of it is stuck that no other worker replaces? Does it say why, until it moves
-// again? Such a part is the worker of one socket under `isolated`, or the whole front pool, but not one of its two
+// A part that no other worker replaces: the worker of one socket, or the whole front pool, but not one of its two
 // workers.
 #[test]
 fn a_stuck_part_says_so() {
@@ -80,7 +74,6 @@ fn a_stuck_part_says_so() {
     }
 }
 
-// Is a server not ready while its host has one of its addresses no longer, and again once it has?
 #[test]
 fn a_lost_address_says_so() {
     if !in_own_network("serve::health::a_lost_address_says_so") {

@@ -3,16 +3,9 @@
 
 use crate::serve::native::busy;
 use crate::support::prelude::*;
-use forebay::metrics::Percentile;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The histograms of `/latency.hlog` by tag, in nanoseconds.
 pub(crate) fn histograms(server: &Running) -> BTreeMap<String, Histogram<u64>> {
@@ -41,33 +34,21 @@ fn base64(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// What `/latency` says since the start, by tag: the count, the percentiles and the maximum in microseconds.
-fn blocks(body: &Value) -> BTreeMap<String, Value> {
-    let stages = body["since_start"].as_object().expect("stages");
-    let classes = stages.iter().flat_map(|(stage, classes)| {
-        classes
-            .as_object()
-            .expect("classes")
-            .iter()
-            .map(move |(class, block)| (format!("{class}.{stage}"), block.clone()))
-    });
-    classes.collect()
-}
-
-// Are tags, counts and percentiles those of /latency, and do the first lines say which units they have?
 #[test]
 fn the_log_has_the_percentiles_of_latency() {
-    let server = busy(300);
+    let server = busy(300, &[]);
     let log = page(server.admin, "/latency.hlog");
     for begin in ["#[Histogram log format version 1.3]\n#Times of ", "#[StartTime: ", "Tag=all.total,"] {
         assert!(log.contains(begin), "{begin} in {log}");
     }
     assert!(log.contains("Values of histograms: ns. Interval_Max: us."), "{log}");
-    let (histograms, blocks) = (histograms(&server), blocks(&latency(server.admin)));
-    assert_eq!(histograms.keys().collect::<Vec<_>>(), blocks.keys().collect::<Vec<_>>());
-    assert_eq!(histograms.len(), 15, "all, short and long in five stages");
+    let (histograms, body) = (histograms(&server), latency(server.admin));
+    let stages = body["since_start"].as_object().expect("stages");
+    let shown: usize = stages.values().map(|classes| classes.as_object().expect("classes").len()).sum();
+    assert_eq!((histograms.len(), shown), (15, 15), "all, short and long in five stages");
     for (tag, histogram) in histograms {
-        let block = &blocks[&tag];
+        let (class, stage) = tag.split_once('.').expect("class and stage");
+        let block = &stages[stage][class];
         assert_eq!(block["count"], histogram.len(), "{tag}");
         assert_eq!(block["max"], histogram.max() as f64 / 1e3, "{tag}");
         for percentile in Percentile::ALL {
@@ -102,13 +83,10 @@ fn java_reads_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let reader = folder.path().join("Reader.java");
     fs::write(&reader, JAVA_READER).expect("a writable folder");
-    reads_the_log(Command::new("java").arg("-cp").arg(library).arg(reader));
-}
-
-// Does the reader of another language find the same? (Its percentiles round the rank, which may be the rank before.)
-fn reads_the_log(reader: &mut Command) {
-    let server = busy(301);
-    let mut child = reader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the reader starts");
+    let server = busy(301, &[]);
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(library).arg(reader).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = java.spawn().expect("the reader starts");
     let log = page(server.admin, "/latency.hlog");
     child.stdin.take().expect("it is piped").write_all(log.as_bytes()).expect("it reads to the end");
     let output = child.wait_with_output().expect("it ends");
@@ -120,6 +98,7 @@ fn reads_the_log(reader: &mut Command) {
         let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
         let [count, p50, p99, max] = numbers[..] else { panic!("{line}") };
         assert_eq!((count, max), (histogram.len(), histogram.max()), "{line}");
+        // Its percentiles round the rank, which may be the rank before.
         for (quantile, value) in [(0.5, p50), (0.99, p99)] {
             let ranks = [0.0, 1.0].map(|back| quantile - back / count as f64);
             let values = ranks.map(|rank| histogram.value_at_quantile(rank));

@@ -7,7 +7,6 @@ mod golden;
 mod groups;
 mod health;
 mod interval_log;
-mod looks;
 mod native;
 mod page;
 mod pin;

@@ -1,6 +1,5 @@
-//! Do the native histograms of two servers add up to a fleet's percentiles? Method: the protobuf of two loaded servers,
-//! decoded by the messages of the published format, beside their HDR histograms of `/latency.hlog`. `deploy/try-fleet` asks a
-//! Prometheus.
+//! Do the native histograms of two servers add up to a fleet's percentiles? Method: their protobuf, decoded by the published
+//! format, beside their HDR histograms of `/latency.hlog`. `deploy/try-fleet` asks a Prometheus.
 
 use super::interval_log::histograms;
 use crate::support::prelude::*;
@@ -8,17 +7,11 @@ use flate2::read::GzDecoder;
 use hdrhistogram::Histogram;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{self as model, MetricFamily};
 use prost::Message;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 
 const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
 
 /// A server at rest that has answered `requests`, every seventh of them long, with a tail.
-pub(super) fn busy(requests: u64) -> Running {
-    busy_with(requests, &[])
-}
-
-fn busy_with(requests: u64, settings: &[(&str, &str)]) -> Running {
+pub(super) fn busy(requests: u64, settings: &[(&str, &str)]) -> Running {
     let (server, _) = run_scripted(&[&[("policy", "steal"), ("workers", "2")], settings].concat());
     let client = Client::new(server.udp);
     for id in 0..requests {
@@ -30,7 +23,6 @@ fn busy_with(requests: u64, settings: &[(&str, &str)]) -> Running {
     server
 }
 
-/// The families of `/metrics` in protobuf.
 fn families(server: &Running) -> BTreeMap<String, MetricFamily> {
     let (head, body) = exchange(server.admin, "GET /metrics", PROTOBUF).expect("an answer");
     assert!(head.contains("content-type: application/vnd.google.protobuf; proto=io.prometheus"), "{head}");
@@ -42,7 +34,6 @@ fn families(server: &Running) -> BTreeMap<String, MetricFamily> {
     families
 }
 
-/// The histogram of the family `name` with these labels.
 fn histogram<'a>(
     families: &'a BTreeMap<String, MetricFamily>,
     name: &str,
@@ -55,13 +46,10 @@ fn histogram<'a>(
     metric.histogram.as_ref().expect("a histogram")
 }
 
-/// The count of each bucket, by number.
 fn buckets(histogram: &model::Histogram) -> BTreeMap<i32, u64> {
     assert_eq!((histogram.schema, histogram.zero_count), (5, 0));
-    assert!(
-        histogram.zero_threshold > 0.0 && histogram.zero_threshold < 1e-30,
-        "a native histogram, also an empty one"
-    );
+    let threshold = histogram.zero_threshold;
+    assert!(threshold > 0.0 && threshold < 1e-30, "a native histogram, also an empty one");
     let (mut deltas, mut number, mut count) = (histogram.positive_delta.iter(), 0, 0);
     let mut buckets = BTreeMap::new();
     for span in &histogram.positive_span {
@@ -89,7 +77,7 @@ fn merged(servers: &[Running; 2], tag: &str) -> Histogram<u64> {
 // Are percentiles of the sum within 2.5 % of those of the merged HDR histograms, for each class and stage?
 #[test]
 fn histograms_of_two_servers_add_up() {
-    let servers = [busy(1_500), busy(900)];
+    let servers = [busy(1_500, &[]), busy(900, &[])];
     let shown = servers.each_ref().map(families);
     for (class, stage) in [("short", "total"), ("long", "total"), ("short", "queue"), ("long", "service")] {
         let mut sum = BTreeMap::new();
@@ -122,7 +110,7 @@ fn histograms_of_two_servers_add_up() {
 #[test]
 fn protobuf_says_what_the_text_says() {
     for (setting, classic) in [("false", 0), ("true", 55)] {
-        let server = busy_with(50, &[("classic-buckets", setting)]);
+        let server = busy(50, &[("classic-buckets", setting)]);
         let (families, text) = (families(&server), server.metrics());
         let in_text = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
         assert_eq!(families.keys().map(String::as_str).collect::<BTreeSet<_>>(), in_text.collect());
@@ -150,10 +138,9 @@ fn protobuf_says_what_the_text_says() {
     }
 }
 
-// Is a page packed for a client that takes it, and the same page?
 #[test]
 fn pages_are_packed_on_demand() {
-    let server = busy(50);
+    let server = busy(50, &[]);
     for path in ["/metrics", "/latency", "/latency.hlog", "/config"] {
         let get = |headers: &str| exchange(server.admin, &format!("GET {path}"), headers).expect("an answer");
         let (head, packed) = get("accept-encoding: deflate, gzip;q=0.8\r\n");

@@ -2,26 +2,23 @@
 //! Method: the built binary; the kernel's list of allowed CPUs for each of its threads.
 
 use crate::support::prelude::*;
-use std::collections::BTreeMap;
-use std::fs;
 
 /// The allowed CPUs of each thread of `server`, by the thread's name.
 fn affinities(server: &Forebay) -> BTreeMap<String, String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", server.id())).expect("the child lives");
-    let statuses =
-        tasks.map(|task| fs::read_to_string(task.expect("a thread").path().join("status")).expect("its status"));
-    let value = |status: &str, key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        line.unwrap_or_else(|| panic!("no {key} in {status}")).trim().to_owned()
-    };
-    statuses.map(|status| (value(&status, "Name:"), value(&status, "Cpus_allowed_list:"))).collect()
+    let allowed = |(name, status): (String, String)| (name, allowed_by(&status));
+    server.threads("status").into_iter().map(allowed).collect()
+}
+
+fn allowed_by(status: &str) -> String {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.expect("it is there").trim().to_owned()
 }
 
 /// The CPUs that this process may use, one by one.
 fn allowed() -> Vec<String> {
     let status = fs::read_to_string("/proc/self/status").expect("this process has a status");
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("it is there");
-    let ranges = list.trim().split(',').flat_map(|range| {
+    let list = allowed_by(&status);
+    let ranges = list.split(',').flat_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         first.parse::<usize>().expect("a CPU")..=last.parse().expect("a CPU")
     });
@@ -48,7 +45,6 @@ fn pinned_workers_have_a_cpu_each() {
     assert_eq!(others["forebay"].contains(['-', ',']), cpus.len() > 1);
 }
 
-// Does nothing pin without being told to?
 #[test]
 fn unpinned_workers_go_where_they_like() {
     let server = Forebay::start(&["--workers", "2"]);

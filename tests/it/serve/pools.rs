@@ -15,8 +15,7 @@ fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
     (header.served.pool, header.served.hops)
 }
 
-// By class, with leave to look: what the header calls heavy is queued for the heavy pool at once, and each class in its
-// pool. By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
+// A policy without pools lets what hops go on where it is.
 #[test]
 fn a_class_and_a_hop_lead_to_their_pool() {
     for (classify, of_class) in [("header", (1, 0)), ("none", (0, 0))] {
@@ -35,8 +34,7 @@ fn a_class_and_a_hop_lead_to_their_pool() {
     }
 }
 
-// By slice: a request that turns out heavy goes on behind. Slice and costs are so long that what the machine does
-// meanwhile makes no short request a heavy one. A busy neighbour on the core makes burning slower, never faster.
+// Slice and costs are so long that what the machine does meanwhile makes no short request a heavy one.
 #[test]
 fn what_turns_out_heavy_goes_on_behind() {
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
@@ -52,24 +50,4 @@ fn what_turns_out_heavy_goes_on_behind() {
             assert_eq!(way(&server, 0, Nanos::from_micros(heavy), b""), (1, 1), "{what}");
         }
     }
-}
-
-// Do short requests go on while the heavy pool is held, and does a full heavy pool shed what comes, and only that?
-// Method: the queue between the pools holds half of the packets (512 for each worker), whatever their pool: 512.
-#[test]
-fn a_full_heavy_pool_sheds_heavy_requests_only() {
-    let settings = [&POOLS[..], &[("classify", "header")]].concat();
-    let (server, script) = run_scripted(&settings);
-    let heavy = Client::new(server.udp);
-    heavy.send(&message(&Header::request(0, 1, Nanos::from_secs(1)), &[Act::Block as u8]));
-    await_until(|| script.blockers() == [1], "the heavy worker is not held");
-    // One at a time, so that the client's own buffer is never full: it is told at once of those that are shed.
-    let request = message(&Header::request(1, 1, Nanos::ZERO), b"");
-    (0..700).for_each(|_| heavy.send(&request));
-    let short = Client::new(server.udp).ask(&Header::request(2, 0, Nanos::ZERO), b"").header;
-    assert_eq!((short.status, short.served.pool), (Status::Ok, 0));
-    assert_eq!(script.blockers(), [1]);
-    let fates = server.quiescent(702);
-    let expected = fates! { received: 702, answered: 702 - fates.shed_queue_full, shed_queue_full: 700 - 512 };
-    assert_eq!(fates, expected);
 }

@@ -1,9 +1,6 @@
 //! Does `.ci/lines` count code without tests, comments and blank lines? Method: a repository of a few known lines.
 
-use crate::support::skip::skip;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::support::prelude::*;
 
 const FILES: [(&str, &str); 4] = [
     ("src/a.rs", include_str!("lines/a.txt")),

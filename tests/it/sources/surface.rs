@@ -1,10 +1,7 @@
 //! What do other programs see of the library? Is each public module shown by an example that runs? Does every link on
 //! the front page of the documentation lead somewhere?
-//! Method: the sources are read as text; cargo says what the package has.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::support::prelude::*;
 
 /// What an author of a handler needs, and a program with a server of its own: a promise that later versions keep.
 const PUBLIC: [&str; 9] = ["config", "fate", "handler", "metrics", "output", "server", "tasks", "time", "time::clock"];
@@ -24,13 +21,9 @@ fn read(path: &str) -> String {
 
 /// The source of the module at `path`, as in `time::clock`.
 fn source(path: &str) -> String {
-    let path = path.replace("::", "/");
-    let file = format!("src/{path}.rs");
-    if Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).is_file() {
-        read(&file)
-    } else {
-        read(&format!("src/{path}/mod.rs"))
-    }
+    let file = format!("src/{}.rs", path.replace("::", "/"));
+    let is_file = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).is_file();
+    read(&if is_file { file } else { file.replace(".rs", "/mod.rs") })
 }
 
 /// The modules that `text` makes public, each with the attributes above it.
@@ -45,7 +38,6 @@ fn public_modules(text: &str) -> Vec<(&str, Vec<&str>)> {
     modules
 }
 
-// Are the public modules those that are promised, and is everything else that is public not documented?
 #[test]
 fn the_public_modules_are_those_that_are_promised() {
     let mut seen = Vec::new();
@@ -66,7 +58,6 @@ fn the_public_modules_are_those_that_are_promised() {
     assert_eq!(seen, PUBLIC);
 }
 
-// Does the documentation of each public module begin with an example that runs as a test?
 #[test]
 fn each_public_module_has_an_example() {
     for module in PUBLIC {
@@ -80,12 +71,7 @@ fn each_public_module_has_an_example() {
 // Is the front page the README, with links that lead to files of the package, or elsewhere?
 #[test]
 fn every_link_of_the_front_page_leads_somewhere() {
-    let listed = Command::new(env!("CARGO"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["package", "--package", "forebay", "--list", "--offline", "--locked", "--allow-dirty"])
-        .output()
-        .expect("cargo starts");
-    let listed = String::from_utf8(listed.stdout).expect("text");
+    let listed = cargo(&["package", "--package", "forebay", "--list", "--allow-dirty"]);
     let packaged =
         |path: &str| listed.lines().any(|file| file == path || path.ends_with('/') && file.starts_with(path));
     let files = concat!("https://docs.rs/crate/forebay/", env!("CARGO_PKG_VERSION"), "/source/");

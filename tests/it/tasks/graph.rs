@@ -1,11 +1,6 @@
 //! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
-use super::{DEADLINE, here};
-use forebay::tasks::{CancellationToken, JoinError, Node, Runtime, ScopeError, scope};
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use super::*;
 
 fn chunk(length: usize) -> NonZeroUsize {
     NonZeroUsize::new(length).expect("a chunk has a length")
@@ -42,7 +37,6 @@ fn a_fan_out_of_two_hundred_joins() {
     assert_eq!(text.result(), Some(Ok(&format!("3: {}", 3 * 200 * 199 / 2))));
 }
 
-// A group is awaited inside a task, on a single worker.
 #[test]
 fn a_group_may_be_awaited() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -68,15 +62,12 @@ fn a_panic_skips_what_depends_on_it_and_nothing_else() {
     let panic = JoinError::Panicked("a bad node".to_owned());
     assert_eq!(group.close().join().as_ref(), Err(&panic));
     assert_eq!(bad.result(), Some(Err(panic)));
-    assert_eq!(
-        [after, join].map(|node| node.result().unwrap().copied()),
-        [Err(JoinError::Skipped), Err(JoinError::Skipped)]
-    );
+    let skipped = || Err(JoinError::Skipped);
+    assert_eq!([after, join].map(|node| node.result().unwrap().copied()), [skipped(), skipped()]);
     assert_eq!((good.result(), other.result()), (Some(Ok(&7)), Some(Ok(&8))));
     assert_eq!(runtime.counters().total().panicked, 1);
 }
 
-// The first node cancels the group that it is in: what comes after does not begin, and the group ends.
 #[test]
 fn a_cancelled_group_begins_no_further_node() {
     let runtime = Runtime::with_workers(2).unwrap();
@@ -99,7 +90,6 @@ fn nodes_of_another_group_are_refused() {
     let _ = group.then(&stranger, |value| value + 1);
 }
 
-// A node may wait for one that is over already, and a group that is refused says so.
 #[test]
 fn a_node_may_come_late_and_a_refused_one_is_an_error() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -125,9 +115,7 @@ fn a_loop_covers_its_range_once() {
         let body = Arc::clone(&hits);
         let turns = move |range: std::ops::Range<usize>| {
             assert!(range.len() <= length);
-            for hit in &body[range] {
-                hit.fetch_add(1, Ordering::Relaxed);
-            }
+            body[range].iter().for_each(|hit| _ = hit.fetch_add(1, Ordering::Relaxed));
         };
         runtime.parallel_for(0..10_000, chunk(length), turns.clone()).unwrap();
         assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1));
@@ -192,13 +180,9 @@ fn a_scope_reports_a_panic_and_runs_the_others() {
     let runs = AtomicUsize::new(0);
     let (release, held) = channel::<()>();
     let result = scope(1, |scope| {
-        scope.spawn(move || held.recv_timeout(DEADLINE).unwrap());
+        scope.spawn(move || wait(&held));
         scope.spawn(|| panic!("in the scope"));
-        for _ in 0..2_000 {
-            scope.spawn(|| {
-                runs.fetch_add(1, Ordering::Relaxed);
-            });
-        }
+        (0..2_000).for_each(|_| drop(scope.spawn(|| _ = runs.fetch_add(1, Ordering::Relaxed))));
         assert!(runs.load(Ordering::Relaxed) > 1_000, "what finds no room in the queue runs here");
         release.send(()).unwrap();
     });

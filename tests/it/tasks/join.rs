@@ -1,13 +1,6 @@
 //! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
 
-use super::{DEADLINE, here, hold};
-use forebay::handler::{checkpoint, hop};
-use forebay::tasks::{JoinError, JoinHandle, Runtime};
-use forebay::time::Nanos;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
-use std::thread;
+use super::*;
 
 // Divide and conquer with blocking joins: a worker that joins runs what it joins.
 #[test]
@@ -25,7 +18,6 @@ fn closures_join_closures_on_any_number_of_workers() {
     }
 }
 
-// A worker that joins takes the job of the task out of its deque: none is left to be found empty later.
 #[test]
 fn a_join_leaves_no_empty_job() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -37,7 +29,6 @@ fn a_join_leaves_no_empty_job() {
     assert_eq!(waiting.join(), Ok((2, 1, 1, 0)));
 }
 
-// One worker, and the task that it joins stands behind one that joins the first: helping with just any task would hang.
 #[test]
 fn a_joiner_runs_what_it_joins_and_nothing_else() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -135,7 +126,6 @@ fn a_hop_goes_on_in_another_pool() {
     assert_eq!((counters.pools[0].submitted, counters.pools[0].completed), (1, 1));
 }
 
-// Two tasks on one worker, each at a checkpoint after every step: they take turns.
 #[test]
 fn a_checkpoint_lets_others_go_on() {
     let runtime = Runtime::builder().pool("main", 1).slice(Nanos::ZERO).build().unwrap();

@@ -1,8 +1,12 @@
 //! The runtime as a library.
 
-use forebay::tasks::{JoinError, Spawner};
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use crate::support::prelude::*;
+use forebay::tasks::{Counters, JoinError, JoinHandle, Node, PoolCounters, Priority, Rejected, Runtime};
+use forebay::tasks::{ScopeError, Spawner, scope};
+use std::num::NonZeroUsize;
+use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Poll, Waker};
 
 mod graph;
 mod join;
@@ -23,10 +27,24 @@ fn hold(spawner: &Spawner) -> Sender<()> {
     let (tell, told) = channel();
     drop(spawner.spawn(move || {
         tell.send(()).unwrap();
-        held.recv_timeout(DEADLINE).unwrap();
+        wait(&held);
     }));
     told.recv_timeout(DEADLINE).unwrap();
     release
+}
+
+fn wait(held: &Receiver<()>) {
+    held.recv_timeout(DEADLINE).unwrap();
+}
+
+fn note<T: Send + 'static>(log: &Arc<Mutex<Vec<T>>>, value: T) -> impl FnOnce() + Send + 'static {
+    let log = Arc::clone(log);
+    move || log.lock().unwrap().push(value)
+}
+
+fn count(runs: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'static {
+    let runs = Arc::clone(runs);
+    move || _ = runs.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Waits until the runtime has begun to shut down.

@@ -1,13 +1,6 @@
 //! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
 
-use super::{DEADLINE, here, hold};
-use forebay::handler::checkpoint;
-use forebay::tasks::{CancellationToken, JoinError, Priority, Runtime};
-use forebay::time::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use super::*;
 
 const ALL: [Priority; 3] = [Priority::Background, Priority::Normal, Priority::High];
 
@@ -16,18 +9,13 @@ fn inversions(order: &[Priority]) -> Vec<usize> {
     (1..order.len()).filter(|&at| order[at] < order[at - 1]).collect()
 }
 
-// A worker is held while tasks of all priorities come in from outside, the least urgent first: the queue.
 #[test]
 fn the_urgent_leave_the_queue_first() {
     let runtime = Runtime::with_workers(1).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let release = hold(&runtime);
-    let handles: Vec<_> = (0..48)
-        .map(|number| {
-            let (priority, order) = (ALL[number % 3], Arc::clone(&order));
-            runtime.with_priority(priority).spawn(move || order.lock().unwrap().push(priority))
-        })
-        .collect();
+    let spawn = |priority| runtime.with_priority(priority).spawn(note(&order, priority));
+    let handles: Vec<_> = (0..48).map(|number| spawn(ALL[number % 3])).collect();
     release.send(()).unwrap();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     let order = order.lock().unwrap();
@@ -50,13 +38,12 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
         let order = Arc::clone(&order);
         runtime.spawn(move || {
             let spawner = here();
-            for number in 0..30 {
-                let (priority, order) = (ALL[number % 3], Arc::clone(&order));
-                drop(spawner.with_priority(priority).spawn(move || order.lock().unwrap().push(priority)));
+            for priority in ALL.into_iter().cycle().take(30) {
+                drop(spawner.with_priority(priority).spawn(note(&order, priority)));
             }
             tell.send(()).unwrap();
             // The thief is free only from here on, and the owner never.
-            gone.recv_timeout(DEADLINE).unwrap();
+            wait(&gone);
         })
     };
     let [first, second] = releases;
@@ -78,10 +65,7 @@ fn nothing_starves_under_a_flood_of_the_urgent() {
     let runtime = Runtime::with_workers(1).unwrap();
     let release = hold(&runtime);
     let order = Arc::new(Mutex::new(Vec::new()));
-    let spawn = |priority| {
-        let order = Arc::clone(&order);
-        runtime.with_priority(priority).spawn(move || order.lock().unwrap().push(priority))
-    };
+    let spawn = |priority| runtime.with_priority(priority).spawn(note(&order, priority));
     let lower: Vec<_> = (0..40).map(|number| spawn(ALL[number % 2])).collect();
     let high: Vec<_> = (0..4_000).map(|_| spawn(Priority::High)).collect();
     release.send(()).unwrap();
@@ -95,19 +79,15 @@ fn nothing_starves_under_a_flood_of_the_urgent() {
     assert!(others.windows(2).all(|pair| order[pair[0]] != order[pair[1]]), "in turn");
 }
 
-// What a task spawns has its priority, and waits in its worker's deque: behind high tasks of others, newest first, and
-// before normal ones.
+// They wait in their worker's deque: behind high tasks of others, and before normal ones.
 #[test]
 fn children_inherit_the_priority_and_go_newest_first() {
     for priority in ALL {
         let runtime = Runtime::with_workers(1).unwrap();
         let release = hold(&runtime);
         let log = Arc::new(Mutex::new(Vec::new()));
-        let note = |name: &'static str| {
-            let log = Arc::clone(&log);
-            move || log.lock().unwrap().push(name)
-        };
-        let (first, second, grandchild, urgent) = (note("first"), note("second"), note("grandchild"), note("urgent"));
+        let [first, second, grandchild, urgent] =
+            ["first", "second", "grandchild", "urgent"].map(|name| note(&log, name));
         let parent = runtime.with_priority(priority).spawn(move || {
             let spawner = here();
             let first = spawner.spawn(first);
@@ -117,7 +97,7 @@ fn children_inherit_the_priority_and_go_newest_first() {
             });
             (first, second, spawner.with_priority(Priority::High).spawn(urgent))
         });
-        let normal = (priority != Priority::Normal).then(|| runtime.spawn(note("normal")));
+        let normal = (priority != Priority::Normal).then(|| runtime.spawn(note(&log, "normal")));
         release.send(()).unwrap();
         let (first, second, urgent) = parent.join().unwrap();
         second.join().unwrap().join().unwrap();
@@ -154,7 +134,6 @@ fn the_oldest_in_a_deque_does_not_starve() {
     assert_eq!(runtime.counters().total().panicked, 0);
 }
 
-// A running task gives way at its checkpoint to what is at least as urgent, and to nothing else.
 #[test]
 fn a_checkpoint_gives_way_to_the_urgent_only() {
     for (waiting, gives_way) in [(Priority::High, true), (Priority::Normal, true), (Priority::Background, false)] {
@@ -183,19 +162,17 @@ fn what_is_cancelled_before_it_begins_does_not_run() {
     let release = hold(&runtime);
     let (token, other) = (CancellationToken::new(), CancellationToken::new());
     let runs = Arc::new(AtomicUsize::new(0));
-    let run = |token: &CancellationToken| {
-        let runs = Arc::clone(&runs);
-        runtime.with_token(token).spawn(move || runs.fetch_add(1, Ordering::Relaxed))
-    };
+    let run = |token: &CancellationToken| runtime.with_token(token).spawn(count(&runs));
     let (doomed, child, unrelated) = (run(&token), run(&token.child()), run(&other));
     let future = runtime.with_token(&token).spawn_future(async { 1 });
     token.cancel();
     release.send(()).unwrap();
-    assert_eq!(doomed.join(), Err(JoinError::Cancelled));
-    assert_eq!(child.join(), Err(JoinError::Cancelled));
-    assert_eq!(future.join(), Err(JoinError::Cancelled));
-    assert_eq!(unrelated.join(), Ok(0));
-    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let cancelled = Err(JoinError::Cancelled);
+    assert_eq!(
+        (doomed.join(), child.join(), future.join().map(drop)),
+        (cancelled.clone(), cancelled.clone(), cancelled)
+    );
+    assert_eq!((unrelated.join(), runs.load(Ordering::Relaxed)), (Ok(()), 1));
     let total = runtime.counters().total();
     assert_eq!((total.cancelled, total.completed), (3, 2));
 }
@@ -246,7 +223,6 @@ fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
     assert_eq!(unrelated.join(), Ok(6));
 }
 
-// A child without a token of its own is cancelled with the task that spawned it.
 #[test]
 fn children_inherit_the_token() {
     let runtime = Runtime::with_workers(1).unwrap();

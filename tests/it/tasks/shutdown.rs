@@ -1,21 +1,13 @@
 //! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
 
-use super::{DEADLINE, await_shutdown, here};
-use forebay::tasks::{JoinError, Rejected, Runtime};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
+use super::*;
 
 #[test]
 fn a_hundred_lives_lose_nothing() {
     let runs = Arc::new(AtomicUsize::new(0));
     for life in 0..100 {
         let runtime = Runtime::with_workers(1 + life % 3).unwrap();
-        for _ in 0..50 {
-            let runs = Arc::clone(&runs);
-            drop(runtime.spawn(move || runs.fetch_add(1, Ordering::Relaxed)));
-        }
+        (0..50).for_each(|_| drop(runtime.spawn(count(&runs))));
         if life % 2 == 0 {
             runtime.shutdown();
             assert_eq!(runtime.counters().total().completed, 50);
@@ -25,7 +17,6 @@ fn a_hundred_lives_lose_nothing() {
     assert_eq!(runs.load(Ordering::Relaxed), 5_000);
 }
 
-// The shutdown begins while a task is in the middle of a tree; every descendant runs all the same.
 #[test]
 fn children_spawned_during_a_shutdown_finish() {
     fn descend(depth: usize, ends: &Arc<AtomicUsize>) {
@@ -41,7 +32,7 @@ fn children_spawned_during_a_shutdown_finish() {
     let root = {
         let ends = Arc::clone(&ends);
         runtime.spawn(move || {
-            held.recv_timeout(DEADLINE).unwrap();
+            wait(&held);
             descend(9, &ends);
         })
     };
@@ -54,13 +45,12 @@ fn children_spawned_during_a_shutdown_finish() {
     assert_eq!(ends.load(Ordering::Relaxed), 1_023);
 }
 
-// What waits is waited for: the wake comes from outside after the shutdown has begun.
 #[test]
 fn a_parked_task_is_waited_for() {
     let runtime = Runtime::with_workers(1).unwrap();
     let other = Runtime::with_workers(1).unwrap();
     let (release, held) = channel::<()>();
-    let slow = other.spawn(move || held.recv_timeout(DEADLINE).unwrap());
+    let slow = other.spawn(move || wait(&held));
     let waits = runtime.spawn_future(async move { slow.await.map(|()| 7) });
     let spawner = runtime.spawner().clone();
     let stopper = thread::spawn(move || drop(runtime));
@@ -99,7 +89,6 @@ fn a_task_may_begin_the_shutdown() {
     assert_eq!(runtime.counters().total().completed, 2);
 }
 
-// The last owner may be a task too.
 #[test]
 fn a_runtime_may_be_dropped_on_its_own_worker() {
     let runtime = Runtime::with_workers(2).unwrap();

@@ -1,11 +1,6 @@
 //! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned and whatever happens to it?
 
-use super::{DEADLINE, here, hold};
-use forebay::tasks::{Counters, JoinError, JoinHandle, PoolCounters, Rejected, Runtime};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
-use std::thread;
+use super::*;
 
 fn total(counters: &Counters) -> PoolCounters {
     let total = counters.total();
@@ -44,7 +39,6 @@ fn eight_producers_at_once_lose_nothing() {
     assert_eq!(total(&runtime.counters()).completed, 16_000);
 }
 
-// A worker is stuck in a task; the tasks behind it, in its own deque too, run on the others.
 #[test]
 fn a_blocked_worker_does_not_stop_the_others() {
     let runtime = Runtime::with_workers(2).unwrap();
@@ -56,7 +50,7 @@ fn a_blocked_worker_does_not_stop_the_others() {
             let tell = tell.clone();
             drop(spawner.spawn(move || tell.send(number)));
         }
-        held.recv_timeout(DEADLINE).unwrap();
+        wait(&held);
     });
     let mut numbers: Vec<i32> = (0..20).map(|_| told.recv_timeout(DEADLINE).unwrap()).collect();
     numbers.sort_unstable();
@@ -70,7 +64,6 @@ fn a_blocked_worker_does_not_stop_the_others() {
     assert!(runtime.counters().total().stolen > 0, "what lay in the deque of the stuck one was taken from it");
 }
 
-// A tree of tasks, as of a directory walk: each spawns its children and ends; the group waits for all, inner groups too.
 #[test]
 fn a_tree_is_over_when_its_last_leaf_is() {
     fn walk(depth: usize, leaves: &Arc<AtomicUsize>) {
@@ -89,7 +82,7 @@ fn a_tree_is_over_when_its_last_leaf_is() {
     let group = runtime.group();
     let inner = Arc::clone(&leaves);
     group.spawn(move || {
-        held.recv_timeout(DEADLINE).unwrap();
+        wait(&held);
         let group = here().group();
         group.spawn(move || walk(5, &inner));
     });

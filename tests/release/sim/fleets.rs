@@ -50,8 +50,7 @@ fn by_chance_each_server_is_alone() {
     assert!(loads.iter().all(|load| (load / 0.7 - 1.0).abs() < 0.02), "{loads:?}");
 }
 
-// Two choices: the mean latency of many servers is the sum of load^(2^i - 2) services (Mitzenmacher 1996; Vvedenskaya,
-// Dobrushin and Karpelevich 1996).
+// A mean latency of the sum of load^(2^i - 2) services (Mitzenmacher 1996; Vvedenskaya et al. 1996).
 #[test]
 fn two_choices_are_as_good_as_published() {
     let workload = workload("exponential:10us");
@@ -68,7 +67,6 @@ fn two_choices_are_as_good_as_published() {
     }
 }
 
-// Servers of one worker each behind JSQ are the workers of the reference policy of that name.
 #[test]
 fn the_shortest_queue_is_that_of_the_reference() {
     let workload = workload("exponential:10us");
@@ -81,7 +79,6 @@ fn the_shortest_queue_is_that_of_the_reference() {
     }
 }
 
-// Does the busiest server have the load that its flows bring in the long run, and do those that are left have all of it?
 #[test]
 fn lost_servers_leave_their_load_to_others() {
     let workload = workload("fixed:10us");

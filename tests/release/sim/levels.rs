@@ -17,7 +17,6 @@ fn known_classes_make_the_tail_of_levels_shorter() {
     assert!(known < 0.95 * blind, "{known} where classes are known, {blind} where they are not");
 }
 
-// Do heavy requests near saturation end sooner where fewer yields are made for light ones?
 #[test]
 fn patience_leaves_time_to_heavy_requests_near_saturation() {
     let workload = workload("extreme-bimodal");
@@ -40,8 +39,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     assert!(short_with < 8.0, "{short_with}: light requests still go first");
 }
 
-// Is p99.9 of the latency shorter with levels for it than in the order of arrival, and than with levels for the
-// slowdown? Is the order of arrival kept where no other order is better?
+// p99.9 is no longer than in the order of arrival, which is kept where no other is better, and than with the slowdown's.
 #[test]
 fn levels_for_the_latency_make_its_tail_shorter() {
     let p99_9 = |workload: &Workload, policy, objective| {

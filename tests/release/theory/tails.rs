@@ -1,7 +1,7 @@
 //! Does virtual time reproduce the tails of queueing theory? Method: p99.9 of the latency in simulated runs with fixed
 //! seeds against exact distributions, within 5 %.
 
-use super::{MEAN_NS, arrivals, erlang_c, own_queues, shared_queue, workload};
+use super::{MEAN_NS, arrivals, assert_near, erlang_c, own_queues, shared_queue, workload};
 use forebay::lab::sim::{Reference, Tally};
 use forebay::metrics::Percentile;
 
@@ -13,11 +13,6 @@ fn p99_9(tally: &Tally, class: &str) -> f64 {
     let blocks = tally.latency_us();
     let (_, block) = blocks.iter().find(|(name, _)| *name == class).expect("the class occurs");
     block.percentile(Percentile::P99_9).expect("all are answered") / (MEAN_NS / 1e3)
-}
-
-fn assert_near(what: &str, measured: f64, expected: f64, within: f64) {
-    let error = measured / expected - 1.0;
-    assert!(error.abs() < within, "p99.9, {what}: {measured:.3}, expected {expected:.3} ({:+.2} %)", error * 100.0);
 }
 
 /// The time that [`ABOVE`] of all requests exceed, where `exceed` is the share that exceeds a time.
@@ -82,9 +77,7 @@ impl MD1 {
     }
 }
 
-// At .95 long queues last for thousands of requests, so p99.9 of 4 M requests has a standard error of 5 %. Seeds 1, 2
-// and 3 of `forebay simulate` give 118, 127 and 116 us where the formula says 112. The seed is fixed; the next test
-// tells more with less.
+// At .95 p99.9 of 4 M requests has a standard error of 5 %; the seed is fixed, and the next test tells more with less.
 #[test]
 fn m_m_14_has_the_tail_of_first_come_first_served() {
     for (load, requests) in [(0.9, 1_000_000), (0.95, 4_000_000)] {
@@ -93,8 +86,7 @@ fn m_m_14_has_the_tail_of_first_come_first_served() {
     }
 }
 
-// How much of the tail of `global` comes of requests that are served out of order? Method: the same requests in exact order,
-// by the reference.
+// Method: the same requests in exact order, by the reference.
 #[test]
 fn a_queue_behind_fourteen_sockets_is_nearly_in_order() {
     let (text, load, requests) = ("exponential:10us", 0.95, 400_000);
@@ -110,19 +102,14 @@ fn m_d_1_has_the_tail_of_franx() {
     for (load, requests) in [(0.5, 300_000), (0.8, 500_000), (0.9, 6_000_000)] {
         let theory = MD1::new(load, 200);
         let expected = 1.0 + quantile(|time| theory.waits_longer(time));
-        assert_near(
-            &format!("M/D/1 at {load}"),
-            p99_9(&own_queues("fixed:10us", load, 1, requests), "all"),
-            expected,
-            0.05,
-        );
+        let found = p99_9(&own_queues("fixed:10us", load, 1, requests), "all");
+        assert_near(&format!("M/D/1 at {load}"), found, expected, 0.05);
     }
 }
 
-/// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for the last stretch a
-/// of a longer one. That stretch begins only while no request of cost a is there. The density of that work comes from
-/// the balance of crossings of its level. It is that of M/D/1 with short requests alone, times
-/// (short rate x P(no such work) + long rate) / (short rate x (1 - short load)).
+/// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for the last stretch a of a
+/// longer one, which begins only while no request of cost a is there. The balance of crossings gives the density of M/D/1
+/// with short requests alone, times (short rate x P(no such work) + long rate) / (short rate x (1 - short load)).
 #[test]
 fn srpt_has_the_tail_of_its_short_requests() {
     const LOAD: f64 = 0.8;
@@ -138,7 +125,6 @@ fn srpt_has_the_tail_of_its_short_requests() {
     assert_near("the short requests of SRPT at 0.8", measured, expected, 0.05);
 }
 
-// Are the formulas right? Method: tabulated and simple special cases.
 #[test]
 fn the_formulas_give_what_is_known() {
     // M/M/1: exponential with the rate 1 - load.
