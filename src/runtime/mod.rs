@@ -12,7 +12,6 @@ pub(crate) mod notice;
 pub(crate) mod queues;
 mod rest;
 mod sleep;
-mod thread;
 mod worker;
 mod world;
 
@@ -20,7 +19,7 @@ pub use crate::sched::Wait;
 pub use deque::Deque;
 pub use groups::{Groups, Members};
 pub(crate) use sleep::readiness::measured_look;
-pub use thread::{AbortOnPanic, Worker};
+pub use worker::{AbortOnPanic, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;

@@ -1,4 +1,5 @@
-//! A worker on its thread: carries out its turn step by step, and sleeps when there is nothing to do.
+//! A worker: before its thread runs, and on its thread, where it carries out its turn step by step, and sleeps when there is
+//! nothing to do.
 
 use super::deque::Deque;
 use super::world::ThreadWorld;
@@ -6,9 +7,69 @@ use super::{Groups, Shared};
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
+use crossbeam_deque::Stealer;
 use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::{process, thread};
+
+/// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
+pub struct Worker<J> {
+    id: WorkerId,
+    policy: Arc<Policy>,
+    deque: Deque<J>,
+    poll: Poll,
+}
+
+/// Ends the process if its thread panics. After a panic of the runtime itself, other workers would wait for ever for what
+/// this one held. Panics of handlers and tasks are caught before they come here.
+#[derive(Debug)]
+pub struct AbortOnPanic;
+
+impl<J: Send> Worker<J> {
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
+        let deque = if policy.newest_first() { Deque::new_lifo() } else { Deque::new_fifo() };
+        Worker { id, policy, deque, poll }
+    }
+
+    pub(super) fn thieves(&self) -> Stealer<J> {
+        self.deque.stealer()
+    }
+
+    /// The worker's number.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// Works on the calling thread until [`Shared::stop`].
+    ///
+    /// # Panics
+    /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
+    pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
+        Loop::new(self, shared).run(engine);
+    }
+
+    /// As [`Worker::run`], in this group of a server.
+    pub fn run_in<E: Engine<Job = J>>(self, groups: &Groups<J>, group: usize, engine: &mut E) {
+        let neighbours = groups.are_several().then_some((groups, group));
+        Loop { neighbours, ..Loop::new(self, groups.of(group)) }.run(engine);
+    }
+
+    /// As [`Worker::run`], with an engine whose jobs put jobs into the worker's own deque.
+    pub fn run_with<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: impl FnOnce(&Rc<Deque<J>>) -> E) {
+        let worker = Loop::new(self, shared);
+        let mut engine = engine(&worker.world.deque);
+        worker.run(&mut engine);
+    }
+}
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            process::abort();
+        }
+    }
+}
 
 /// A worker on its thread.
 pub(super) struct Loop<'s, J> {
@@ -33,16 +94,11 @@ pub(super) struct Loop<'s, J> {
 const RECEIVED_MAX: usize = 64;
 
 impl<'s, J: Send> Loop<'s, J> {
-    pub(super) fn new(
-        worker: WorkerId,
-        policy: Arc<Policy>,
-        deque: Rc<Deque<J>>,
-        poll: Poll,
-        shared: &'s Shared<J>,
-    ) -> Loop<'s, J> {
+    fn new(worker: Worker<J>, shared: &'s Shared<J>) -> Loop<'s, J> {
+        let Worker { id, policy, deque, poll } = worker;
         Loop {
-            turn: Turn::new(worker, policy.topology(), RECEIVED_MAX),
-            world: ThreadWorld::new(worker, shared, deque),
+            turn: Turn::new(id, policy.topology(), RECEIVED_MAX),
+            world: ThreadWorld::new(id, shared, Rc::new(deque)),
             policy,
             epoch: None,
             poll,
@@ -54,13 +110,8 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    /// The same worker, of this group of a server.
-    pub(super) fn of_group(self, groups: &'s Groups<J>, group: usize) -> Loop<'s, J> {
-        Loop { neighbours: groups.are_several().then_some((groups, group)), ..self }
-    }
-
     /// Works until [`Shared::stop`].
-    pub(super) fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
+    fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
         let _notices = self.world.shared.notice(self.turn.worker());
         if let Some((groups, own)) = self.neighbours {
             engine.visit(groups.first(own));

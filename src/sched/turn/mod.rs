@@ -8,10 +8,10 @@
 mod engine;
 mod run;
 mod search;
-mod world;
 
-pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
-pub use world::{Acts, Taken, World};
+pub use engine::{
+    Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued, Taken, World,
+};
 
 use super::{Local, Noticed, Place, Policy, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
 use crate::time::Nanos;
