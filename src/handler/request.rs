@@ -218,11 +218,17 @@ impl<'a, T> Deref for Request<'a, T> {
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; for tests of handlers, too.
     pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
-        Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
+        Request::admitted(*arrival, ticket, 0, None, 0)
     }
 
-    pub(crate) fn admitted(self, class: u8, expires_at: Option<Nanos>, worker: usize) -> Request<'a, T> {
-        Request { class, expires_at, worker, ..self }
+    pub(crate) fn admitted(
+        arrival: Arrival<'a>,
+        ticket: &'a T,
+        class: u8,
+        expires_at: Option<Nanos>,
+        worker: usize,
+    ) -> Request<'a, T> {
+        Request { arrival, ticket, class, expires_at, worker }
     }
 
     /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now); `None` without a

@@ -61,15 +61,6 @@ impl<J: Send> Loop<'_, J> {
         }
     }
 
-    /// Before a job: where the group is full now, or this worker naps no more, another sees to what that needs.
-    #[inline]
-    pub(super) fn before_work(&mut self) {
-        let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
-        if std::mem::take(&mut self.napped) || self.world.shared.idle.asleep(0) == 0 {
-            groups.call();
-        }
-    }
-
     /// Whether the worker, which has announced its sleep, naps on behalf of full groups.
     fn begin_nap(&mut self) -> bool {
         self.napped = self.policy.has_watchers() && self.neighbours.is_some_and(|(groups, own)| groups.naps(own));

@@ -1,4 +1,4 @@
-//! A worker: before its thread runs, and on its thread, where it carries out its turn step by step, and sleeps when there is
+//! A worker, before its thread runs and on its thread. There it carries out its turn step by step, and sleeps when there is
 //! nothing to do.
 
 use super::deque::Deque;
@@ -137,6 +137,15 @@ impl<'s, J: Send> Loop<'s, J> {
             self.before_work();
         }
         engine.flush();
+    }
+
+    /// Before a job: where the group is full now, or this worker naps no more, another sees to what that needs.
+    #[inline]
+    fn before_work(&mut self) {
+        let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
+        if std::mem::take(&mut self.napped) || self.world.shared.idle.asleep(0) == 0 {
+            groups.call();
+        }
     }
 
     /// Ends the time in which the worker has nothing to do, with the last reading of the clock outside of jobs.

@@ -118,6 +118,9 @@ impl<J: Send> World for ThreadWorld<'_, J> {
 impl<J: Send> Acts for ThreadWorld<'_, J> {
     type Job = J;
 
+    const AT_ONCE: bool = true;
+
+    #[inline]
     fn take(&mut self, from: Step) -> Taken<J> {
         let victim = match from {
             Step::Own => return self.deque.pop().into(),
@@ -140,6 +143,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         }
     }
 
+    #[inline]
     fn put(&mut self, place: Place, job: J) -> Result<(), J> {
         match place {
             Place::Own => {

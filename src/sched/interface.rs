@@ -1,7 +1,8 @@
-//! The questions to a policy, the outcomes that it gets, and its answers: plain values.
+//! The questions to a policy, the outcomes that it gets, and its answers: plain values. Also which worker is in which pool.
 
 use super::{PoolId, WorkerId};
 use crate::time::Nanos;
+use std::ops::Range;
 
 /// What a free worker shall try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,5 +135,54 @@ pub trait View {
     /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that by trying only.
     fn finds_nothing(&self, _step: Step) -> bool {
         false
+    }
+}
+
+/// Which worker belongs to which pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    pools: Vec<Range<WorkerId>>,
+    workers: usize,
+}
+
+impl Topology {
+    /// Pools of these sizes, in hop order; the first is the ingress.
+    ///
+    /// # Panics
+    /// If there is no pool, or a pool without workers.
+    pub fn new(sizes: &[usize]) -> Topology {
+        assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
+        let mut first = 0;
+        let pools = sizes
+            .iter()
+            .map(|size| {
+                first += size;
+                first - size..first
+            })
+            .collect();
+        Topology { pools, workers: first }
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// How many pools there are.
+    pub fn pools(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// The workers of `pool`.
+    pub fn members(&self, pool: PoolId) -> Range<WorkerId> {
+        self.pools[pool].clone()
+    }
+
+    /// The pool of `worker`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn pool_of(&self, worker: WorkerId) -> PoolId {
+        self.pools.iter().position(|pool| pool.contains(&worker)).expect("every worker is in a pool")
     }
 }

@@ -26,7 +26,7 @@ mod wait;
 pub use adapt::{Adaptation, waits};
 pub use arrivals::{Patience, repaid};
 pub use auto::{Objective, estimate, gittins, stability};
-pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};
+pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
@@ -34,8 +34,8 @@ pub use pace::Pace;
 #[cfg(feature = "cli")]
 pub(crate) use policy::name_here;
 pub use policy::{
-    Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Topology, Tuning, UNINTERRUPTED,
-    UnknownPolicy, Walk,
+    Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Tuning, UNINTERRUPTED, UnknownPolicy,
+    Walk,
 };
 pub use roster::Roster;
 pub use wait::{Spinning, WAKE_LATENCY, Wait};

@@ -25,15 +25,16 @@ pub(crate) use show_as_text;
 pub mod clock;
 mod duration;
 mod onset;
-mod shared;
 mod steady;
 
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
-pub(crate) use shared::SharedTimes;
 pub(crate) use steady::Steady;
 
+use crossbeam_utils::CachePadded;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the process.
@@ -121,5 +122,38 @@ impl From<Nanos> for Duration {
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:?}", Duration::from(*self)).replace('µ', "u"))
+    }
+}
+
+/// Rows of `N` times that several threads read and write. A clone is another handle to the same rows. Each time stands alone: a reader may see a new one beside an
+/// old one of its row.
+// Ordering: relaxed, for that.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedTimes<const N: usize> {
+    rows: Arc<[CachePadded<[AtomicU64; N]>]>,
+}
+
+impl<const N: usize> SharedTimes<N> {
+    /// So many rows of these times.
+    pub(crate) fn new(rows: usize, times: [Nanos; N]) -> SharedTimes<N> {
+        SharedTimes { rows: (0..rows).map(|_| CachePadded::new(times.map(|time| time.get().into()))).collect() }
+    }
+
+    /// The times of `row`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> [Nanos; N] {
+        self.rows[row].each_ref().map(|time| Nanos::new(time.load(Ordering::Relaxed)))
+    }
+
+    /// Sets one time of `row`. The caller writes only what differs: a write takes the row from the caches of other threads.
+    ///
+    /// # Panics
+    /// If there is no such row or time.
+    #[inline]
+    pub(crate) fn set(&self, row: usize, which: usize, time: Nanos) {
+        self.rows[row][which].store(time.get(), Ordering::Relaxed);
     }
 }

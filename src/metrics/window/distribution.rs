@@ -1,7 +1,11 @@
-//! Which distributions there are, the occupied bins of all of them, and one as its readers see it, short-lived.
+//! How the control thread reads what workers have recorded: the occupied bins of all distributions, and one distribution as its
+//! readers see it, short-lived.
 
-use crate::fate::CLASSES;
-use crate::metrics::{Block, Stage};
+#[cfg(feature = "cli")]
+use super::histograms::bin;
+use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
+use crate::metrics::Block;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,72 +64,6 @@ impl Distribution {
     }
 }
 
-/// One of the distributions that are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Series(pub(super) usize);
-
-/// A row for each class, and one for the emulated cores.
-pub(super) const ROWS: usize = CLASSES + 1;
-/// The columns after those of the stages.
-pub(super) const SLOWDOWN: usize = Stage::ALL.len();
-pub(super) const UNANSWERED: usize = SLOWDOWN + 1;
-pub(super) const COLUMNS: usize = UNANSWERED + 1;
-/// The bins of a series.
-pub(super) const BINS: usize = 27 << 10;
-/// Shorter times are not told apart.
-pub(in crate::metrics) const SHORTEST: u64 = 16;
-
-impl Series {
-    /// Overshoot of emulated cores' sleeps, in nanoseconds.
-    pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
-
-    /// Times of requests of `class` in `stage`, in nanoseconds.
-    pub(crate) const fn stage(class: usize, stage: Stage) -> Series {
-        Series::at(class, stage as usize)
-    }
-
-    /// Slowdowns of requests of `class`, in thousandths.
-    pub(crate) const fn slowdown(class: usize) -> Series {
-        Series::at(class, SLOWDOWN)
-    }
-
-    /// CPU times of requests of `class` that were not answered, in nanoseconds.
-    pub(crate) const fn unanswered(class: usize) -> Series {
-        Series::at(class, UNANSWERED)
-    }
-
-    pub(super) const fn at(row: usize, column: usize) -> Series {
-        Series(row * COLUMNS + column)
-    }
-
-    /// The number of the bin of `value`. Bins are a thousandth of a slowdown or 16 ns wide, and 1,024 to each doubling above
-    /// 2,048 of these. So a value is at most 0.1 % below the highest of its bin. A clock read takes 20 ns. Times from 18 minutes on
-    /// share the last bin.
-    pub(super) fn bin(self, value: u64) -> usize {
-        let value = (value >> self.unit_bits()).min((1 << 36) - 1);
-        let shift = (u64::BITS - value.leading_zeros()).saturating_sub(11);
-        ((shift as usize) << 10) + (value >> shift) as usize
-    }
-
-    /// The highest value of a bin.
-    pub(super) fn highest(self, bin: usize) -> u64 {
-        let shift = (bin >> 10).saturating_sub(1);
-        (((bin - (shift << 10) + 1) as u64) << shift << self.unit_bits()) - 1
-    }
-
-    const fn unit_bits(self) -> u32 {
-        if self.0 % COLUMNS == SLOWDOWN { 0 } else { SHORTEST.ilog2() }
-    }
-
-    /// The key of the bin of this series whose highest value is `highest`.
-    pub(super) const fn key(self, highest: u64) -> u64 {
-        (self.0 as u64) << VALUE_BITS | highest
-    }
-}
-
-/// Bits of a key for the highest value of a bin: 78 hours in nanoseconds. The bits above hold the number of the series.
-const VALUE_BITS: u32 = 48;
-
 /// Values between two merges: sorting costs each little then.
 #[cfg(feature = "cli")]
 const PENDING: usize = 1_024;
@@ -161,7 +99,7 @@ impl Bins {
             merge(&mut self.counts);
             self.counts.reserve(self.counts.len().max(PENDING));
         }
-        self.counts.push((series.key(series.highest(series.bin(value))), 1));
+        self.counts.push((series.key(series.highest(bin(series.0 % COLUMNS, value))), 1));
         let sum = &mut self.sums.as_flattened_mut()[series.0];
         *sum = sum.saturating_add(value);
     }
@@ -202,6 +140,55 @@ pub(super) fn merge(bins: &mut Vec<(u64, u64)>) {
         bin.1 += if same { next.1 } else { 0 };
         same
     });
+}
+
+/// What all workers together had recorded at the last reading.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    entries: u64,
+    /// By series, the count of each bin and the sum of all values; empty for one of which nothing was recorded.
+    seen: Vec<(Vec<u32>, u64)>,
+}
+
+impl Gathered {
+    /// What the `workers` have recorded since the last reading. An entry under way may be in it in part; the rest comes next
+    /// time.
+    pub(crate) fn news(&mut self, workers: &[&Histograms]) -> Bins {
+        let mut bins = Bins::default();
+        let entries = workers.iter().map(|worker| worker.entries.read()).sum();
+        if entries == std::mem::replace(&mut self.entries, entries) {
+            return bins;
+        }
+        self.seen.resize_with(ROWS * COLUMNS, Default::default);
+        for (number, (seen, seen_sum)) in self.seen.iter_mut().enumerate() {
+            let (mut counts, mut sum) = (Vec::new(), 0_u64);
+            for column in workers.iter().map(|worker| &worker.columns.as_flattened()[number]) {
+                let Some(more) = column.counts.get() else { continue };
+                counts.resize(BINS, 0_u32);
+                for (sum, count) in counts.iter_mut().zip(&more[..]) {
+                    *sum = sum.wrapping_add(count.load(Relaxed));
+                }
+                sum = sum.wrapping_add(column.sum.read());
+            }
+            seen.resize(counts.len(), 0);
+            let series = Series(number);
+            for (bin, (count, seen)) in counts.iter().zip(&*seen).enumerate().filter(|(_, (count, seen))| count != seen)
+            {
+                bins.counts.push((series.key(series.highest(bin)), count.wrapping_sub(*seen).into()));
+            }
+            bins.sums.as_flattened_mut()[number] = sum.wrapping_sub(*seen_sum);
+            (*seen, *seen_sum) = (counts, sum);
+        }
+        bins
+    }
+}
+
+#[cfg(test)]
+impl Histograms {
+    /// What was recorded since the start.
+    pub(crate) fn bins(&self) -> Bins {
+        Gathered::default().news(&[self])
+    }
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ mod shift;
 mod work;
 
 pub use demand::{ClassDemand, Demand};
-pub(crate) use distribution::{Bins, Distribution, Series};
-pub(crate) use histograms::{CLASS_BYTES, Gathered, Histograms};
+pub(crate) use distribution::{Bins, Distribution, Gathered};
+pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
+#[cfg(feature = "admin")]
+pub(super) use histograms::{SHORTEST, SLOWDOWN_ONE};
 pub use histograms::{Sample, Stage};
 pub use recent::Recent;
 #[cfg(feature = "cli")]
 pub(crate) use work::Work;
-#[cfg(feature = "admin")]
-pub(super) use {distribution::SHORTEST, histograms::SLOWDOWN_ONE};
 
 use crate::metrics::counters::Counts;
 use crate::time::Nanos;

@@ -1,6 +1,6 @@
 //! The work of the last seconds, as input for adaptive policies.
 
-use super::distribution::SHORTEST;
+use super::histograms::SHORTEST;
 use super::shift::Profile;
 use super::{Bins, Distribution, Series, Window};
 use crate::fate::CLASSES;

@@ -9,6 +9,7 @@ use crate::runtime::notice;
 use crate::sched::Resume;
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Why a leaf future returned `Pending`.
@@ -43,8 +44,9 @@ impl Limits {
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
-    /// The request or child that is polled, where it may fork.
-    static WAITER: RefCell<Option<Arc<dyn Waiter>>> = const { RefCell::new(None) };
+    /// The request or child that is polled, where it may fork. Empty between polls, so that no thread has to drop it: a
+    /// destructor would cost a look at each access.
+    static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
     /// The tokens that checkpoints look at, the outermost first.
     static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
     /// CPU time of the children that were joined during the poll.
@@ -69,7 +71,7 @@ pub(super) fn enter<R>(
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
     // Moved in and out: counting references would cost more than all the rest.
-    WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
+    let outer = WAITER.replace(waiter.take().map(ManuallyDrop::new));
     LIMITS.set(Some(limits));
     PAUSE.set(None);
     LEFT.set(1);
@@ -77,8 +79,16 @@ pub(super) fn enter<R>(
     let result = poll();
     LIMITS.set(None);
     LEFT.set(0);
-    WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
+    *waiter = WAITER.replace(outer).map(ManuallyDrop::into_inner);
     (result, PAUSE.take(), JOINED.take())
+}
+
+/// Asks the request or child that is polled now, if it may fork.
+fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
+    let waiter = WAITER.take();
+    let answer = waiter.as_deref().map(ask);
+    WAITER.set(waiter);
+    answer
 }
 
 /// Runs `poll` where checkpoints look at `tokens` too, the outermost first.
@@ -143,7 +153,7 @@ fn asks_all() -> bool {
     let now = clock::now();
     let pause = if now >= limits.expires_at {
         Pause::Abort(AbortCause::Expired)
-    } else if let Some(cause) = WAITER.with_borrow(|waiter| waiter.as_ref()?.abort_cause()) {
+    } else if let Some(cause) = with_waiter(|waiter| waiter.abort_cause()).flatten() {
         Pause::Abort(cause)
     } else {
         // Also where the slice is over: checkpoints that are further apart than slices are long find each of them over.
@@ -221,7 +231,7 @@ pub(crate) fn joined(cost: Nanos) {
 /// The request or child that is polled now, if it may fork, and its deadline.
 pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
     let limits = LIMITS.get()?;
-    WAITER.with_borrow(|waiter| waiter.clone()).map(|waiter| (waiter, limits.expires_at))
+    with_waiter(|waiter| (Arc::clone(waiter), limits.expires_at))
 }
 
 #[cfg(test)]

@@ -62,14 +62,14 @@ impl LocalQueue {
         LocalQueue { here: PhantomData }
     }
 
-    /// Takes the next entry, if there is one.
+    /// Whether there is an entry.
     #[inline]
-    pub(crate) fn next(&self) -> Option<Ready> {
-        if has_ready() { self.next_cold() } else { None }
+    pub(crate) fn has_ready(&self) -> bool {
+        has_ready()
     }
 
-    #[cold]
-    fn next_cold(&self) -> Option<Ready> {
+    /// Takes the next entry, if there is one.
+    pub(crate) fn next(&self) -> Option<Ready> {
         let next =
             with_local(|local| local.forked.pop_at(0).map(Ready::Forked).or_else(|| local.woken.pop())).flatten();
         READY.set(next.is_some());
@@ -161,10 +161,15 @@ impl Outside {
         }
     }
 
-    /// Takes a woken request or spawned work, if there is any.
+    /// Whether nothing waits here.
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Takes a woken request or spawned work, if there is any.
     pub(crate) fn next(&self) -> Option<Ready> {
-        if self.ready.is_empty() { None } else { self.ready.pop() }
+        self.ready.pop()
     }
 
     /// Takes spawned work, where no worker is left that could serve a request.

@@ -15,7 +15,6 @@ mod outcome;
 mod poll;
 mod resumable;
 mod run_until_cancelled;
-mod unwind;
 mod wait_slot;
 mod waiter;
 
@@ -30,9 +29,8 @@ pub(crate) use context::{
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use poll::{Polled, Terms, poll};
+pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, poll};
 pub(crate) use resumable::Resumable;
-pub(crate) use unwind::{Panic, discard, guarded, is_contained};
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 

@@ -1,6 +1,6 @@
 //! The place where the result of a task, a group or a child waits to be taken.
 
-use super::unwind::discard;
+use super::poll::discard;
 use crossbeam_utils::Backoff;
 use std::future::Future;
 use std::pin::Pin;

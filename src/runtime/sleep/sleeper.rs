@@ -108,6 +108,8 @@ impl Sleeper {
 
     /// Before a job that may be long: exposes the ingress and hands on the role of the watcher. If there is `more` to do
     /// for the worker's pool, wakes another worker.
+    // A call would save registers for what hardly any job needs.
+    #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
         if self.exposes {

@@ -8,7 +8,6 @@ pub mod rows;
 mod running;
 mod search;
 mod table;
-mod topology;
 mod tuning;
 
 pub use limit::{GiveWay, Limit, Then};
@@ -16,12 +15,11 @@ pub use search::{Local, SearchPlace, Walk};
 #[cfg(feature = "cli")]
 pub(crate) use table::name_here;
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
-pub use topology::Topology;
 pub use tuning::{Made, Measured, Tuning};
 
 use super::estimate::Groups;
 use super::ladder::LIMITS_MAX;
-use super::{Event, Patience, Place, PoolId};
+use super::{Event, Patience, Place, PoolId, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -230,7 +228,9 @@ impl Policy {
         }
     }
 
-    fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
+    /// Where a request of `class` waits that a worker of `pool` has received, with this backlog.
+    #[inline]
+    pub(in crate::sched) fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
         match &self.fresh {
             Fresh::Own => Place::Own,
             Fresh::OwnUpTo(most) if backlog < *most => Place::Own,
@@ -296,9 +296,9 @@ impl Policy {
         if pool >= pools {
             return 0..1;
         }
-        // If any pool helps lighter ones, the heaviest does.
-        let helps = self.order(pools - 1).usual.contains(&SearchPlace::Lighter);
-        if helps { pool..pools } else { pool..pool + 1 }
+        // If any pool helps lighter ones, the heaviest does; none is heavier than that.
+        let helps = || self.order(pools - 1).usual.contains(&SearchPlace::Lighter);
+        if pool + 1 < pools && helps() { pool..pools } else { pool..pool + 1 }
     }
 
     /// Whether any worker receives from the socket of another.

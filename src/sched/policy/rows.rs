@@ -5,11 +5,11 @@
 use super::super::estimate::softly_reserved_workers;
 use super::super::ladder::{Ladder, Ladders};
 use super::super::stability::{Help, share_out, unstable_from};
-use super::super::{Objective, Patience, auto};
+use super::super::{Objective, Patience, Topology, auto};
 use super::tuning::{joined, unmeasured};
 use super::{
-    Back, Entry, Fresh, GiveWay, Groups, Limit, Made, Measured, Order, Policy, SearchPlace, Sizes, Then, Topology,
-    Tuning, UNINTERRUPTED,
+    Back, Entry, Fresh, GiveWay, Groups, Limit, Made, Measured, Order, Policy, SearchPlace, Sizes, Then, Tuning,
+    UNINTERRUPTED,
 };
 use crate::time::Nanos;
 

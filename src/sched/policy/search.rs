@@ -1,7 +1,7 @@
 //! One walk of a free worker through a search order.
 
-use super::super::{Noticed, PoolId, Step, View, WorkerId};
-use super::{PRIORITIES, Policy, Topology};
+use super::super::{Noticed, PoolId, Step, Topology, View, WorkerId};
+use super::{PRIORITIES, Policy};
 use crate::time::Nanos;
 use std::ops::Range;
 

@@ -198,6 +198,9 @@ pub trait Acts: World {
     /// What waits in queues.
     type Job;
 
+    /// Whether time passes by itself: what becomes of a job that has run is then decided in the step that runs it.
+    const AT_ONCE: bool;
+
     /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`] takes the oldest job from the deque of the
     /// victim, and moves more into the own one: half of them in all. Takes one where the victim is this worker.
     fn take(&mut self, from: Step) -> Taken<Self::Job>;

@@ -148,6 +148,7 @@ impl<J> Turn<J> {
         W: Acts<Job = J>,
         E: Engine<Job = J>,
     {
+        self.next = Action::Find;
         Actor { turn: self, policy, now, world, engine }.search(false);
     }
 
@@ -176,6 +177,15 @@ impl<J> Turn<J> {
             Action::Settle(ran) => actor.settle(ran),
             Action::Put(job, place, why) => actor.put(job, place, why),
         }
+    }
+
+    /// Sets the next action, where the last one is under way.
+    #[inline]
+    fn then(&mut self, next: Action<J>) {
+        let before = std::mem::replace(&mut self.next, next);
+        assert!(matches!(before, Action::Find), "one action follows another");
+        // It holds nothing; to drop it would take a call.
+        std::mem::forget(before);
     }
 }
 

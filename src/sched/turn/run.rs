@@ -35,16 +35,23 @@ where
         turn.watch = policy.watch(&turn.running, &**world, *now);
     }
 
-    /// Runs the job at hand for one slice.
+    /// Runs the job at hand for one slice. Where time passes by itself, also decides what becomes of it: another step would
+    /// take longer than a search for the next job.
     #[inline]
     pub(super) fn run(&mut self, job: J) {
-        self.turn.next = Action::Settle(if self.world.is_abandoned() {
+        let ran = if self.world.is_abandoned() {
             self.engine.discard(job, Discarded::Draining);
             Ran::Ended { ran: Nanos::ZERO }
         } else {
             let at_most = self.world.watch(self.turn.watch);
             self.engine.run(job, self.turn.ask_after.min(at_most))
-        });
+        };
+        if W::AT_ONCE {
+            self.now = self.now.max(self.engine.now());
+            self.settle(ran);
+        } else {
+            self.turn.then(Action::Settle(ran));
+        }
     }
 
     /// A slice is over: the job has ended, runs on, or leaves.
@@ -52,10 +59,14 @@ where
     pub(super) fn settle(&mut self, ran: Ran<J>) {
         self.spread();
         self.end_uninterrupted();
-        let (job, resume, ran) = match ran {
-            Ran::Paused { job, resume, ran } => (job, resume, ran),
-            Ran::Ended { .. } => return self.over(),
-        };
+        match ran {
+            Ran::Ended { .. } => self.over(),
+            Ran::Paused { job, resume, ran } => self.paused(job, resume, ran),
+        }
+    }
+
+    /// The job has run for `ran`, and goes on as it asks for, or leaves.
+    fn paused(&mut self, job: J, resume: Resume, ran: Nanos) {
         let turn = &mut *self.turn;
         turn.running.ran = turn.running.ran.plus(ran);
         turn.ask_after = turn.ask_after.minus(ran);
@@ -93,12 +104,12 @@ where
             }
         };
         self.turn.search.expect(noticed.unwrap_or_default());
-        self.turn.next = Action::Put(job, self.policy.place(running.pool, event), why);
+        self.turn.then(Action::Put(job, self.policy.place(running.pool, event), why));
     }
 
     fn keep(&mut self, job: J) {
         self.engine.boundary(Boundary::Turn);
-        self.turn.next = Action::Run(job);
+        self.turn.then(Action::Run(job));
     }
 
     /// Whether jobs wait that this worker would serve if the running job stepped aside; `noticed` is
@@ -146,7 +157,7 @@ where
         }
         // A worker that gives its permit back after this wakes another for the job. If it did so before, this worker may
         // have missed the permit. Then the worker that is woken takes it, or this one in its next search.
-        self.turn.next = Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit);
+        self.turn.then(Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit));
     }
 
     /// Takes a permit to work uninterrupted, if the policy wants one taken.
@@ -157,6 +168,7 @@ where
     }
 
     /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for it.
+    #[inline]
     pub(super) fn end_uninterrupted(&mut self) {
         if std::mem::take(&mut self.turn.uninterrupted) {
             self.world.return_permit();

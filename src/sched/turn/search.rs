@@ -1,7 +1,7 @@
 //! How a worker looks for work, and where it puts what it receives.
 
 use super::{Action, Actor, Acts, Arrived, Boundary, Discarded, Engine, Received, Taken};
-use crate::sched::{Event, Noticed, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
+use crate::sched::{Noticed, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
 
 impl<J, W, E> Actor<'_, J, W, E>
 where
@@ -33,7 +33,7 @@ where
             contended |= outcome == Outcome::Contended;
         }
         self.engine.flush();
-        self.turn.next = Action::Sleep { contended };
+        self.turn.then(Action::Sleep { contended });
     }
 
     /// Takes a job; returns how many it was.
@@ -51,7 +51,7 @@ where
         };
         match taken {
             Taken::Job(job, more) => {
-                self.turn.next = Action::Begin(job, from);
+                self.turn.then(Action::Begin(job, from));
                 (Outcome::Found, 1 + more)
             }
             Taken::Nothing => (Outcome::Empty, 0),
@@ -124,7 +124,7 @@ where
     pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
         let backlog = self.world.backlog(self.turn.worker());
         let pool = self.turn.pool();
-        let place = self.policy.place(pool, Event::Arrived { class, backlog });
+        let place = self.policy.place_fresh(pool, class, backlog);
         match (self.world.put(place, job), place) {
             // The worker's own pool is woken when a job begins.
             (Ok(()), Place::Queue(target)) if target != pool => self.world.wake_for(self.policy, target),

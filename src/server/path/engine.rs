@@ -2,7 +2,7 @@
 
 use super::common::Common;
 use super::job::Job;
-use super::packet::{Envelope, Excess, Make, Packet, Serving, Slot};
+use super::packet::{Envelope, Excess, Make, Packet, Slot};
 use super::reply::{Gathering, Outbox};
 use super::samples::Sampler;
 use crate::fate::{Failed, Fate};
@@ -133,11 +133,11 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             self.recycle(packet);
             return;
         }
-        let Serving { handler, addresses, .. } = self.common.serving;
+        let handler = self.common.serving.handler;
         // The handler puts what only the server knows into each datagram.
         let sealed = guarded(|| {
             let extents = packet.extents;
-            let (request, reply) = packet.parts(addresses);
+            let (request, reply) = packet.parts();
             extents.ranges().for_each(|range| handler.seal(request, &served, &mut reply[range]));
         });
         if sealed.is_err() {
@@ -219,6 +219,36 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             next.set_aside = (self.now.minus(next.envelope.received_at), id);
             self.common.serving.unfinished.waits(next.envelope.packet, None);
             self.let_out.push(next);
+        }
+    }
+
+    /// See [`turn::Engine::ready`].
+    // Apart from the way of most requests, which make nothing ready.
+    #[cold]
+    fn next_ready(&mut self) -> Option<Ready<Job<'s, 'e, H, M>>> {
+        if let Some(packet) = self.let_out.pop() {
+            let class = self.common.classified.then_some(packet.envelope.class);
+            return Some(Ready::Arrived(Arrived { job: Job::Fresh(packet), class }));
+        }
+        loop {
+            let next = self.local_queue.next();
+            let next = next.or_else(|| self.common.outside.next());
+            return Some(match next? {
+                continuation::Ready::Forked(child) if !child.has_work() => continue,
+                continuation::Ready::Forked(child) => {
+                    child.queued(self.now);
+                    Ready::Forked(Job::Child(child))
+                }
+                continuation::Ready::Spawned(work) => {
+                    work.queued(self.now);
+                    Ready::Spawned(Job::Child(work))
+                }
+                continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
+                continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {
+                    Some(job) => Ready::Woken(job),
+                    None => continue,
+                },
+            });
         }
     }
 
@@ -328,30 +358,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
 
     #[inline]
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
-        if let Some(packet) = self.let_out.pop() {
-            let class = self.common.classified.then_some(packet.envelope.class);
-            return Some(Ready::Arrived(Arrived { job: Job::Fresh(packet), class }));
-        }
-        loop {
-            let next = self.local_queue.next();
-            let next = next.or_else(|| self.common.outside.next());
-            return Some(match next? {
-                continuation::Ready::Forked(child) if !child.has_work() => continue,
-                continuation::Ready::Forked(child) => {
-                    child.queued(self.now);
-                    Ready::Forked(Job::Child(child))
-                }
-                continuation::Ready::Spawned(work) => {
-                    work.queued(self.now);
-                    Ready::Spawned(Job::Child(work))
-                }
-                continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
-                continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {
-                    Some(job) => Ready::Woken(job),
-                    None => continue,
-                },
-            });
-        }
+        let nothing = self.let_out.is_empty() && !self.local_queue.has_ready() && self.common.outside.is_empty();
+        if nothing { None } else { self.next_ready() }
     }
 
     #[inline]

@@ -13,7 +13,8 @@ use crate::runtime::continuation::{
 use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
@@ -91,12 +92,12 @@ impl<T: Copy + Default> PacketBody<T> {
         envelope.stay.validated |= validated;
     }
 
-    /// The request, and the place of its reply; `addresses` are those of the server.
-    pub(crate) fn parts(&mut self, addresses: &[SocketAddr]) -> (Request<'_, T>, &mut [u8]) {
+    /// The request, and the place of its reply.
+    pub(crate) fn parts(&mut self) -> (Request<'_, T>, &mut [u8]) {
         let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
-        let request = Request::new(&self.envelope.arrival(&self.request, addresses), &self.ticket);
-        (request.admitted(class, expires_at, usize::from(worker)), &mut self.reply)
+        let arrival = self.envelope.arrival(&self.request);
+        (Request::admitted(arrival, &self.ticket, class, expires_at, usize::from(worker)), &mut self.reply)
     }
 }
 
@@ -132,9 +133,10 @@ pub(crate) struct Envelope {
 pub(crate) struct Source {
     /// The sender.
     pub peer: SocketAddr,
-    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
-    /// it.
-    pub local: Option<IpAddr>,
+    /// The address that the request came to: the reply leaves from it.
+    pub local: SocketAddr,
+    /// Whether the reply must name that address, as the socket is bound to all.
+    pub names_local: bool,
     /// The number of the socket that the request came to.
     pub socket: u16,
     /// The number of that socket's address among the server's: the reply leaves by a socket of the same address.
@@ -147,20 +149,18 @@ impl Envelope {
         metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
     }
 
-    /// The datagram that is in `bytes`, as its handler sees it; `addresses` are those of the server.
-    pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], addresses: &[SocketAddr]) -> Arrival<'a> {
-        let Source { peer, local, address, .. } = self.source;
-        let address = addresses[usize::from(address)];
-        let local = local.map_or(address, |ip| SocketAddr::new(ip, address.port()));
+    /// The datagram that is in `bytes`, as its handler sees it.
+    pub(crate) fn arrival<'a>(&self, bytes: &'a [u8]) -> Arrival<'a> {
+        let Source { peer, local, .. } = self.source;
         Arrival::new(&bytes[..self.request_len], peer, local, self.stay.came_at)
     }
 }
 
 impl Default for Envelope {
     fn default() -> Envelope {
-        let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Envelope {
-            source: Source { peer, local: None, socket: 0, address: 0 },
+            source: Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 },
             stay: Stay::new(Nanos::ZERO),
             received_at: Nanos::ZERO,
             kernel_wait: Nanos::ZERO,
@@ -213,7 +213,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = held.packet.as_mut().expect("only the end takes the packet out");
         let (room, taken_at) = self.room(&body.envelope);
-        let (request, place) = body.parts(&self.addresses);
+        let (request, place) = body.parts();
         let mut reply = Reply::new(&mut place[..room]);
         self.handler.handle(request, &mut reply).await;
         let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
@@ -223,7 +223,10 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         if !overflowed && Serving::<H>::is_bounded(&body.envelope) {
             self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
-        held.packet.take().expect("only drop takes it otherwise")
+        let packet = held.packet.take().expect("only drop takes it otherwise");
+        // There is nothing left in it to drop, which would cost a call.
+        mem::forget(held);
+        packet
     }
 
     /// Makes the future of [`Serving::drive`] for a packet.
@@ -315,7 +318,7 @@ impl<F> Slot<F> {
     /// Drops the future. A panic on the way is the handler's fault; the request has its fate already.
     pub(crate) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
-        if std::mem::take(&mut self.parked) {
+        if mem::take(&mut self.parked) {
             self.wait_slot.leave();
         }
     }
@@ -343,7 +346,7 @@ impl<F: Future> Slot<F> {
     /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of
     /// the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
-        if std::mem::take(&mut self.parked) {
+        if mem::take(&mut self.parked) {
             self.wait_slot.state.begin();
         }
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");

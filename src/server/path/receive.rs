@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::flows::Entered;
 use super::job::Job;
-use super::packet::{Envelope, Make, Packet, Serving, Source};
+use super::packet::{Envelope, Make, Packet, Source};
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::{Counter, Wait, number};
@@ -13,6 +13,7 @@ use crate::sched::WorkerId;
 use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
 use crate::time::{Nanos, clock};
+use std::net::SocketAddr;
 
 /// A datagram's stamp is older than its place in the socket by what the kernel does in between.
 const STAMP_SLACK: Nanos = Nanos::from_millis(10);
@@ -162,20 +163,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);
         }
-        self.numbered += 1;
-        packet.begin(Envelope {
-            // A server has at most 4,096 sockets, on 16 addresses.
-            source: Source { peer, local: datagram.local, socket: socket as u16, address: address as u8 },
-            stay: Stay { validated: rules.trusts(peer.ip()), ..Stay::new(self.now.minus(datagram.kernel_wait)) },
-            id: number(self.worker, self.numbered),
-            request_len: datagram.length,
-            reply_limit: datagram.length,
-            received_at: self.now,
-            kernel_wait: datagram.kernel_wait,
-            ..Envelope::default()
-        });
-        let Serving { handler, addresses, .. } = self.common.serving;
-        let arrival = packet.envelope.arrival(&packet.request, addresses);
+        packet.begin(self.envelope(*peer, [socket, address], datagram, rules.trusts(peer)));
+        if let Some(destination) = datagram.local {
+            packet.envelope.source.local.set_ip(destination);
+        }
+        let handler = self.common.serving.handler;
+        let arrival = packet.envelope.arrival(&packet.request);
         let rejected = match guarded(|| handler.admit(&arrival)) {
             Ok(Ok(admitted)) => {
                 let flow = admitted.flow;
@@ -213,6 +206,30 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         };
         self.end(packet, rejected);
         None
+    }
+
+    /// What is known of a datagram from `peer` before its handler sees it, with its request's number.
+    #[inline]
+    fn envelope(
+        &mut self,
+        peer: SocketAddr,
+        [socket, address]: [usize; 2],
+        datagram: &Datagram,
+        validated: bool,
+    ) -> Envelope {
+        self.numbered += 1;
+        let (local, names_local) = (self.common.serving.addresses[address], datagram.local.is_some());
+        Envelope {
+            // A server has at most 4,096 sockets, on 16 addresses.
+            source: Source { peer, local, names_local, socket: socket as u16, address: address as u8 },
+            stay: Stay { validated, ..Stay::new(self.now.minus(datagram.kernel_wait)) },
+            id: number(self.worker, self.numbered),
+            request_len: datagram.length,
+            reply_limit: datagram.length,
+            received_at: self.now,
+            kernel_wait: datagram.kernel_wait,
+            ..Envelope::default()
+        }
     }
 
     /// Brings a request to the flow of `key`; returns the request if it is to be served now.

@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::job::Job;
-use super::packet::{Envelope, Make, Packet, Serving, Slot};
+use super::packet::{Envelope, Make, Packet, Slot};
 use super::reply::ThreadUse;
 use crate::fate::{Ending, Failed, Fate, Status};
 use crate::handler::{Handler, Reply, Unserved};
@@ -115,7 +115,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 slot.envelope.stay.ready_at = self.now;
                 return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
-            Polled::Waits { outside } if outside && !self.common.wait_slots.has_room() => Some(AbortCause::Full),
+            Polled::Waits { outside: true } if !self.common.wait_slots.has_room() => Some(AbortCause::Full),
             Polled::Waits { outside } => {
                 let wait_slot = slot.wait_slot();
                 return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
@@ -125,18 +125,16 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             Polled::Ended(packet) => {
                 self.shedding.on_end(&slot.envelope.stay, self.now);
+                // What is left of the future holds nothing, and the slot's next one takes its place.
                 self.finish(packet, &slot.envelope);
                 None
             }
             Polled::Panicked(_) => Some(AbortCause::Failed),
             Polled::Aborted(cause) => Some(cause),
         };
-        match cause {
-            None => slot.clear(),
-            Some(cause) => {
-                let packet = self.dropped(&mut slot);
-                self.end_aborted(packet, cause);
-            }
+        if let Some(cause) = cause {
+            let packet = self.dropped(&mut slot);
+            self.end_aborted(packet, cause);
         }
         self.slot = Some(slot);
         Ran::Ended { ran }
@@ -234,10 +232,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         let envelope = packet.envelope;
         let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
-        let Serving { handler, addresses, .. } = self.common.serving;
+        let handler = self.common.serving.handler;
         // A source that may be forged is sent no more than it sent.
         let room = if envelope.stay.validated { envelope.reply_limit } else { envelope.request_len };
-        let (request, place) = packet.parts(addresses);
+        let (request, place) = packet.parts();
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(request, unserved, &mut reply));
         let extents = reply.extents;

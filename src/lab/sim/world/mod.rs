@@ -260,6 +260,8 @@ impl<J> World for VirtualWorld<J> {
 impl<J> Acts for VirtualWorld<J> {
     type Job = J;
 
+    const AT_ONCE: bool = false;
+
     fn take(&mut self, from: Step) -> Taken<J> {
         match from {
             Step::Own => self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1).into(),

@@ -22,10 +22,12 @@ pub(crate) struct Outbox<'s, T> {
 /// A reply in its packet.
 struct Waiting<'s, T> {
     packet: Packet<'s, T>,
+    /// The number of its datagrams.
+    datagrams: usize,
     /// For a request that was served: the sample to record once the kernel has taken all datagrams, and when the reply was
     /// finished. Any other request has its fate already.
     served: Option<(Sample, Nanos)>,
-    /// Whether the kernel has taken all datagrams.
+    /// Whether the kernel takes all datagrams, as far as is known.
     taken: bool,
 }
 
@@ -57,8 +59,9 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     /// Adds the reply in `packet`. If the request was `served`, its sample lacks only the time to send the reply, which was
     /// finished at the time beside it. The outbox must have room.
     pub(crate) fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
-        self.datagrams += packet.extents.datagrams();
-        self.replies.push(Waiting { packet, served, taken: false });
+        let datagrams = packet.extents.datagrams();
+        self.datagrams += datagrams;
+        self.replies.push(Waiting { packet, datagrams, served, taken: true });
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests served, and gives the
@@ -77,7 +80,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
             self.send(link, (address, socket), recorder, &of_address.sending);
         }
         let now = clock();
-        for Waiting { packet, served, taken } in self.replies.drain(..) {
+        for Waiting { packet, served, taken, .. } in self.replies.drain(..) {
             match served {
                 Some((sample, finished_at)) if taken => {
                     recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
@@ -122,17 +125,20 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         }
         let mut rest = outcomes.as_slice();
         for reply in self.replies.iter_mut().filter(|reply| came_here(reply)) {
-            let (own, others) = rest.split_at(reply.packet.extents.datagrams());
+            let (own, others) = rest.split_at(reply.datagrams);
             rest = others;
-            own.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
-            reply.taken = own.iter().all(Result::is_ok);
+            for reason in own.iter().filter_map(|outcome| outcome.err()) {
+                recorder.count(Counter::Unsent(reason));
+                reply.taken = false;
+            }
         }
     }
 }
 
 /// The datagrams of the reply in `packet`.
 fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
-    let Source { peer, local, .. } = packet.envelope.source;
+    let Source { peer, local, names_local, .. } = packet.envelope.source;
+    let local = names_local.then(|| local.ip());
     packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
 }
 
@@ -194,6 +200,7 @@ impl Gathering {
     }
 
     /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's thread has used.
+    #[inline]
     pub(in crate::server::path) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
         if now.minus(self.read_at) >= READ_EVERY {
             (self.read_at, self.used_before) = (now, used());
@@ -202,6 +209,7 @@ impl Gathering {
 
     /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it ran, replies `waited`
     /// for its first checkpoint. `used` as in [`Gathering::on_wait`].
+    #[inline]
     pub(in crate::server::path) fn on_first_run(
         &mut self,
         ran: Nanos,
@@ -210,9 +218,7 @@ impl Gathering {
         used: impl FnOnce() -> ThreadUse,
     ) {
         let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
-        // What the thread has worked for since the last reading is this request's, and that of others before it.
-        let worked = is_long(ran).then(used).and_then(|used| used.worked_since(&self.used_before));
-        let ran = worked.map_or(ran, |worked| ran.min(worked));
+        let ran = if is_long(ran) { self.worked(ran, used()) } else { ran };
         if is_long(ran) {
             self.on_long();
         } else if paused || ran >= WAIT_MAX {
@@ -223,6 +229,14 @@ impl Gathering {
         self.soon = self.soon.saturating_sub(1);
     }
 
+    /// The part of a run that the thread can have worked for.
+    #[cold]
+    fn worked(&self, ran: Nanos, used: ThreadUse) -> Nanos {
+        // What the thread has worked for since the last reading is this request's, and that of others before it.
+        used.worked_since(&self.used_before).map_or(ran, |worked| ran.min(worked))
+    }
+
+    #[cold]
     fn on_long(&mut self) {
         self.after_long = if self.soon > 0 { (self.after_long * 2).min(AFTER_LONG_MAX) } else { AFTER_LONG };
         self.one_by_one = self.after_long;
@@ -241,6 +255,7 @@ pub(in crate::server::path) struct ThreadUse {
 
 impl ThreadUse {
     /// Two system calls, 1 us.
+    #[cold]
     pub(in crate::server::path) fn now() -> ThreadUse {
         let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
         ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
