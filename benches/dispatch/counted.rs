@@ -20,14 +20,14 @@ struct Way {
 }
 
 const WAYS: [Way; 8] = [
-    way("small", "steal", net::BATCH, 3_190.0),
-    way("small", "steal", 1, 4_230.0),
-    way("small", "levels", net::BATCH, 3_290.0),
-    way("small", "levels", 1, 4_340.0),
-    way("echo", "steal", net::BATCH, 3_410.0),
-    way("echo", "steal", 1, 4_460.0),
-    way("echo", "levels", net::BATCH, 3_500.0),
-    way("echo", "levels", 1, 4_570.0),
+    way("small", "steal", net::BATCH, 2_400.0),
+    way("small", "steal", 1, 3_410.0),
+    way("small", "levels", net::BATCH, 2_490.0),
+    way("small", "levels", 1, 3_520.0),
+    way("echo", "steal", net::BATCH, 2_610.0),
+    way("echo", "steal", 1, 3_620.0),
+    way("echo", "levels", net::BATCH, 2_690.0),
+    way("echo", "levels", 1, 3_720.0),
 ];
 
 const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f64) -> Way {

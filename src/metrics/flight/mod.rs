@@ -229,7 +229,6 @@ impl<'t> Pen<'t> {
     }
 
     /// The worker runs this from `now` on: a request, or something without a number.
-    // A call would take a third of it.
     #[inline(always)]
     pub(crate) fn begin(&mut self, about: About, now: Nanos) {
         if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
@@ -260,9 +259,8 @@ impl<'t> Pen<'t> {
     fn flush(&mut self) {
         let slice = &self.current;
         if slice.began == Nanos::ZERO {
-            return;
-        }
-        if slice.took >= SHORT {
+            // There is none.
+        } else if slice.took >= SHORT {
             self.write();
             self.track.slices.push(self.current.words());
         } else if self.held.kind == Kind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
@@ -280,7 +278,6 @@ impl<'t> Pen<'t> {
     }
 
     /// Writes the slice that is held.
-    #[cold]
     fn write(&mut self) {
         if self.held.began > Nanos::ZERO {
             self.track.slices.push(std::mem::take(&mut self.held).words());

@@ -55,7 +55,7 @@ where
     }
 
     /// A slice is over: the job has ended, runs on, or leaves.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self, ran: Ran<J>) {
         self.spread();
         self.end_uninterrupted();
