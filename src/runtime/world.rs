@@ -5,7 +5,7 @@ use super::notice;
 use super::sleep::sleeper::Sleeper;
 use super::{NOT_BUSY, Shared};
 use crate::sched::turn::{Acts, Taken, World};
-use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId, repaid};
+use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId};
 use crate::time::Nanos;
 use crossbeam_deque::Steal;
 use std::rc::Rc;
@@ -60,7 +60,7 @@ impl<J> ThreadWorld<'_, J> {
     /// Lowers the debt after an idle time. Without one it writes nothing: all workers share the number.
     fn repay(&self, idle: Nanos) {
         // Ordering: relaxed, a number that guards nothing.
-        let less = |debt| (debt > 0).then(|| repaid(Nanos::new(debt), idle).get());
+        let less = |debt: u64| (debt > 0).then(|| debt.saturating_sub(idle.get()));
         let _ = self.shared.debt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         let us = Nanos::from_micros;
         let mut worlds = [0, 1].map(|id| ThreadWorld::new(id, &shared, Rc::new(Deque::new_fifo())));
         worlds[1].spend(us(30));
-        for (idle, left) in [(5, 15), (6, 0)] {
+        for (idle, left) in [(5, 25), (26, 0)] {
             assert!(!worlds[0].spins(us(100)));
             worlds[0].idle_at = us(100 + idle);
             worlds[0].begin_work(&policy, None, false);

@@ -24,7 +24,7 @@ pub mod turn;
 mod wait;
 
 pub use adapt::{Adaptation, waits};
-pub use arrivals::{Patience, repaid};
+pub use arrivals::Patience;
 pub use auto::{Objective, estimate, gittins, stability};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};

@@ -135,8 +135,8 @@ fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
     plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
 }
 
-// Do messages to one peer go together, also when others stand between? A GSO batch ends with a shorter message and before a
-// longer one, an empty message goes alone, and a batch fits a datagram and the kernel.
+// Do messages to one peer go together, also when others stand between? Does a GSO batch end with a shorter message and before a
+// longer one? Does an empty message go alone, and does a batch fit a datagram and the kernel?
 #[test]
 fn messages_to_one_peer_go_together() {
     for (messages, expected) in [

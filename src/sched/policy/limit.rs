@@ -44,7 +44,7 @@ pub enum Then {
 pub struct GiveWay {
     /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be left to others.
     pub closely: usize,
-    /// Time between two looks of all workers together that do not watch closely.
+    /// Longest time between two looks of all workers together that do not watch closely.
     pub rarely: Nanos,
     /// Whether a worker that receives more than it can serve asks others to step aside.
     pub flags_others: bool,

@@ -128,7 +128,7 @@ use SearchPlace::{
 /// request may wait for so long until a heavy one sees it.
 const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
-/// Time between two looks of all workers together that do not watch closely, unscaled. A fresh request waits for the next look
+/// Longest time between two looks of all workers together that do not watch closely, unscaled. A fresh request waits for the next look
 /// of any of them, so the more there are, the more rarely each looks.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 

@@ -124,17 +124,19 @@ impl Policy {
 
     /// How closely `running` watches for fresh requests in the sockets of busy workers.
     pub fn watch(&self, running: &Running, view: &impl View, now: Nanos) -> Watch {
-        match self.gives_way() {
-            Some(_) if self.level_of(running) == 0 => Watch::Never,
-            Some(gives_way)
-                if running.worker < gives_way.closely
-                    && self.lets_watch(view, running.worker)
-                    && self.left_to_others(view, now, running.worker) == 0 =>
-            {
-                Watch::Closely
-            }
-            Some(gives_way) => Watch::Every(gives_way.rarely.times(self.topology.workers().max(LOOKERS_MIN) as u64)),
-            None => Watch::Never,
+        let Some(gives_way) = self.gives_way() else { return Watch::Never };
+        if self.level_of(running) == 0 {
+            return Watch::Never;
+        }
+        let rarely = gives_way.rarely.times(self.topology.workers().max(LOOKERS_MIN) as u64);
+        if running.worker >= gives_way.closely {
+            return Watch::Every(rarely);
+        }
+        let wait = self.may_wait(view);
+        if wait <= self.look_after && self.left_to_others(view, now, running.worker) == 0 {
+            Watch::Closely
+        } else {
+            Watch::Every(wait.min(rarely).max(self.look_after))
         }
     }
 

@@ -129,7 +129,7 @@ fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     assert_eq!([left(Some(250), 5, 1), left(Some(1_000), 5, 1)], [1, 4]);
     assert_eq!([left(Some(200), 5, 1), left(None, 5, 1)], [0, 0]);
     let watch = |price| made(price, 5).watch(&running(1, 0, 9), &FIXED, NOW);
-    let (closely, rarely) = (Watch::Closely, Watch::Every(Nanos::from_micros(42)));
+    let (closely, rarely) = (Watch::Closely, Watch::Every(Nanos::from_micros(10)));
     assert_eq!([watch(None), watch(Some(200)), watch(Some(250))], [closely, closely, rarely]);
 }
 

@@ -82,7 +82,7 @@ where
         let called = waiting > 0 || watches && turn.running.flagged;
         if called {
             let looked = noticed.as_ref().map(Noticed::looked);
-            self.world.spend(self.policy.cost_of_call(watch, looked, turn.running.flagged));
+            self.world.spend(self.policy.cost_of_call(self.world, looked));
         }
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job),

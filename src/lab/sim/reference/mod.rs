@@ -160,7 +160,7 @@ mod tests {
     }
 
     // Does the shortest remaining one go first and interrupt? Are processors shared equally, with one for each at most? Do
-    // turns end after a quantum if another waits? Do lighter classes go first and interrupt nobody, and is the shortest queue
+    // turns end after a quantum if another waits? Do lighter classes go first and interrupt no other, and is the shortest queue
     // joined?
     #[test]
     fn latencies_are_those_of_each_discipline() {
@@ -174,7 +174,7 @@ mod tests {
             ("ps", 2, &[(0, 4), (0, 6), (100, 2)], &[4, 6, 2]),
             ("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)], &[8, 8, 8, 8]),
             ("rr:2us:0us", 1, &[(0, 4), (0, 3)], &[6, 7]),
-            // Two switches, and nobody to switch to.
+            // Two switches, and then no other to switch to.
             ("rr:2us:1us", 1, &[(0, 4), (0, 3)], &[8, 9]),
             ("rr:2us:1us", 1, &[(0, 7)], &[7]),
             ("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)], &[4, 4, 3]),

@@ -2,7 +2,7 @@
 //! without its races.
 
 use super::{Socket, VirtualWorld};
-use crate::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId, repaid};
+use crate::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId};
 use crate::time::Nanos;
 use std::hint::select_unpredictable;
 
@@ -220,7 +220,7 @@ impl<J> VirtualWorld<J> {
         if let Some(since) = seat.idle_since.take() {
             let way_out = if seat.slept { self.wake_cost } else { Nanos::ZERO };
             seat.spinning.on_idle(since, self.now.minus(way_out));
-            self.debt = repaid(self.debt, self.now.minus(since));
+            self.debt = self.debt.minus(self.now.minus(since));
         }
     }
 
