@@ -144,8 +144,8 @@ impl Running {
         Running::on(bound(settings), Erased::new(handler))
     }
 
-    /// Serves with `server`, which may have no endpoint, and any handler as it is, without an allocation for each request: a
-    /// server is compiled for each type of them.
+    /// Serves with `server`, which may have no endpoint, and any handler as it is. No request is allocated. A server is
+    /// compiled for each type of handler.
     pub(crate) fn on<H: Handler + Send + 'static>(server: Server, handler: H) -> Running {
         Running::after(|| (), server, handler)
     }

@@ -1,6 +1,6 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders send more than it can serve. Its resident size after 4.5 s, when `auto` has made its first choice, is
-//! compared with that after 6 s, and twice more where it has grown: pages that are used for the first time do not go on.
+//! Method: senders send more than it can serve. Its resident size after 4.5 s is compared with that after 6 s. By then
+//! `auto` has made its first choice. Where it has grown, twice more: pages that are used for the first time do not go on.
 //! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]

@@ -1,5 +1,5 @@
 //! Is all that a request asks for burnt, at once and in steps? Method: CPU time of this thread. Others on the core make
-//! figures too large or too small for a while, so whole burns and burns in steps take turns: the median of ratios counts.
+//! figures too large or too small for a while. So whole burns and burns in steps take turns, and the median of ratios counts.
 
 use crate::support::alone;
 use forebay::handler::builtin::Burner;

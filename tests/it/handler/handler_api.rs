@@ -1,5 +1,5 @@
-//! Does a handler get what it is promised: closures and wrappers as handlers, the request in a refusal, and datagrams and
-//! replies of any length, within the bound against amplification?
+//! Does a handler get what it is promised? Closures and wrappers are handlers, and a refusal has the request. Datagrams and
+//! replies have any length, within the bound against amplification.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;

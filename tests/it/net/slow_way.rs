@@ -1,5 +1,5 @@
 //! What becomes of replies to peers whose path is too slow? Method: a device that sends ten datagrams in a second, in a
-//! network of our own, in which the counts of the kernel must agree with those of the server.
+//! network of our own. There the counts of the kernel must agree with those of the server.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
