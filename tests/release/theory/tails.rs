@@ -109,7 +109,8 @@ fn m_d_1_has_the_tail_of_franx() {
 
 /// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for the last stretch a of a
 /// longer one. That begins only while no request of cost a is there. The balance of crossings gives the density of M/D/1
-/// with short requests alone, times a factor: (short rate x P(no such work) + long rate) / (short rate x (1 - short load)).
+/// with short requests alone, times a factor. That is (short rate x P(no such work) + long rate) / (short rate x (1 - short
+/// load)).
 #[test]
 fn srpt_has_the_tail_of_its_short_requests() {
     const LOAD: f64 = 0.8;
