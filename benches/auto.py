@@ -17,6 +17,10 @@ def documents(text):
         text = text[end:].lstrip()
 
 
+def shown(figure, digits):
+    return "inf" if figure >= NEVER / 1e10 else f"{figure:{digits}}"
+
+
 def main():
     cells = {}
     for document in documents(sys.stdin.read()):
@@ -33,7 +37,8 @@ def main():
             best = min(figures, key=figures.get)
             ratios.append(auto / figures[best])
         medians.append(statistics.median_low(ratios))
-        print(f"| {workers} | {mix} | {load} | {auto:.4g} | {best} {figures[best]:.4g} | {medians[-1]:.2f} |")
+        auto, least, ratio = shown(auto, ".4g"), shown(figures[best], ".4g"), shown(medians[-1], ".2f")
+        print(f"| {workers} | {mix} | {load} | {auto} | {best} {least} | {ratio} |")
     near, fair = (sum(median <= bound for median in medians) for bound in (1.1, 1.25))
     print(f"\n{len(medians)} cells: at most 1.1 in {near}, at most 1.25 in {fair}")
 
