@@ -77,7 +77,8 @@ fn what_the_server_does_is_told() {
     server.ends_well();
 }
 
-// A long job that passes checkpoints does not. This test binary runs itself as such a server.
+// A worker that stands still lets the watchdog starve; a long job that passes checkpoints does not. This test binary runs
+// itself as the server.
 #[test]
 fn a_worker_that_stands_still_starves_the_watchdog() {
     let notices = Notices::new();
@@ -103,7 +104,8 @@ fn a_worker_that_stands_still_starves_the_watchdog() {
 /// Longer than a slice may last here.
 const LONG: Nanos = Nanos::from_millis(2_500);
 
-// Before its predecessor goes. Does it feed the watchdog, of which systemd tells the first process alone?
+// The supervisor learns of the successor before its predecessor goes. Does the successor feed the watchdog? systemd names the
+// watchdog to the first process alone.
 #[test]
 fn a_successor_becomes_the_main_process() {
     let notices = Notices::new();

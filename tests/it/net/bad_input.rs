@@ -5,7 +5,7 @@ use crate::support::prelude::*;
 
 const CAP: Nanos = Nanos::from_millis(1);
 const IOS: [&str; 3] = ["batches", "gro", "portable"];
-/// Nobody is at this address to whom an answer could go.
+/// An address without a client: an answer to it reaches no one.
 const NOBODY: [u8; 4] = [127, 0, 7, 7];
 
 fn server_with(io: &str) -> Running {

@@ -1,4 +1,4 @@
-//! Does a light request find a worker though as many requests as there are workers want to work uninterrupted, or for long?
+//! As many requests as there are workers ask for uninterrupted work, or take long. Does a light request find a worker?
 //! Method: such a request stays until the test lets it go; meanwhile a second one must not begin.
 
 use crate::support::prelude::*;
