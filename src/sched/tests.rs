@@ -326,7 +326,7 @@ fn hybrid_looks_more_often_on_reserved_workers() {
     let policy = &policies()[5];
     let watch = |running: Running| policy.watch(&running, &FIXED, NOW);
     let heavy = |worker| Running { continuation: true, ..running(worker, 0, 0) };
-    let (short, long) = (Watch::Closely, Watch::Every(Nanos::from_micros(42)));
+    let (short, long) = (Watch::Closely, Watch::Every(Nanos::from_micros(50)));
     assert_eq!([0, 1, 2, 4].map(|worker| watch(heavy(worker))), [short, short, long, long]);
     assert_eq!(policy.ask_after(&heavy(4)), None, "what it notices is all that interrupts it");
     assert_eq!(policy.ask_after(&running(4, 0, 2)), Some(Nanos::from_micros(3)), "the rest of the budget");

@@ -44,8 +44,10 @@ pub enum Then {
 pub struct GiveWay {
     /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be left to others.
     pub closely: usize,
-    /// Longest time between two looks of all workers together that do not watch closely.
+    /// Longest time between two looks that are not close.
     pub rarely: Nanos,
+    /// Whether `rarely` is a time of all workers together, of which any may find a fresh request.
+    pub together: bool,
     /// Whether a worker that receives more than it can serve asks others to step aside.
     pub flags_others: bool,
     /// When fresh requests are left to workers in light ones; `None` = never.

@@ -128,16 +128,19 @@ use SearchPlace::{
 /// request may wait for so long until a heavy one sees it.
 const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
-/// Longest time between two looks of all workers together that do not watch closely, unscaled. A fresh request waits for the next look
-/// of any of them, so the more there are, the more rarely each looks.
+/// Longest time between two looks of all workers together that do not watch closely, unscaled.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
+
+/// Time between two looks of a worker that is not reserved, unscaled. A look then costs next to nothing.
+const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
 
 /// Jobs behind a worker from which on it gives further ones away. It would have done as many by the time that a woken worker
 /// takes the first.
 const OVERLOADED_FROM: usize = 8;
 
 /// All workers watch closely, and ask one another to step aside.
-const ON_ALL: GiveWay = GiveWay { closely: usize::MAX, rarely: LOOK_RARELY, flags_others: true, patience: None };
+const ON_ALL: GiveWay =
+    GiveWay { closely: usize::MAX, rarely: LOOK_RARELY, together: true, flags_others: true, patience: None };
 
 /// Every worker but one may work uninterrupted.
 fn all_but_one(workers: usize) -> Option<usize> {
@@ -279,7 +282,13 @@ fn hybrid(tuning: &Tuning) -> Made {
 
 /// `ondemand` of which the first `reserved` workers watch closely.
 pub fn softly_reserved(budget: Nanos, reserved: usize, tuning: &Tuning) -> Policy {
-    let gives_way = GiveWay { closely: reserved, flags_others: false, ..ON_ALL };
+    let gives_way = GiveWay {
+        closely: reserved,
+        rarely: LOOK_BESIDE_RESERVED,
+        together: false,
+        flags_others: false,
+        patience: None,
+    };
     let uninterrupted = Some(tuning.workers.saturating_sub(reserved.max(1)).max(1));
     Policy { uninterrupted, ..two_levels(budget, gives_way, tuning) }
 }

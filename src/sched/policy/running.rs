@@ -5,7 +5,7 @@ use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// With fewer workers each looks as rarely as if there were so many: near saturation, looks take the capacity that is left.
+/// With fewer workers each looks as rarely as if there were this many: near saturation, looks take the capacity that is left.
 const LOOKERS_MIN: usize = 6;
 
 impl Policy {
@@ -128,7 +128,8 @@ impl Policy {
         if self.level_of(running) == 0 {
             return Watch::Never;
         }
-        let rarely = gives_way.rarely.times(self.topology.workers().max(LOOKERS_MIN) as u64);
+        let lookers = if gives_way.together { self.topology.workers().max(LOOKERS_MIN) } else { 1 };
+        let rarely = gives_way.rarely.times(lookers as u64);
         if running.worker >= gives_way.closely {
             return Watch::Every(rarely);
         }
