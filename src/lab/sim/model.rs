@@ -132,7 +132,7 @@ impl<'a> CostModel<'a> {
         }
         let cause = match continuation {
             true => shedding.on_resume(stay, *class, self.now, limits),
-            false => shedding.on_begin(stay, (*class, *socket), self.now, || waiting, limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, false), limits),
         };
         cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
     }
@@ -279,7 +279,7 @@ impl Engine for CostModel<'_> {
         self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
         request.stay.ready_at = self.now;
         let stay = &mut request.stay;
-        self.shedding[self.worker].on_put(stay, request.class, self.now, || waiting, limits)
+        self.shedding[self.worker].on_put(stay, request.class, self.now, || (waiting, false), limits)
     }
 
     #[inline(always)]

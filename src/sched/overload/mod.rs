@@ -43,6 +43,8 @@ pub struct QueueBounds {
     pub fresh: WaitBounds,
     /// For requests that stepped aside.
     pub interrupted: WaitBounds,
+    /// Service of a request that stepped aside, in the mean; zero where that is not known.
+    pub heavy: Nanos,
 }
 
 /// The range of [`MaxWait::For`].
@@ -99,7 +101,8 @@ impl fmt::Display for MaxWait {
 
 impl QueueBounds {
     /// No bounds.
-    pub const NONE: QueueBounds = QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE };
+    pub const NONE: QueueBounds =
+        QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE, heavy: Nanos::ZERO };
 
     /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out. Within
     /// `first_slice`, a request could go before other fresh ones (`None` = for all its time). `None` where too few were
@@ -112,8 +115,11 @@ impl QueueBounds {
     ) -> Option<QueueBounds> {
         let all = WaitBounds::new(max_wait, times, beside)?;
         let of = |times: ServiceTimes| WaitBounds::new(max_wait, &times, beside).unwrap_or(all);
-        let Some(slice) = first_slice else { return Some(QueueBounds { fresh: all, interrupted: all }) };
-        Some(QueueBounds { fresh: of(times.within(slice)), interrupted: of(times.beyond(slice)) })
+        let Some(slice) = first_slice else {
+            return Some(QueueBounds { fresh: all, interrupted: all, heavy: times.mean() });
+        };
+        let beyond = times.beyond(slice);
+        Some(QueueBounds { fresh: of(times.within(slice)), heavy: beyond.mean(), interrupted: of(beyond) })
     }
 
     /// The bounds for a request, which has `begun` or not.

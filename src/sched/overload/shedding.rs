@@ -154,14 +154,15 @@ impl Shedding {
         wait >= bounds.target && self.sockets.on_old(socket, now, wait, bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`, if it must not. `waiting` requests have stepped aside.
+    /// Why a fresh request from `socket` must not begin `now`, if it must not. `queue`: how many have stepped aside, and
+    /// whether the gate limits its source.
     #[inline]
     pub fn on_begin(
         &mut self,
         stay: &Stay,
         (class, socket): (u8, usize),
         now: Nanos,
-        waiting: impl FnOnce() -> usize,
+        queue: impl FnOnce() -> (usize, bool),
         limits: &WaitLimits,
     ) -> Option<Cause> {
         let cause = if now < stay.start_by {
@@ -171,7 +172,7 @@ impl Shedding {
             self.expired(stay, class, now, limits)
                 .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
         };
-        let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, waiting(), limits, BEGINS_BELOW);
+        let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, queue(), limits, BEGINS_BELOW);
         cause.or_else(|| would_wait().then_some(Cause::Waited))
     }
 
@@ -183,15 +184,20 @@ impl Shedding {
         stay: &Stay,
         class: u8,
         now: Nanos,
-        waiting: usize,
+        (waiting, limited): (usize, bool),
         limits: &WaitLimits,
         quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.bounds(true).within(patience);
-        // Where requests of both kinds wait, those that may be forged are refused first.
-        let quarters = if stay.validated { quarters * 3 / 2 } else { quarters };
-        let most = Nanos::new(bounds.bound.get() / 4).times(quarters);
+        // In eighths. Where requests of several kinds wait, those of limited sources are refused first, and validated ones
+        // last.
+        let eighths = match (limited, stay.validated) {
+            (true, _) => quarters,
+            (false, false) => quarters * 2,
+            (false, true) => quarters * 3,
+        };
+        let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.bounds(true).bound != Nanos::MAX
             && self.heavy.is_full(now, (waiting, self.workers), stay.wait(now), most, &bounds)
     }
@@ -213,24 +219,24 @@ impl Shedding {
         (now >= stay.expires_at.min(stay.latest_start(class, limits))).then_some(Cause::Expired(reason))
     }
 
-    /// Whether a request that steps aside may go into a queue of continuations, in which `waiting` others are. If it may
-    /// not, only its first slice is lost: it is asked once.
+    /// Whether a request that steps aside may go into a queue of continuations. If it may not, only its first slice is lost:
+    /// it is asked once. `queue`: how many others are there, and whether the gate limits its source.
     pub fn on_put(
         &mut self,
         stay: &mut Stay,
         class: u8,
         now: Nanos,
-        waiting: impl FnOnce() -> usize,
+        queue: impl FnOnce() -> (usize, bool),
         limits: &WaitLimits,
     ) -> bool {
         stay.start_by = self.start_by(stay, class, limits);
         if stay.in_line > 0 {
             return true;
         }
-        let waiting = waiting();
+        let (waiting, limited) = queue();
         stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
         self.heavy.on_heavy();
-        !self.is_full(stay, class, now, waiting, limits, 4)
+        !self.is_full(stay, class, now, (waiting, limited), limits, 4)
     }
 
     /// Whether the queues of continuations stand, as far as this worker knows.

@@ -45,12 +45,16 @@ const VALIDATED_FOR: u8 = 240;
 const DOWN: f64 = 0.9;
 /// The least that comes in while a queue stands, of what the cores do.
 const LEAST: f64 = 0.75;
-/// More was asked for than the cores did, by this factor at most: a pause of the host makes many requests old at once.
-const ASKED_MOST: f64 = 4.0;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
 const RETURN: f64 = 0.95;
 /// What each decision adds from there on: 5 % take a second and a half.
 const UP: f64 = 1.01;
+/// The part of what comes in from which on sources that are not limited are worth room for their heavy requests.
+const MODEST_FROM: f64 = 0.1;
+/// [`RETURN`] and [`UP`] for their sake. With 95 %, heavy requests wait for 30 of their service times, while a flood of light
+/// ones goes first.
+const MODEST_RETURN: f64 = 0.8;
+const MODEST_UP: f64 = 1.0025;
 /// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
 /// of what is left than that where the target has fallen too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
@@ -96,24 +100,21 @@ impl Default for Rules {
 /// What is known of one prefix.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Samples since the last decision.
+    /// Samples since the last decision, and those of requests that were refused as heavy ones.
     now: f64,
+    refused: f64,
     /// Its samples in a period, and the share of it that came in: means over [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
-    /// Samples in a period that it would have if all of it came in: the mean of this period's and the last mean.
-    recent: f64,
     /// Decisions until it no longer counts as validated.
     validated: u8,
 }
 
 impl Known {
-    /// Samples in a period that it would have if all of it came in, by the larger of both means. The last periods tell of a
-    /// flood at once. Of a source from which little comes in, most periods see nothing. A validated source is not cut for
-    /// one request, so that the long mean counts.
+    /// Samples in a period that it would have if all of it came in. Of a source from which little comes in, most periods see
+    /// nothing; and one is not cut for one heavy request. So it is a ratio of means.
     fn offered(&self) -> f64 {
-        let mean = self.used / self.share.max(SHARE_MIN);
-        if self.validated > 0 { mean } else { self.recent.max(mean) }
+        self.used / self.share.max(SHARE_MIN)
     }
 }
 
@@ -126,17 +127,19 @@ pub struct Sources {
     target: Option<f64>,
     /// Samples in the last period in which a queue stood.
     capacity: f64,
+    /// Decisions since something may be shut out.
+    decided: u8,
 }
 
 impl Sources {
-    /// Adds `samples` of CPU time that a request from `prefix` took.
-    pub fn add(&mut self, prefix: u64, validated: bool, samples: u32) {
+    /// Adds `samples` of CPU time that a request from `prefix` took, or asked for if it was `refused` as a heavy one.
+    pub fn add(&mut self, prefix: u64, validated: bool, refused: bool, samples: u32) {
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&prefix) {
             return;
         }
         // As if nothing of it had come for a period.
         let known = self.known.entry(prefix).or_insert(Known { share: 1.0 / MEAN_OF, ..Known::default() });
-        known.now += f64::from(samples);
+        *(if refused { &mut known.refused } else { &mut known.now }) += f64::from(samples);
         if validated {
             known.validated = VALIDATED_FOR;
         }
@@ -164,16 +167,15 @@ impl Sources {
             self.forget();
             return Rules::OPEN;
         }
-        let used = self.advance(f64::from(periods), asked.clamp(1.0, ASKED_MOST), in_force);
+        let used = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
         let target = self.target.unwrap_or(used);
         // Far less came than was let in: the flood is over, and what is known of it fades.
         if standing == Standing::None && used < FADES * target {
-            self.known
-                .values_mut()
-                .for_each(|known| (known.used, known.recent) = (known.used / 2.0, known.recent / 2.0));
+            self.known.values_mut().for_each(|known| known.used /= 2.0);
         }
         let target = if standing == Standing::None {
-            (target * UP).max(RETURN * self.capacity)
+            let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };
+            (target * up).max(back * self.capacity)
         } else {
             self.capacity = used;
             (DOWN * target.min(used)).max(LEAST * used)
@@ -188,8 +190,20 @@ impl Sources {
         rules
     }
 
+    /// Whether sources that are not limited use a good part of what comes in.
+    fn has_modest(&self, in_force: &Rules) -> bool {
+        let (mut modest, mut all) = (0.0, 0.0);
+        for (prefix, known) in &self.known {
+            let share = in_force.share(*prefix);
+            all += share * known.offered();
+            modest += if share < 1.0 { 0.0 } else { known.offered() };
+        }
+        modest > MODEST_FROM * all
+    }
+
     /// Keeps of all prefixes only that some were validated of late.
     fn forget(&mut self) {
+        self.decided = 0;
         self.known.retain(|_, known| {
             *known = Known { validated: known.validated.saturating_sub(1), ..Known::default() };
             known.validated > 0
@@ -198,19 +212,23 @@ impl Sources {
 
     /// Ends so many periods, in which sources `asked` for so many times what they had. Returns the samples of a period.
     fn advance(&mut self, periods: f64, asked: f64, in_force: &Rules) -> f64 {
-        let (begins, mut used) = (self.target.is_none(), 0.0);
+        // When a queue begins to stand, all that is old in it is shed at once, also of sources that were served before. So
+        // the first decision goes by what was served, and the second one replaces what it knew.
+        let (begins, asked) = if self.decided == 0 { (true, 1.0) } else { (self.decided == 1, asked) };
+        let mut used = 0.0;
+        self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
             let share = in_force.share(*prefix);
             used += known.now / periods;
-            let now = asked * known.now / periods;
+            let now = (asked * known.now + known.refused) / periods;
             if begins {
-                (known.used, known.share, known.recent) = (now, share, now / share);
+                (known.used, known.share) = (now, share);
             } else {
-                known.recent = f64::midpoint(known.recent, now / share);
                 known.used += (now - known.used) / MEAN_OF;
                 known.share += (share - known.share) / MEAN_OF;
             }
-            (known.now, known.validated) = (0.0, known.validated.saturating_sub(1));
+            (known.now, known.refused) = (0.0, 0.0);
+            known.validated = known.validated.saturating_sub(1);
         }
         self.known.retain(|_, known| known.validated > 0 || known.offered() >= FORGOTTEN);
         used
@@ -247,6 +265,10 @@ impl Sources {
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
         cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
         let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
+        // The share of all others is far too small for a validated one.
+        let (unlisted_validated, unlisted): (Vec<_>, Vec<_>) =
+            unlisted.into_iter().partition(|(_, known)| known.validated > 0);
+        whole.extend(unlisted_validated);
         let mut limited: Vec<_> = cut.iter().map(|(prefix, known)| (**prefix, share(known))).collect();
         limited.sort_by_key(|(prefix, _)| *prefix);
         if unlisted.is_empty() {

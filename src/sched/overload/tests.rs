@@ -81,7 +81,9 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(of_heavy.bound, MS(2_000), "what steps aside waits by its own service times");
     let fixed = bounds(MaxWait::For(MS(7)), Some(MS(5)));
     assert_eq!((fixed.fresh, fixed.fresh.bound), (fixed.interrupted, MS(7)));
-    assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
+    assert_eq!((sliced.heavy, whole.heavy > MS(1), whole.heavy < MS(3)), (MS(100), true, true));
+    let off = bounds(MaxWait::Off, Some(MS(5)));
+    assert_eq!(QueueBounds { heavy: Nanos::ZERO, ..off }, QueueBounds::NONE);
 }
 
 // At twice the load, is nothing young lost? Does nothing wait longer than the bound once the queue has stood? Is the server
@@ -208,20 +210,27 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
 }
 
-// May a request of a validated source wait half as long again as others? 2.5 ms for each in front, 200 ms at most.
+// Does a request of a limited source wait half as long as others? Does one of a validated source wait half as long again?
+// There are 2.5 ms for each in front, and 200 ms at most.
 #[test]
-fn requests_that_may_be_forged_are_refused_first() {
+fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
-    let limits = WaitLimits { waits: QueueBounds { fresh: bounds, interrupted: bounds }, ..WaitLimits::NONE };
+    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
+    let limits = WaitLimits { waits, ..WaitLimits::NONE };
     let mut shedding = Shedding::new(1, 1);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
-    for (waiting, forged, validated) in [(79, true, true), (80, false, true), (119, false, true), (120, false, false)] {
-        let mut enters = |validated| {
-            let mut stay = Stay { validated, ..Stay::new(MS(100)) };
-            shedding.on_put(&mut stay, 0, MS(100), || waiting, &limits)
-        };
-        assert_eq!((enters(false), enters(true)), (forged, validated), "{waiting}");
-    }
+    let mut longest_queue = |limited, validated| {
+        (0..200)
+            .take_while(|waiting| {
+                let mut stay = Stay { validated, ..Stay::new(MS(100)) };
+                shedding.on_put(&mut stay, 0, MS(100), || (*waiting, limited), &limits)
+            })
+            .count()
+    };
+    assert_eq!(
+        [(true, true), (true, false), (false, false), (false, true)].map(|(l, v)| longest_queue(l, v)),
+        [40, 40, 80, 120]
+    );
 }
 
 // Is a request certain to be heavy after 64 in a row, and not after a light one?

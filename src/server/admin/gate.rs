@@ -145,9 +145,9 @@ impl Gate {
             shed => shed,
         };
         let is_idle = standing == Standing::None && !is_active;
-        samples.read(|prefix, validated, count| {
-            if !is_idle || validated {
-                self.sources.add(prefix, validated, count);
+        samples.read(|sample| {
+            if !is_idle || sample.validated {
+                self.sources.add(sample.prefix, sample.validated, sample.refused, sample.count);
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
@@ -161,7 +161,7 @@ impl Gate {
         let rules = self.sources.decide(standing, periods, asked, &self.in_force, self.scale);
         if rules.differ(&self.in_force) && (reading.at >= self.replace_at || rules == Rules::OPEN) {
             self.replace(&bound.listening.group, bound.config.source_prefix, rules, reading.drops);
-            samples.gate_changed(clock::now());
+            samples.gate_changed(self.in_force.clone(), clock::now());
         }
     }
 

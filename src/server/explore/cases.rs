@@ -40,7 +40,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         step: Nanos::new(100),
         packets: BATCH + 2 * 200,
         set_aside: [2 * SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW],
-        waits: QueueBounds { fresh: bounds, interrupted: bounds },
+        waits: QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE },
         ..Scenario::plain(policy, 200, events)
     };
     let handler = Scripted::default();

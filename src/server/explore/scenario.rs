@@ -129,7 +129,7 @@ impl Scenario {
             let target = us(random.random_range(1..40));
             let interval = us([0, 0, 20, 100][random.random_range(0..4)]);
             let of = |target: Nanos| WaitBounds { target, interval, bound: target.times(2) };
-            scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)) };
+            scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)), ..QueueBounds::NONE };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario

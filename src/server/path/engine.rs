@@ -333,9 +333,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                 // What waits for its own children waits for no worker.
                 if why != Requeued::Woken {
                     let (common, class) = (self.common, slot.envelope.class);
-                    let (workers, stay) = (self.workers, &mut slot.envelope.stay);
-                    let waiting = || common.continuations(workers);
-                    let may_wait = self.shedding.on_put(stay, class, self.now, waiting, self.limits.load());
+                    let (workers, Envelope { stay, source, .. }) = (self.workers, &mut slot.envelope);
+                    let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
+                    let may_wait = self.shedding.on_put(stay, class, self.now, queue, self.limits.load());
                     self.sampler.continuations_stand(self.shedding.continuations_stand());
                     if !may_wait {
                         return false;

@@ -33,9 +33,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Job::Fresh(mut packet) => {
                 let Envelope { ref stay, class, source, .. } = packet.envelope;
                 let (common, workers) = (self.common, self.workers);
-                let waiting = || common.continuations(workers);
+                let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
                 let from = (class, usize::from(source.socket));
-                if let Some(cause) = self.shedding.on_begin(stay, from, start, waiting, self.limits.load()) {
+                if let Some(cause) = self.shedding.on_begin(stay, from, start, queue, self.limits.load()) {
                     self.shed(packet, cause);
                     return Ran::Ended { ran: Nanos::ZERO };
                 }
@@ -259,11 +259,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
-                // A request that would be refused after its first slice says nothing of its socket.
-                let Envelope { ref stay, .. } = packet.envelope;
-                let wait = stay.wait(self.now);
-                if !stay.has_begun() && wait >= self.limits.load().bounds(false).bound {
-                    self.sampler.shed(self.now.minus(wait));
+                let Envelope { ref stay, ref source, .. } = packet.envelope;
+                let limits = self.limits.load();
+                if !stay.has_begun() && stay.wait(self.now) >= limits.bounds(false).bound {
+                    self.sampler.shed(stay.came_at);
+                } else {
+                    // It is refused as a heavy one, and says nothing of its socket.
+                    let heavy = limits.waits.heavy.minus(stay.service);
+                    self.sampler.refuse(heavy, stay.came_at, &source.peer, stay.validated);
                 }
                 self.end(packet, Fate::ShedWaited);
             }

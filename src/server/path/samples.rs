@@ -4,11 +4,14 @@
 //! at hand is one sample. So a source has samples in proportion to its CPU time, however many sources there are.
 
 use crate::net::SourcePrefix;
-use crate::sched::overload::sources::Standing;
+use crate::sched::overload::sources::{Rules, Standing};
 use crate::time::Nanos;
+use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+use std::iter;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
@@ -27,14 +30,27 @@ pub(crate) struct Samples {
     beside: Nanos,
     /// When the gate changed last. What came before says nothing of what it lets in now.
     changed_at: AtomicU64,
+    /// What it lets in.
+    gate: ArcSwap<Rules>,
+}
+
+/// Time of the requests of one source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) prefix: u64,
+    pub(crate) validated: bool,
+    /// Whether it was asked for in vain: the request was refused after its first slice.
+    pub(crate) refused: bool,
+    /// In quanta.
+    pub(crate) count: u32,
 }
 
 /// The samples of one worker, the oldest overwritten.
 // Ordering: relaxed for numbers and flags, which guard nothing.
 #[derive(Debug)]
 struct Ring {
-    /// A prefix, whether it is validated, and the number of its samples; `None` where no samples are wanted.
-    samples: Option<ArrayQueue<(u64, bool, u32)>>,
+    /// `None` where no samples are wanted.
+    samples: Option<ArrayQueue<Sample>>,
     /// Requests shed from sockets that stand, since the last reading: all, and those that came since the gate changed.
     shed: [AtomicU64; 2],
     /// Whether the queues of continuations stand.
@@ -47,7 +63,7 @@ impl Samples {
         let samples = || on.then(|| ArrayQueue::new(PLACES));
         let ring = |_| Ring { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
         let rings = (0..=workers).map(ring).collect();
-        Samples { rings, bits, beside, changed_at: AtomicU64::new(0) }
+        Samples { rings, bits, beside, changed_at: AtomicU64::new(0), gate: ArcSwap::default() }
     }
 
     /// The only sampler of `worker`.
@@ -55,16 +71,13 @@ impl Samples {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
         let left = if ring.samples.is_none() { u64::MAX } else { QUANTUM };
-        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left }
+        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left: [left; 2] }
     }
 
-    /// Hands each sample to `take`: a prefix, whether it is validated, and its number of samples.
-    pub(crate) fn read(&self, mut take: impl FnMut(u64, bool, u32)) {
-        for samples in self.rings.iter().filter_map(|ring| ring.samples.as_ref()) {
-            while let Some((prefix, validated, count)) = samples.pop() {
-                take(prefix, validated, count);
-            }
-        }
+    /// Hands each sample to `take`.
+    pub(crate) fn read(&self, take: impl FnMut(Sample)) {
+        let rings = self.rings.iter().filter_map(|ring| ring.samples.as_ref());
+        rings.flat_map(|samples| iter::from_fn(|| samples.pop())).for_each(take);
     }
 
     /// The queues from which something was shed since the last call. Then the number of requests shed before they began: all,
@@ -81,9 +94,15 @@ impl Samples {
         (standing, shed)
     }
 
-    /// The gate has changed, at `now`.
-    pub(crate) fn gate_changed(&self, now: Nanos) {
+    /// The gate follows `rules` from `now` on.
+    pub(crate) fn gate_changed(&self, rules: Rules, now: Nanos) {
+        self.gate.store(Arc::new(rules));
         self.changed_at.store(now.get(), Ordering::Relaxed);
+    }
+
+    /// Whether the gate limits `source`.
+    pub(crate) fn limits(&self, source: &SocketAddr) -> bool {
+        self.gate.load().share(self.bits.of(source.ip())) < 1.0
     }
 }
 
@@ -94,8 +113,8 @@ pub(crate) struct Sampler<'r> {
     bits: SourcePrefix,
     beside: Nanos,
     changed_at: &'r AtomicU64,
-    /// Time until the next sample.
-    left: u64,
+    /// Time until the next sample, and until the next one of what was refused.
+    left: [u64; 2],
 }
 
 impl Sampler<'_> {
@@ -103,27 +122,46 @@ impl Sampler<'_> {
     #[inline]
     pub(crate) fn spend(&mut self, time: Nanos, begins: bool, source: &SocketAddr, validated: bool) {
         let time = if begins { time.plus(self.beside) } else { time };
-        match self.left.checked_sub(time.get()) {
-            Some(left) => self.left = left,
-            None => self.sample(time.get(), source, validated),
+        match self.left[0].checked_sub(time.get()) {
+            Some(left) => self.left[0] = left,
+            None => self.sample(time.get(), source, validated, false),
+        }
+    }
+
+    /// Counts the `time` that a request would have taken which came at `came_at` and was refused as a heavy one.
+    #[cold]
+    pub(crate) fn refuse(&mut self, time: Nanos, came_at: Nanos, source: &SocketAddr, validated: bool) {
+        if !self.is_since(came_at) {
+            return;
+        }
+        match self.left[1].checked_sub(time.get()) {
+            Some(left) => self.left[1] = left,
+            None => self.sample(time.get(), source, validated, true),
         }
     }
 
     #[cold]
-    fn sample(&mut self, time: u64, source: &SocketAddr, validated: bool) {
-        let over = time - self.left;
-        self.left = QUANTUM - over % QUANTUM;
-        let samples = (1 + over / QUANTUM).min(OF_SLICE) as u32;
-        if let Some(ring) = &self.ring.samples {
-            ring.force_push((self.bits.of(source.ip()), validated, samples));
+    fn sample(&mut self, time: u64, source: &SocketAddr, validated: bool, refused: bool) {
+        let left = &mut self.left[usize::from(refused)];
+        let over = time - *left;
+        *left = QUANTUM - over % QUANTUM;
+        let count = (1 + over / QUANTUM).min(OF_SLICE) as u32;
+        // A worker refuses many more requests than it serves. These leave half of the places to the others.
+        if let Some(ring) = self.ring.samples.as_ref().filter(|ring| !refused || ring.len() < PLACES / 2) {
+            ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, refused, count });
         }
+    }
+
+    /// Whether what came at `came_at` came since the gate changed.
+    fn is_since(&self, came_at: Nanos) -> bool {
+        came_at.get() >= self.changed_at.load(Ordering::Relaxed)
     }
 
     /// Notes that a request was shed from a socket that stands, and when it came.
     pub(crate) fn shed(&self, came_at: Nanos) {
-        let (is_since, [all, since]) = (came_at.get() >= self.changed_at.load(Ordering::Relaxed), &self.ring.shed);
+        let [all, since] = &self.ring.shed;
         all.fetch_add(1, Ordering::Relaxed);
-        since.fetch_add(u64::from(is_since), Ordering::Relaxed);
+        since.fetch_add(u64::from(self.is_since(came_at)), Ordering::Relaxed);
     }
 
     /// Notes whether the queues of continuations stand.
@@ -146,11 +184,11 @@ mod tests {
         let [light, heavy] =
             ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
         let sums = || {
-            let mut sums = [0; 3];
-            samples.read(|source, validated, count| {
-                let of = usize::from(source != BITS.of(light.ip()));
-                assert!(of == 0 || source == BITS.of(heavy.ip()));
-                sums[of] += count;
+            let mut sums = [0; 4];
+            samples.read(|Sample { prefix, validated, refused, count }| {
+                let of = usize::from(prefix != BITS.of(light.ip()));
+                assert!(of == 0 || prefix == BITS.of(heavy.ip()));
+                sums[if refused { 3 } else { of }] += count;
                 sums[2] += u32::from(validated) * count;
             });
             sums
@@ -161,14 +199,18 @@ mod tests {
                 sampler.spend(Nanos::from_millis(30), false, &heavy, true);
             }
         }
-        let [of_light, of_heavy, validated] = sums();
+        let [of_light, of_heavy, validated, refused] = sums();
         assert!((990..=1_010).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
-        assert_eq!((validated, sums()), (of_heavy, [0; 3]));
+        assert_eq!((validated, refused, sums()), (of_heavy, 0, [0; 4]));
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         sampler.continuations_stand(true);
-        samples.gate_changed(Nanos::from_secs(5));
+        let rules = Rules { limited: vec![(BITS.of(light.ip()), 0.5)], ..Rules::OPEN };
+        samples.gate_changed(rules, Nanos::from_secs(5));
+        assert_eq!([light, heavy].map(|source| samples.limits(&source)), [true, false]);
         (3..8).for_each(|second| sampler.shed(Nanos::from_secs(second)));
         assert_eq!(samples.standing(), (Standing::Fresh, [5, 3]));
+        (0..10).for_each(|second| sampler.refuse(Nanos::from_millis(3), Nanos::from_secs(second), &heavy, false));
+        assert_eq!(sums(), [0, 0, 0, 150], "those that came since the gate changed");
         assert_eq!(samples.standing(), (Standing::Continuations, [0, 0]));
         sampler.continuations_stand(false);
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));

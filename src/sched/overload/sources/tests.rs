@@ -27,13 +27,18 @@ impl Server {
         for (prefix, validated, demand) in demands {
             // The golden ratio spreads the parts evenly.
             self.part = (self.part + 0.618_033_988_75) % 1.0;
-            self.sources.add(*prefix, *validated, (demand * rules.share(*prefix) * served + self.part) as u32);
+            let let_in = demand * rules.share(*prefix);
+            self.sources.add(*prefix, *validated, false, (let_in * served + self.part) as u32);
+            if standing == Standing::Continuations {
+                self.sources.add(*prefix, *validated, true, (let_in * (1.0 - served) + self.part) as u32);
+            }
         }
         // What waits in the sockets is shed in the next period, too.
         let stands = let_in > CAPACITY;
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
-        let next = self.sources.decide(standing, 1, 1.0 / served, &rules, 1.0);
+        let asked = if standing == Standing::Fresh { 1.0 / served } else { 1.0 };
+        let next = self.sources.decide(standing, 1, asked, &rules, 1.0);
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         let_in.min(CAPACITY)
     }
@@ -86,6 +91,17 @@ fn many_that_take_too_much_are_cut_alike() {
     assert!(shares.iter().all(|share| (0.02..0.035).contains(share)), "{shares:?}");
 }
 
+// Do the others have room beside one that floods, and one source alone has none to spare?
+#[test]
+fn modest_sources_have_room_beside_a_flood() {
+    for (count, least, most) in [(200, 0.75, 0.86), (0, 0.9, 1.0)] {
+        let mut server = Server::default();
+        let demands = [honest(count, 0.4, false), vec![(ATTACKER, false, 20.0 * CAPACITY)]].concat();
+        let used = server.settle(&demands, Standing::Fresh);
+        assert!((least..=most).contains(&used), "{used} beside {count}");
+    }
+}
+
 // One source alone, as a load generator is: is the share such that the cores are busy, at any load?
 #[test]
 fn one_source_alone_keeps_the_cores_busy() {
@@ -100,6 +116,20 @@ fn one_source_alone_keeps_the_cores_busy() {
         let mut server = Server::default();
         server.passes(50, &[(7, false, load * CAPACITY)], Standing::Continuations);
         assert_eq!(server.share(7), 1.0, "{load}");
+    }
+}
+
+// A flood of heavy requests, of which nearly all are refused after a first slice: is it cut within a second, and no other
+// source?
+#[test]
+fn a_flood_of_heavy_requests_is_soon_cut() {
+    for attackers in [1, 100] {
+        let mut server = Server::default();
+        let attack = (0..attackers).map(|number| (ATTACKER + number, false, 20.0 * CAPACITY / attackers as f64));
+        let demands: Vec<_> = honest(200, 0.4, false).into_iter().chain(attack).collect();
+        server.passes(4, &demands, Standing::Continuations);
+        assert!((0..attackers).all(|number| server.share(ATTACKER + number) < 0.05), "{attackers}");
+        assert!((0..200).all(|prefix| server.share(prefix) == 1.0));
     }
 }
 
@@ -134,11 +164,11 @@ fn heavy_requests_are_cut_beyond_what_others_offer() {
 fn sources_of_rare_requests_stay_cut() {
     let (mut sources, mut rules, mut kept) = (Sources::default(), Rules::OPEN, 0.0);
     for period in 0..100_u64 {
-        (0..200).for_each(|prefix| sources.add(prefix, false, 10));
+        (0..200).for_each(|prefix| sources.add(prefix, false, false, 10));
         for number in 0..100 {
             let came = 2.0 * CAPACITY / 100.0 / 200.0 * rules.share(ATTACKER + number);
             let part = |period: u64| ((number * 37 + period * 61) % 100) as f64 / 100.0;
-            sources.add(ATTACKER + number, false, if part(period) < came { 200 } else { 0 });
+            sources.add(ATTACKER + number, false, false, if part(period) < came { 200 } else { 0 });
             kept += if period < 20 { 0.0 } else { rules.share(ATTACKER + number) / 8_000.0 };
         }
         rules = sources.decide(Standing::Fresh, 1, 1.0, &rules, 1.0);
@@ -186,7 +216,7 @@ fn quiet_validated_prefixes_are_remembered() {
 // A queue stands for long after a burst: do validated prefixes keep what they ask for, however far the target falls?
 #[test]
 fn a_low_target_is_taken_from_what_may_be_forged() {
-    let known = Known { used: 20.0, recent: 20.0, share: 1.0, ..Known::default() };
+    let known = Known { used: 20.0, share: 1.0, ..Known::default() };
     let validated = (0..100).map(|prefix| (prefix, Known { validated: 9, ..known }));
     let known = validated.chain((0..100).map(|number| (ATTACKER + number, known))).collect();
     let sources = Sources { known, capacity: CAPACITY, ..Sources::default() };
@@ -197,14 +227,14 @@ fn a_low_target_is_taken_from_what_may_be_forged() {
 #[test]
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
-    sources.add(1, false, 100);
+    sources.add(1, false, false, 100);
     assert_eq!(sources.decide(Standing::None, 1, 1.0, &Rules::OPEN, 1.0), Rules::OPEN);
     assert!(sources.known.is_empty() && !sources.is_active());
     // But a source stays validated, and passes once a flood begins.
-    sources.add(1, true, 1);
+    sources.add(1, true, false, 1);
     for period in 0..VALIDATED_FOR {
         let mut flooded = Sources { known: sources.known.clone(), ..Sources::default() };
-        (0..1_000).for_each(|number| flooded.add(ATTACKER + number, false, 100));
+        (0..1_000).for_each(|number| flooded.add(ATTACKER + number, false, false, 100));
         let pass = flooded.decide(Standing::Fresh, 1, 1.0, &Rules::OPEN, 1.0).pass;
         assert_eq!(pass, if period < VALIDATED_FOR - 1 { vec![1] } else { Vec::new() }, "{period}");
         sources.decide(Standing::None, 1, 1.0, &Rules::OPEN, 1.0);
@@ -215,7 +245,7 @@ fn nothing_is_kept_while_no_queue_stands() {
 #[test]
 fn fewer_rules_are_those_that_matter_most() {
     let mut sources = Sources::default();
-    (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, 100 + prefix as u32));
+    (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, false, 100 + prefix as u32));
     let rules = sources.decide(Standing::Fresh, 1, 1.0, &Rules::OPEN, 0.012_5);
     assert_eq!((rules.limited.len(), rules.pass.len()), (1, 25));
     assert!(rules.limited.iter().all(|(prefix, _)| *prefix == 899), "{rules:?}");
