@@ -1,14 +1,9 @@
-//! Reading the configuration again while the server runs: all of it or nothing. What a client puts until then, and `/config`,
-//! which shows what became of both.
+//! Reading the configuration again while the server runs: all of it or nothing. `/config` shows what became of it.
 
-#[cfg(feature = "admin")]
-use crate::config::put;
 use crate::config::{Claim, Config, Effective, LogLevel, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
 use crate::runtime::continuation::lock;
 use crate::server::Server;
 use crate::time::clock;
-#[cfg(feature = "admin")]
-use std::net::SocketAddr;
 use std::sync::Mutex;
 
 type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
@@ -113,30 +108,6 @@ impl Reloads {
         }
         state.last = Some((clock::realtime().as_secs_f64(), result));
         true
-    }
-
-    /// Gives a setting the value that a client has put, in a server that runs with `live`; `take` takes it. Returns how long
-    /// the value stays.
-    ///
-    /// # Errors
-    /// All that is wrong with it, a line for each. Nothing has changed then.
-    #[cfg(feature = "admin")]
-    pub(in crate::server) fn put(
-        &self,
-        live: &Config,
-        (key, value, peer): (&str, &str, SocketAddr),
-        take: impl FnOnce(&Config),
-    ) -> Result<String, String> {
-        let refused = |problems: Problems| problems.iter().map(|problem| format!("{problem}\n")).collect::<String>();
-        let Reloaded { effective, .. } = put(&self.running(live), key, value).map_err(refused)?;
-        if key == "log-level" && !(self.set_log_level)(effective.config.log_level) {
-            return Err(format!("{key} has no effect: RUST_LOG, or the program around this server, directs the log\n"));
-        }
-        take(&effective.config);
-        lock(&self.state).effective = effective;
-        let until = if self.load.is_some() { "SIGHUP or the next PUT" } else { "the next PUT" };
-        tracing::info!(%peer, "{key} = {value}, by PUT until the configuration is read again");
-        Ok(format!("in force until {until}\n"))
     }
 
     /// The settings of `live`, where each comes from, and the last attempt to read them again.

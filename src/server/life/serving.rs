@@ -67,8 +67,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
                     self.follow(&config);
                 }
                 (Demand::Reload, _) => self.reload(),
-                #[cfg(feature = "admin")]
-                (Demand::Put(put), _) => self.set(put),
                 (Demand::HandOver(asked), Some(spare)) => match self.hand_over(&asked, spare, demands) {
                     Ok(()) => {
                         tracing::info!("the successor serves: this server finishes what it has received");

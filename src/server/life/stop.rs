@@ -3,8 +3,6 @@
 use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::sched::PolicyName;
-#[cfg(feature = "admin")]
-use crate::server::admin::endpoint::put::Put;
 use crate::time::Nanos;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -24,9 +22,6 @@ pub(in crate::server) enum Demand {
     Follow(Box<Config>),
     /// Read the configuration again, and follow what may change.
     Reload,
-    /// Give a setting the value that a client has put.
-    #[cfg(feature = "admin")]
-    Put(Put),
     /// Hand over to this successor.
     HandOver(Asked),
     /// Stop because of a failure, for this reason.

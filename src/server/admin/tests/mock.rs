@@ -4,7 +4,6 @@ use crate::config::Config;
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
-use crate::server::admin::endpoint::put::Put;
 use crate::time::{Nanos, clock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,14 +39,6 @@ impl Pages for Server {
 
     fn config(&self) -> String {
         "{}\n".into()
-    }
-
-    fn put(&self, put: Put) {
-        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
-        // Without an answer the server is stopping.
-        if put.value != "stop" {
-            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
-        }
     }
 }
 
