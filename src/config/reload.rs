@@ -85,6 +85,10 @@ mod tests {
         let reserve = effective(&[("policy", "reserve"), ("classify", "header"), ("workers", "4")]);
         let problems = reload(&running, &reserve).expect_err("it may not know classes").to_string();
         assert!(problems.contains("classify = \"none\" (running)"), "{problems}");
+        let grouped = effective(&[("workers", "4"), ("groups", "2")]);
+        let problems =
+            reload(&grouped, &effective(&[("policy", "pools"), ("workers", "4")])).expect_err("they have sizes");
+        assert!(problems.to_string().contains("groups = \"2\" (running) with policy = \"pools\""), "{problems}");
     }
 
     // Is every setting that differs in the one list or the other?

@@ -51,7 +51,7 @@ pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::ServeError;
 pub use life::handover::HandOverError;
-pub use life::stop::{FollowError, PolicyHandle, StopHandle};
+pub use life::stop::StopHandle;
 pub use sender::Sender;
 pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
@@ -121,7 +121,7 @@ pub struct Server {
     bound: Bound,
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
-    reloads: Option<Reloads>,
+    reloads: Reloads,
     questions: Questions,
     announced: bool,
     metrics: Metrics,
@@ -236,7 +236,8 @@ impl Server {
             transport: Transport::new(config.workers, addresses),
             metrics: WorkerMetrics::new(config.workers),
         };
-        Ok(Server { bound, demands, signals: None, reloads: None, questions, announced: false, metrics })
+        let reloads = Reloads::none(config);
+        Ok(Server { bound, demands, signals: None, reloads, questions, announced: false, metrics })
     }
 
     /// The bound UDP address, where requests arrive; of several the first.
@@ -270,11 +271,6 @@ impl Server {
     /// A handle that stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.bound.stop.clone()
-    }
-
-    /// A handle that switches the policy from another thread.
-    pub fn policy_handle(&self) -> PolicyHandle {
-        self.bound.stop.policy_handle(&self.bound.config)
     }
 
     /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a

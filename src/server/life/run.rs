@@ -1,7 +1,6 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
 use super::panics;
-use super::reload::Reloads;
 use super::stop::Demands;
 use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
 use crate::config::{Burn, Classify, ShedAnswers};
@@ -60,7 +59,6 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // The admin thread has the listener; this is what a successor is given.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let reloads = reloads.unwrap_or_else(|| Reloads::none(&bound.config));
     let control = Control::new(&bound, &shared, &common, following, reloads);
     let (begin, mut demands) = (OnceLock::new(), Demands::new(demands));
     let totals = thread::scope(|scope| {

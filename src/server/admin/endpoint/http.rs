@@ -164,11 +164,11 @@ async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
         return Some(text(StatusCode::BAD_REQUEST, allowed));
     };
-    let (captured, config) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
+    let (captured, live) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
     let Some(captured) = captured else {
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
     };
-    Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &config).await))
+    Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &live.config).await))
 }
 
 /// The time that a capture covers.

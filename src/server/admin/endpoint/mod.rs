@@ -7,7 +7,7 @@ pub(super) use flight::Flight;
 pub(in crate::server) use http::Limits;
 
 use super::control::{Control, Phase};
-use crate::config::Config;
+use crate::config::Effective;
 use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
@@ -23,7 +23,7 @@ pub(in crate::server) trait Pages {
     /// The reason in words, in one line.
     fn ready(&self) -> Result<(), String>;
     /// The configuration as of now.
-    fn live(&self) -> Arc<Config>;
+    fn live(&self) -> Arc<Effective>;
     /// The settings in effect, and what became of the last attempt to read them again, as JSON.
     fn config(&self) -> String;
     /// What the host did to the workers, and their pools under the policy in force.
@@ -50,12 +50,12 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
-    fn live(&self) -> Arc<Config> {
-        self.live.load_full()
+    fn live(&self) -> Arc<Effective> {
+        self.reloads.live()
     }
 
     fn config(&self) -> String {
-        self.reloads.to_json(&self.live.load())
+        self.reloads.to_json()
     }
 
     fn tick(&self) -> Tick {

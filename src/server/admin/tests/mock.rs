@@ -1,6 +1,6 @@
 //! A server that has no workers, for the endpoint in front of it.
 
-use crate::config::Config;
+use crate::config::{Config, Effective};
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
@@ -32,9 +32,10 @@ impl Pages for Server {
         if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
     }
 
-    fn live(&self) -> Arc<Config> {
+    fn live(&self) -> Arc<Effective> {
         let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
-        Arc::new(Config::from_pairs(pairs).expect("a configuration"))
+        let config = Config::from_pairs(pairs).expect("a configuration");
+        Arc::new(Effective { config, rows: Vec::new() })
     }
 
     fn config(&self) -> String {
