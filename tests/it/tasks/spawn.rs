@@ -121,17 +121,20 @@ fn a_panic_is_a_value_and_the_worker_lives() {
     assert_eq!((total.panicked, total.completed), (2, 3));
 }
 
+// Does a thread outside wait for room, while what waits is bounded?
 #[test]
-fn a_full_queue_is_an_outcome() {
+fn a_full_queue_makes_submitters_wait() {
     let runtime = Runtime::builder().pool("main", 1).queue_capacity(4).build().unwrap();
     let release = hold(&runtime);
-    let handles: Vec<_> = (0..4).map(|number| runtime.try_spawn(move || number).unwrap()).collect();
-    let Err(Rejected { task, error: JoinError::Full }) = runtime.try_spawn(|| 4) else { panic!("there is no room") };
-    assert_eq!(task(), 4, "the task comes back as it was");
+    let handles: Vec<_> = (0..4).map(|number| runtime.spawn(move || number)).collect();
+    let spawner = runtime.spawner().clone();
+    let late = thread::spawn(move || spawner.spawn(|| 4).join());
+    await_until(|| runtime.counters().total().submitted == 6, "it does not submit");
     assert_eq!(runtime.counters().total().waiting, 4);
     release.send(()).unwrap();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).collect::<Vec<i32>>(), [0, 1, 2, 3]);
-    assert_eq!(total(&runtime.counters()).submitted, 5);
+    assert_eq!(late.join().unwrap(), Ok(4));
+    assert_eq!(total(&runtime.counters()).submitted, 6);
 }
 
 #[test]
