@@ -2,8 +2,8 @@
 //!
 //! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation, and the compiler has proved
 //! that it may move between threads. At a [`checkpoint`] the policy may take the worker back. At a [`hop`] the handler
-//! asks to go on in another pool. It may [`fork`] children that others run, and end what a [`CancellationToken`]
-//! cancels. [`handler_fn`] makes a handler of a closure.
+//! asks to go on in another pool. It may [`fork`] children that others run. [`handler_fn`] makes a handler of a
+//! closure.
 //!
 //! ```
 //! use forebay::fate::Malformed;
@@ -46,7 +46,6 @@ mod leaf;
 mod reply;
 mod request;
 
-pub use crate::runtime::continuation::CancellationToken;
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};

@@ -128,8 +128,7 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
         let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
-        let (waiter, tokens) = (&mut None, token.as_slice());
-        let terms = Terms { start, limits, waker: &waker, waiter, tokens, wakes_anywhere: true };
+        let terms = Terms { start, limits, waker: &waker, waiter: &mut None, token, wakes_anywhere: true };
         let ((polled, _), membership) = place.within(membership, || poll(future.as_mut(), terms));
         // It would keep a task from ending that nothing else can wake.
         drop(waker);

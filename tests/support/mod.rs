@@ -47,9 +47,7 @@ pub(crate) mod prelude {
     pub(crate) use forebay::config::Config;
     pub(crate) use forebay::fate::{Fate, Malformed};
     pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
-    pub(crate) use forebay::handler::{
-        Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved,
-    };
+    pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
     pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
     pub(crate) use forebay::metrics::{Fates, Percentile};
     pub(crate) use forebay::sched::PolicyName;

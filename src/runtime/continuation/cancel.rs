@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A request to work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with
 /// its parent but not the other way round.
 ///
-/// In a handler, [`CancellationToken::run_until_cancelled`] looks at the token.
-///
 /// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A running closure goes on
 /// until it asks [`CancellationToken::is_cancelled`]. A running future ends at its next
 /// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
@@ -51,5 +49,22 @@ impl CancellationToken {
             let Some(parent) = &token.node.parent else { return false };
             token = parent;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelling_goes_down_and_neither_up_nor_aside() {
+        let root = CancellationToken::new();
+        let (left, right) = (root.child(), root.child());
+        let grandchild = left.child();
+        left.cancel();
+        assert_eq!([&root, &left, &right, &grandchild].map(|token| token.is_cancelled()), [false, true, false, true]);
+        let same = root.clone();
+        same.cancel();
+        assert!(right.is_cancelled() && root.is_cancelled());
     }
 }

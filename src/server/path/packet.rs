@@ -352,7 +352,7 @@ impl<F: Future> Slot<F> {
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
-        let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
+        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);
         if matches!(polled, Polled::Waits { .. }) {
             if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
