@@ -309,8 +309,8 @@ impl Server {
     }
 
     /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs a hook
-    /// that logs them from a thread of its own, ten per second at most. It logs through `tracing`, or to standard
-    /// error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
+    /// that lets the control thread log them, within a second and ten per second at most. It logs through `tracing`, or
+    /// to standard error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
     /// thread stops the service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
         self.bound.log_panics = false;

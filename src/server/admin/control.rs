@@ -13,6 +13,7 @@ use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
+use crate::server::life::panics;
 use crate::server::life::reload::Reloads;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
@@ -195,6 +196,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 );
             }),
         }
+        panics::log_pending();
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);

@@ -42,7 +42,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 ) -> Result<Report, ServeError> {
     let Server { mut bound, demands, signals, reloads, questions, .. } = server;
     if bound.log_panics {
-        panics::log_contained();
+        panics::keep_contained();
     }
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
@@ -189,7 +189,8 @@ fn end_threads<'m>(
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
     collector.collect();
     let totals = collector.snapshot(control.gauges());
-    panics::settle();
+    panics::log_pending();
+    output::flush_log();
     totals
 }
 
