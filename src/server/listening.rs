@@ -3,7 +3,7 @@
 use super::ServeError;
 use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
 use crate::config::{Config, listen_text};
-use crate::net::{BUFFER_LIMITS, BufferLimit, Group, Io, by_address};
+use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -79,17 +79,29 @@ impl Listening {
     }
 }
 
+/// The buffers of a socket: receive, then send. For each the bytes asked for, the kernel's limit, and what follows where it
+/// grants less.
+const BUFFERS: [(&str, usize, &str, &str); 2] = [
+    ("receive", RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner"),
+    (
+        "send",
+        SEND_BUFFER_BYTES,
+        "net.core.wmem_max",
+        "requests in the names of neighbours that do not exist can stop all replies",
+    ),
+];
+
 /// What to log of each socket buffer for which the kernel granted less than was asked for.
 pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<String> {
-    let text = |(limit, granted): (&BufferLimit, usize)| {
-        let BufferLimit { name, bytes, sysctl, consequence } = limit;
+    let buffers = BUFFERS.into_iter().zip([receive_bytes, send_bytes]);
+    let small = buffers.filter(|((_, bytes, ..), granted)| granted < bytes);
+    let text = |((name, bytes, sysctl, consequence), granted)| {
         format!(
             "the kernel granted a {name} buffer of {granted} bytes instead of {bytes}: {consequence}; raise it with \
              `sysctl {sysctl}={bytes}` (deploy/sysctl/60-forebay.conf)"
         )
     };
-    let limits = BUFFER_LIMITS.iter().zip([receive_bytes, send_bytes]);
-    limits.filter(|(limit, granted)| *granted < limit.bytes).map(text).collect()
+    small.map(text).collect()
 }
 
 /// The admin listener that another process has bound.

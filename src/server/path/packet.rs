@@ -97,7 +97,8 @@ impl<T: Copy + Default> PacketBody<T> {
         let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
-        (Request::admitted(arrival, &self.ticket, class, expires_at, usize::from(worker)), &mut self.reply)
+        let request = Request { arrival, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
+        (request, &mut self.reply)
     }
 }
 

@@ -139,12 +139,12 @@ fn a_full_queue_makes_submitters_wait() {
 
 #[test]
 fn pools_have_names_and_an_unknown_one_is_an_error_value() {
-    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 2).thread_name("toil").build().unwrap();
+    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 2).build().unwrap();
     assert_eq!((runtime.pool("front"), runtime.pool("heavy"), runtime.pool("other")), (Some(0), Some(1), None));
     let name = || thread::current().name().map(str::to_owned).unwrap();
-    assert_eq!(runtime.spawn(name).join(), Ok("toil-0".to_owned()));
+    assert_eq!(runtime.spawn(name).join(), Ok("forebay-task-0".to_owned()));
     let heavy = runtime.with_pool(1).spawn(name).join().unwrap();
-    assert!(["toil-1", "toil-2"].contains(&heavy.as_str()), "{heavy}");
+    assert!(["forebay-task-1", "forebay-task-2"].contains(&heavy.as_str()), "{heavy}");
     assert_eq!(runtime.with_pool(2).spawn(|| ()).join(), Err(JoinError::NoSuchPool(2)));
     let counters = runtime.counters();
     assert_eq!([0, 1].map(|pool| counters.pools[pool].completed), [1, 1]);
