@@ -1,7 +1,7 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
 use super::ServeError;
-use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
+use super::life::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
@@ -48,16 +48,7 @@ impl Listening {
     /// The sockets of the server that listens at the configured path; `None` if there is none.
     fn take_over(config: &Config, io: Io) -> Result<Option<Listening>, ServeError> {
         let Some(path) = &config.handover else { return Ok(None) };
-        let failed = |source| ServeError::HandOver { path: path.clone(), source };
-        let adopted = |given: Given| -> Result<Listening, HandOverError> {
-            let Given { sockets, admin, listener, kept, predecessor } = given;
-            let (group, admin) = (Group::adopt(sockets, io)?, tcp_listener(admin)?);
-            let door = Some(Door::taken(listener, path));
-            let admin = Some(admin);
-            Ok(Listening { group, admin, kept, used: true, door, predecessor: Some(predecessor) })
-        };
-        let given = handover::ask(path, config, io == Io::Gro).map_err(failed)?;
-        given.map(adopted).transpose().map_err(failed)
+        handover::ask(path, config, io).map_err(|source| ServeError::HandOver { path: path.clone(), source })
     }
 
     fn bind(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
@@ -105,7 +96,7 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
 }
 
 /// The admin listener that another process has bound.
-fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
+pub(super) fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
     let socket = socket2::Socket::from(descriptor);
     match (socket.r#type()?, socket.local_addr()?.as_socket()) {
         (socket2::Type::STREAM, Some(_)) => Ok(socket.into()),

@@ -67,7 +67,7 @@ use admin::Questions;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
 use life::reload::Reloads;
-use life::stop::Demand;
+use life::stop::Demands;
 use life::supervisor::Supervisor;
 use listening::{Inherited, Listening};
 use path::common::Transport;
@@ -80,7 +80,6 @@ use spawner::Spawning;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::{fmt, io};
 
 /// How a server run ended.
@@ -119,7 +118,7 @@ pub struct Report {
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 pub struct Server {
     bound: Bound,
-    demands: Receiver<Demand>,
+    demands: Demands,
     signals: Option<signal_hook::iterator::Signals>,
     reloads: Reloads,
     questions: Questions,

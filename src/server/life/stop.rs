@@ -32,10 +32,6 @@ pub(in crate::server) struct Demands {
 }
 
 impl Demands {
-    pub(in crate::server) fn new(receiver: Receiver<Demand>) -> Demands {
-        Demands { receiver, seen: VecDeque::new() }
-    }
-
     /// Waits for the next demand. Without a handle that could make one, it is a stop.
     pub(in crate::server) fn next(&mut self) -> Demand {
         self.seen.pop_front().or_else(|| self.receiver.recv().ok()).unwrap_or(Demand::Stop)
@@ -76,9 +72,9 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    pub(in crate::server) fn new() -> (StopHandle, Receiver<Demand>) {
+    pub(in crate::server) fn new() -> (StopHandle, Demands) {
         let (demands, receiver) = channel();
-        (StopHandle { demands }, receiver)
+        (StopHandle { demands }, Demands { receiver, seen: VecDeque::new() })
     }
 
     /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received and what waits in

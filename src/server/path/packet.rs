@@ -41,8 +41,6 @@ pub(crate) struct PacketBody<T> {
     pub flow: Option<u64>,
     /// How long its flow was busy, and the request that the flow was busy with.
     pub set_aside: (Nanos, u64),
-    /// The number of the packet in its pool.
-    number: usize,
 }
 
 /// Why what a handler wrote is too much.
@@ -67,14 +65,13 @@ impl<T: Copy + Default> PacketBody<T> {
             excess: None,
             flow: None,
             set_aside: (Nanos::ZERO, 0),
-            number,
         }
     }
 
     /// Makes it the packet of a datagram, of which no more is known.
     pub(crate) fn begin(&mut self, envelope: Envelope) {
         debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");
-        self.envelope = Envelope { packet: self.number, ..envelope };
+        self.envelope = Envelope { packet: self.envelope.packet, ..envelope };
         self.set_aside = (Nanos::ZERO, 0);
     }
 
@@ -268,7 +265,7 @@ struct Held<'s, 'h, 'v, H: Handler> {
 impl<H: Handler> Drop for Held<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
-            let number = packet.number;
+            let number = packet.envelope.packet;
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);
         }
