@@ -41,7 +41,6 @@ pub mod builtin;
 
 mod closure;
 mod fork;
-mod forward;
 mod leaf;
 mod reply;
 mod request;
@@ -60,8 +59,8 @@ use std::future::Future;
 /// A service: from request bytes to reply bytes.
 ///
 /// Only [`Handler::handle`] must be written. The defaults of the other methods accept everything, put every request
-/// into class 0, and answer nothing but what `handle` answers. One handler serves all workers at once. A reference to
-/// a handler is a handler, and so is an [`Arc`](std::sync::Arc): a wrapper forwards what it does not change.
+/// into class 0, and answer nothing but what `handle` answers. One handler serves all workers at once. A wrapper owns
+/// a handler, and forwards what it does not change.
 ///
 /// **A reply must never be a valid request of the same protocol**, and neither may what [`Handler::refuse`] writes.
 /// Source addresses can be forged. One datagram that seems to come from another server makes two servers answer each
