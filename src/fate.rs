@@ -262,8 +262,6 @@ labels! {
         Panic = "panic",
         /// The reply had no room for what the handler wrote.
         Overflow = "overflow",
-        /// The request waited for a child of its own that had been cancelled.
-        Cancelled = "cancelled",
     }
     /// Why a call to receive failed. It concerns no datagram: what waits in the socket stays there.
     ReceiveError {

@@ -124,8 +124,12 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     // Signals are caught before the addresses are printed: a reader of that line may send one.
     let server = Server::bind_or_inherit(&effective.config).and_then(Server::stop_on_signals);
     let ended = server.map_err(Into::into).and_then(|server| {
-        let server =
-            server.exit_when_stuck().notify_supervisor().announced().reload_with(effective, load, set_log_level);
+        let server = server
+            .exit_when_stuck()
+            .notify_supervisor()
+            .announced()
+            .reload_with(effective, load)
+            .on_reload(set_log_level);
         run(server).map_err(Into::into)
     });
     let code = exit_code(name, ended.and_then(|report| summarised(&report)));
@@ -162,7 +166,9 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
 /// How the server ended, after printing its summary.
 fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
     match (report.ended, output::print(&summary(&report.totals))) {
-        (Ended::Drained, Err(error)) => Err(ServeError::Output(error).into()),
+        (Ended::Drained, Err(error)) => {
+            Err(format!("the summary cannot be written to standard output: {error}").into())
+        }
         (ended, _) => Ok(ended),
     }
 }
@@ -208,13 +214,13 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Directs the log to standard error; returns what takes another level, and says whether it could.
-fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(LogLevel) -> bool + Send + Sync> {
+/// Directs the log to standard error; returns what gives it the level of another configuration.
+fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sync> {
     let log = match LogWriter::start() {
         Ok(log) => log,
         Err(error) => {
             output::complain(&format!("{name}: there will be no log: {error}"));
-            return Box::new(|_| false);
+            return Box::new(|_| ());
         }
     };
     let lines = fmt::layer()
@@ -236,8 +242,12 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(LogLevel) -> bool + 
     for directive in ignored {
         tracing::warn!(directive, "RUST_LOG: neither LEVEL nor TARGET=LEVEL, ignored");
     }
-    // It fails where the surrounding program's subscriber is in use.
-    Box::new(move |level| !by_environment && handle.reload(from(level)).is_ok())
+    Box::new(move |config| {
+        if !by_environment {
+            // It fails where the surrounding program's subscriber is in use.
+            let _ = handle.reload(from(config.log_level));
+        }
+    })
 }
 
 /// The events of `level` and above.
@@ -267,7 +277,6 @@ mod tests {
         let source = io::Error::from(ErrorKind::AddrInUse);
         let address = ([127, 0, 0, 1], 9_000).into();
         assert_eq!(failed(ServeError::Admin("it ended".to_owned())), 1);
-        assert_eq!(failed(ServeError::Output(io::Error::from(ErrorKind::StorageFull))), 1);
         assert_eq!(failed(ServeError::Unavailable("--workers 9: too many".to_owned())), 2);
         assert_eq!(failed(ServeError::Bind { setting: "listen", address, source }), 2);
         assert_eq!(exit_code("x", Err("of the program".into())), 1);

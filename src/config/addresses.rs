@@ -2,11 +2,9 @@
 
 use super::value::{Refusal, list, number, option_text};
 use super::{LISTEN_MAX, Network, REJECTED_PORTS_MAX, SourcePrefix, TRUSTED_NETWORKS_MAX};
-use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Read as _;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// An IP address and a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
@@ -105,14 +103,9 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// The path of a Unix socket; `None` for `off`.
 pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
-    match text.len() {
-        ..=SOCKET_PATH_BYTES_MAX => path(text),
-        bytes => Err(format!("{bytes} bytes long")),
+    if text.len() > SOCKET_PATH_BYTES_MAX {
+        return Err(format!("{} bytes long", text.len()));
     }
-}
-
-/// A path; `None` for `off`.
-fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
     unless_off(text, |text| match text {
         "" => Err("no path".to_owned()),
         _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
@@ -121,56 +114,8 @@ fn path(text: &str) -> Result<Option<PathBuf>, Refusal> {
 }
 
 /// The text of a path; `off` for none.
-pub(super) fn path_text<P: AsRef<Path>>(path: &Option<P>) -> String {
-    option_text(path.as_ref().map(|path| path.as_ref().display()), "off")
-}
-
-/// The longest token in bytes: it stands in a request's header.
-const TOKEN_BYTES_MAX: usize = 1_024;
-
-/// A file, and the token that it held when it was read.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TokenFile {
-    path: PathBuf,
-    token: String,
-}
-
-impl TokenFile {
-    /// Whether `given` is the token. The time tells the token's length, and nothing else of it.
-    #[cfg(feature = "admin")]
-    pub(crate) fn is(&self, given: &str) -> bool {
-        let pairs = given.bytes().zip(self.token.bytes());
-        let differs = pairs.fold(0, |differs, (one, other)| std::hint::black_box(differs | (one ^ other)));
-        given.len() == self.token.len() && differs == 0
-    }
-}
-
-impl AsRef<Path> for TokenFile {
-    fn as_ref(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl fmt::Debug for TokenFile {
-    /// The path alone: a token in a log would be no secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TokenFile").field(&self.path).finish_non_exhaustive()
-    }
-}
-
-/// A file with a token, which is read; `None` for `off`.
-pub(super) fn token_file(text: &str) -> Result<Option<TokenFile>, Refusal> {
-    let Some(path) = path(text)? else { return Ok(None) };
-    let mut held = String::new();
-    let read = File::open(&path).and_then(|file| file.take(TOKEN_BYTES_MAX as u64 + 1).read_to_string(&mut held));
-    read.map_err(|error| format!("the file cannot be read: {error}"))?;
-    match held.trim() {
-        "" => Err("the file is empty".to_owned()),
-        token if held.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Ok(Some(TokenFile { path, token: token.to_owned() }))
-        }
-        _ => Err("the file holds no token".to_owned()),
-    }
+pub(super) fn path_text(path: &Option<PathBuf>) -> String {
+    option_text(path.as_ref().map(|path| path.display()), "off")
 }
 
 #[cfg(test)]
@@ -267,43 +212,6 @@ mod tests {
             (&many.join(","), "more than 64 ports"),
         ];
         assert_refused(ports, &refused);
-    }
-
-    // Is the one word of a file the token, of which no text tells, and does everything else say why it is none?
-    #[cfg(feature = "admin")]
-    #[test]
-    fn a_token_file_holds_one_token() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let path = file.path().to_str().expect("text");
-        let read = |text: &str| {
-            std::fs::write(path, text).expect("written");
-            token_file(path)
-        };
-        for text in ["s3cret", "s3cret\n", "  s3cret\r\n"] {
-            let token = read(text).expect("a token").expect("a file");
-            assert!(token.is("s3cret"), "{text:?}");
-            for wrong in ["", "s", "s3cre", "S3cret", "s3crets", "t3cres", "s3cret\n"] {
-                assert!(!token.is(wrong), "{wrong:?}");
-            }
-            assert_eq!(format!("{token:?}"), format!("TokenFile({path:?}, ..)"));
-            assert_eq!(path_text(&Some(token)), path);
-        }
-        assert!(read(&"x".repeat(TOKEN_BYTES_MAX)).is_ok());
-        let long = "x".repeat(TOKEN_BYTES_MAX + 1);
-        for (text, reason) in [
-            ("", "the file is empty"),
-            (" \n", "the file is empty"),
-            ("two words", "the file holds no token"),
-            ("line\nline\n", "the file holds no token"),
-            ("t\u{f6}ken", "the file holds no token"),
-            (&long, "the file holds no token"),
-        ] {
-            assert_eq!(read(text), Err(reason.to_owned()), "{text:?}");
-        }
-        assert_eq!(token_file("/dev/zero"), Err("the file holds no token".to_owned()), "it has no end");
-        let missing = token_file("/nowhere/token").expect_err("there is none");
-        assert!(missing.starts_with("the file cannot be read: No such file"), "{missing}");
-        assert_eq!((token_file("off"), token_file("")), (Ok(None), Err("no path".to_owned())));
     }
 
     // Which lengths of prefixes are refused, and by which reason?

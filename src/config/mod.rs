@@ -32,11 +32,8 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
-pub use addresses::TokenFile;
 pub(crate) use effective::Effective;
 pub use problem::{Claim, Origin, Problem, Problems};
-#[cfg(feature = "admin")]
-pub(crate) use reload::put;
 pub(crate) use reload::{Reloaded, reload};
 pub use setting::{Group, Setting, Shape};
 #[cfg(feature = "cli")]

@@ -19,8 +19,6 @@ pub enum Origin {
         /// The line of the key, counted from 1.
         line: usize,
     },
-    /// A client of the running server's admin address, by PUT.
-    Put,
     /// The program that embeds Forebay ([`super::Config::from_pairs`]).
     Code,
     /// No layer sets it, and the program has a default of its own ([`crate::main`]).
@@ -126,7 +124,6 @@ impl fmt::Display for Origin {
             Origin::Flag => f.write_str("flag"),
             Origin::Environment => f.write_str("environment"),
             Origin::File { path, line } => write!(f, "file {} line {line}", path.display()),
-            Origin::Put => f.write_str("PUT"),
             Origin::Code => f.write_str("code"),
             Origin::Program => f.write_str("default of this program"),
             Origin::Default => f.write_str("default"),

@@ -47,17 +47,6 @@ pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, P
     Ok(Reloaded { effective, changed, restart })
 }
 
-/// The configuration that a server takes which runs with `running`, when a client puts another `value` of `key`.
-///
-/// # Errors
-/// As for [`reload`].
-#[cfg(feature = "admin")]
-pub(crate) fn put(running: &Effective, key: &str, value: &str) -> Result<Reloaded, Problems> {
-    let mut new = running.clone();
-    new.rows.iter_mut().filter(|row| row.key == key).for_each(|row| *row = Claim::new(key, value, Origin::Put));
-    reload(running, &new)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,44 +85,16 @@ mod tests {
         let reserve = effective(&[("policy", "reserve"), ("classify", "header"), ("workers", "4")]);
         let problems = reload(&running, &reserve).expect_err("it may not know classes").to_string();
         assert!(problems.contains("classify = \"none\" (running)"), "{problems}");
-    }
-
-    // Does a value that a client puts change its setting alone, and name its origin until the configuration is read again?
-    #[cfg(feature = "admin")]
-    #[test]
-    fn a_put_lasts_until_the_next_reload() {
-        let configured = effective(&[("workers", "4"), ("slice", "10us")]);
-        let origin = |effective: &Effective| effective.rows.iter().find(|row| row.key == "policy").cloned();
-        let Reloaded { effective: taken, changed, restart } = put(&configured, "policy", "hybrid").expect("a policy");
-        assert_eq!((keys(&changed), keys(&restart)), (vec!["policy"], vec![]));
-        assert_eq!(taken.config, effective(&[("workers", "4"), ("slice", "10us"), ("policy", "hybrid")]).config);
-        assert_eq!(origin(&taken), Some(Claim::new("policy", "hybrid", Origin::Put)));
-        let then = put(&taken, "log-level", "debug").expect("a level").effective;
-        assert_eq!(origin(&then), origin(&taken), "another setting leaves it");
-        let again = reload(&then, &configured).expect("it was right before");
-        assert_eq!((keys(&again.changed), again.effective), (vec!["policy", "log-level"], configured));
-    }
-
-    // Does a refused value name itself, its origin and what is allowed, also where it is wrong only beside another?
-    #[cfg(feature = "admin")]
-    #[test]
-    fn a_wrong_put_says_what_is_allowed() {
-        let running = effective(&[("workers", "4")]);
-        for (key, value, parts) in [
-            ("policy", "polls", ["policy = \"polls\" (PUT): ", "did you mean pools?", "allowed: isolated, global"]),
-            ("policy", "reserve", ["policy = \"reserve\" (PUT)", "classify = \"none\" (running)", "header"]),
-            ("log-level", "loud", ["log-level = \"loud\" (PUT): ", "no such name", "allowed: off, error, warn, info"]),
-        ] {
-            let said = put(&running, key, value).expect_err("it is wrong").to_string();
-            assert!(said.starts_with("1 problem") && parts.iter().all(|part| said.contains(part)), "{said}");
-        }
+        let grouped = effective(&[("workers", "4"), ("groups", "2")]);
+        let problems =
+            reload(&grouped, &effective(&[("policy", "pools"), ("workers", "4")])).expect_err("they have sizes");
+        assert!(problems.to_string().contains("groups = \"2\" (running) with policy = \"pools\""), "{problems}");
     }
 
     // Is every setting that differs in the one list or the other?
     #[test]
     fn every_setting_is_live_or_named() {
-        // The token is in a file of one word on every Linux.
-        let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 admin-token-file=/proc/sys/kernel/ostype classic-buckets=true \
+        let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 classic-buckets=true \
             policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency reserved=1 classify=header handler=echo \
             burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 \
             amplification=2 cost-cap=2s max-wait=off gate=off source-prefix=32,64 trusted-networks=10.0.0.0/8 \
@@ -143,7 +104,7 @@ mod tests {
         let is_tried = |setting: &&Setting| others.iter().any(|(key, _)| *key == setting.key);
         assert!(SETTINGS.iter().all(|setting| is_tried(&setting)), "a setting has no other value here");
         // Without feature `admin` these are `off`.
-        let settable = |key| cfg!(feature = "admin") || !["admin", "admin-token-file", "handover"].contains(&key);
+        let settable = |key| cfg!(feature = "admin") || !["admin", "handover"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {
             let key = other.0;
             let Setting { live, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");

@@ -1,6 +1,6 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
-use super::addresses::{self, TokenFile};
+use super::addresses;
 use super::layers::Layers;
 use super::setting::{self, Group, Setting};
 use super::value::{self, Form, choice, count, list_or_none, list_text, option_text, text};
@@ -48,19 +48,6 @@ settings! {
             "off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
             addresses::admin,
             |address| option_text(*address, "off"),
-        ),
-    }
-    /// File with the token of clients on other hosts.
-    /// - A client with the header Authorization: Bearer TOKEN may PUT /policy and /log. HTTP does not encrypt the token.
-    /// - A client on this host needs no token.
-    ///
-    /// Read at the start. `None` = no client on another host may.
-    admin_token_file: Option<TokenFile> {
-        value_name: "PATH", live: false, default: "off",
-        form: text!(
-            "off, or the path of a file with a token of up to 1024 visible ASCII characters, like /etc/forebay/token",
-            addresses::token_file,
-            addresses::path_text,
         ),
     }
     /// Whether histograms in protobuf have classic buckets too.

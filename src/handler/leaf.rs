@@ -75,8 +75,8 @@ mod tests {
         let mut future = pin!(future);
         [(); 2].map(|()| {
             let (limits, waker) = (Limits { ask_at, expires_at }, Waker::noop());
-            let (start, waiter, tokens) = (Nanos::ZERO, &mut None, &[]);
-            poll(future.as_mut(), Terms { start, limits, waker, waiter, tokens, wakes_anywhere: false }).0
+            let (start, waiter, token) = (Nanos::ZERO, &mut None, None);
+            poll(future.as_mut(), Terms { start, limits, waker, waiter, token, wakes_anywhere: false }).0
         })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation, and the compiler has proved
 //! that it may move between threads. At a [`checkpoint`] the policy may take the worker back. At a [`hop`] the handler
-//! asks to go on in another pool. It may [`fork`] children that others run, and end what a [`CancellationToken`]
-//! cancels. [`handler_fn`] makes a handler of a closure.
+//! asks to go on in another pool. It may [`fork`] children that others run. [`handler_fn`] makes a handler of a
+//! closure.
 //!
 //! ```
 //! use forebay::fate::Malformed;
@@ -41,12 +41,10 @@ pub mod builtin;
 
 mod closure;
 mod fork;
-mod forward;
 mod leaf;
 mod reply;
 mod request;
 
-pub use crate::runtime::continuation::CancellationToken;
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
@@ -61,8 +59,8 @@ use std::future::Future;
 /// A service: from request bytes to reply bytes.
 ///
 /// Only [`Handler::handle`] must be written. The defaults of the other methods accept everything, put every request
-/// into class 0, and answer nothing but what `handle` answers. One handler serves all workers at once. A reference to
-/// a handler is a handler, and so is an [`Arc`](std::sync::Arc): a wrapper forwards what it does not change.
+/// into class 0, and answer nothing but what `handle` answers. One handler serves all workers at once. A wrapper owns
+/// a handler, and forwards what it does not change.
 ///
 /// **A reply must never be a valid request of the same protocol**, and neither may what [`Handler::refuse`] writes.
 /// Source addresses can be forged. One datagram that seems to come from another server makes two servers answer each

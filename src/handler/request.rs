@@ -191,11 +191,11 @@ pub struct Because<T = ()> {
 /// A request that was admitted: the [`Arrival`] that it came as, and what its handler said of it.
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
-    arrival: Arrival<'a>,
-    ticket: &'a T,
-    class: u8,
-    expires_at: Option<Nanos>,
-    worker: usize,
+    pub(crate) arrival: Arrival<'a>,
+    pub(crate) ticket: &'a T,
+    pub(crate) class: u8,
+    pub(crate) expires_at: Option<Nanos>,
+    pub(crate) worker: usize,
 }
 
 // Not derived: a request is a reference, whatever its ticket is.
@@ -218,17 +218,7 @@ impl<'a, T> Deref for Request<'a, T> {
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; for tests of handlers, too.
     pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
-        Request::admitted(*arrival, ticket, 0, None, 0)
-    }
-
-    pub(crate) fn admitted(
-        arrival: Arrival<'a>,
-        ticket: &'a T,
-        class: u8,
-        expires_at: Option<Nanos>,
-        worker: usize,
-    ) -> Request<'a, T> {
-        Request { arrival, ticket, class, expires_at, worker }
+        Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
     /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now); `None` without a

@@ -61,32 +61,3 @@ pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 /// `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound the replies waiting for each
 /// neighbour.
 pub const SEND_BUFFER_BYTES: usize = 4 << 20;
-
-/// A buffer that a server asks for, and the kernel's setting that limits it.
-#[derive(Debug)]
-pub struct BufferLimit {
-    /// Which buffer.
-    pub name: &'static str,
-    /// Bytes that a server asks for.
-    pub bytes: usize,
-    /// The setting, as `sysctl` names it.
-    pub sysctl: &'static str,
-    /// What follows where the kernel grants less.
-    pub consequence: &'static str,
-}
-
-/// The limits of both buffers: receive, then send.
-pub const BUFFER_LIMITS: [BufferLimit; 2] = [
-    BufferLimit {
-        name: "receive",
-        bytes: RECV_BUFFER_BYTES,
-        sysctl: "net.core.rmem_max",
-        consequence: "bursts will be dropped sooner",
-    },
-    BufferLimit {
-        name: "send",
-        bytes: SEND_BUFFER_BYTES,
-        sysctl: "net.core.wmem_max",
-        consequence: "requests in the names of neighbours that do not exist can stop all replies",
-    },
-];

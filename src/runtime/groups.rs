@@ -1,6 +1,7 @@
 //! The groups of one server: workers that share queues, sleepers and a watch set, and how an idle group helps a full one.
 //! `sleep/README.md` argues in section 7 why nothing waits for ever in a full group.
 
+use super::notice::Looks;
 use super::{Shared, Wait, Worker, deque};
 use crate::sched::grouping::HELP_EVERY;
 use crate::sched::{Policy, Topology, WorkerId};
@@ -61,10 +62,12 @@ impl<J: Send> Groups<J> {
         Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
     }
 
-    /// The same groups, each with what `change` makes of what its workers share.
-    pub fn map(self, change: impl Fn(Shared<J>) -> Shared<J>) -> Groups<J> {
-        let changed = |group: Group<J>| Group { shared: change(group.shared), ..group };
-        Groups { groups: self.groups.into_iter().map(changed).collect(), ..self }
+    /// Lets jobs notice arrivals by the kernel's notices too, if it gives any. Looks from within jobs cost `look_cost`, if that
+    /// is more than what they take here, on cores on which time is `time_scale` as long.
+    pub fn notice(&mut self, by_kernel: bool, look_cost: Nanos, time_scale: u64) {
+        for Group { shared, .. } in &mut self.groups {
+            (shared.kernel_notices, shared.looks) = (by_kernel, Looks { cost: look_cost, time_scale });
+        }
     }
 
     /// What the workers of each group share.

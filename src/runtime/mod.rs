@@ -22,7 +22,6 @@ pub(crate) use sleep::readiness::measured_look;
 pub use worker::{AbortOnPanic, Worker};
 
 use crate::sched::{Policy, PoolId, WorkerId};
-use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
@@ -113,16 +112,6 @@ impl<J: Send> Shared<J> {
             epoch: CachePadded::default(),
         };
         Ok((shared, workers))
-    }
-
-    /// Lets jobs notice arrivals by the kernel's notices too, where it gives any.
-    pub fn with_kernel_notices(self, kernel_notices: bool) -> Shared<J> {
-        Shared { kernel_notices, ..self }
-    }
-
-    /// Paces looks from within jobs for emulated cores, on which each costs `look_cost` and time is `time_scale` as long.
-    pub fn with_emulated_looks(self, look_cost: Nanos, time_scale: u64) -> Shared<J> {
-        Shared { looks: Looks { cost: look_cost, time_scale }, ..self }
     }
 
     /// The policy at work.

@@ -8,6 +8,7 @@ use crate::sched::estimate::Groups;
 use crate::sched::policy::rows;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, Tuning};
+use crate::time::Nanos;
 use crate::time::clock;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;

@@ -48,9 +48,6 @@ pub enum ServeError {
     /// The admin endpoint ended by itself. Everything received until then was served.
     #[error("the admin endpoint has ended: {0}")]
     Admin(String),
-    /// The summary could not be written to standard output.
-    #[error("the summary cannot be written to standard output: {0}")]
-    Output(io::Error),
     /// The kernel refused something else that the server cannot do without.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -1,9 +1,9 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
 use super::ServeError;
-use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
+use super::life::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
-use crate::net::{BUFFER_LIMITS, BufferLimit, Group, Io, by_address};
+use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -48,16 +48,7 @@ impl Listening {
     /// The sockets of the server that listens at the configured path; `None` if there is none.
     fn take_over(config: &Config, io: Io) -> Result<Option<Listening>, ServeError> {
         let Some(path) = &config.handover else { return Ok(None) };
-        let failed = |source| ServeError::HandOver { path: path.clone(), source };
-        let adopted = |given: Given| -> Result<Listening, HandOverError> {
-            let Given { sockets, admin, listener, kept, predecessor } = given;
-            let (group, admin) = (Group::adopt(sockets, io)?, tcp_listener(admin)?);
-            let door = Some(Door::taken(listener, path));
-            let admin = Some(admin);
-            Ok(Listening { group, admin, kept, used: true, door, predecessor: Some(predecessor) })
-        };
-        let given = handover::ask(path, config, io == Io::Gro).map_err(failed)?;
-        given.map(adopted).transpose().map_err(failed)
+        handover::ask(path, config, io).map_err(|source| ServeError::HandOver { path: path.clone(), source })
     }
 
     fn bind(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
@@ -79,21 +70,33 @@ impl Listening {
     }
 }
 
+/// The buffers of a socket: receive, then send. For each the bytes asked for, the kernel's limit, and what follows where it
+/// grants less.
+const BUFFERS: [(&str, usize, &str, &str); 2] = [
+    ("receive", RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner"),
+    (
+        "send",
+        SEND_BUFFER_BYTES,
+        "net.core.wmem_max",
+        "requests in the names of neighbours that do not exist can stop all replies",
+    ),
+];
+
 /// What to log of each socket buffer for which the kernel granted less than was asked for.
 pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<String> {
-    let text = |(limit, granted): (&BufferLimit, usize)| {
-        let BufferLimit { name, bytes, sysctl, consequence } = limit;
+    let buffers = BUFFERS.into_iter().zip([receive_bytes, send_bytes]);
+    let small = buffers.filter(|((_, bytes, ..), granted)| granted < bytes);
+    let text = |((name, bytes, sysctl, consequence), granted)| {
         format!(
             "the kernel granted a {name} buffer of {granted} bytes instead of {bytes}: {consequence}; raise it with \
              `sysctl {sysctl}={bytes}` (deploy/sysctl/60-forebay.conf)"
         )
     };
-    let limits = BUFFER_LIMITS.iter().zip([receive_bytes, send_bytes]);
-    limits.filter(|(limit, granted)| *granted < limit.bytes).map(text).collect()
+    small.map(text).collect()
 }
 
 /// The admin listener that another process has bound.
-fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
+pub(super) fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
     let socket = socket2::Socket::from(descriptor);
     match (socket.r#type()?, socket.local_addr()?.as_socket()) {
         (socket2::Type::STREAM, Some(_)) => Ok(socket.into()),

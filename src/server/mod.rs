@@ -51,7 +51,7 @@ pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::ServeError;
 pub use life::handover::HandOverError;
-pub use life::stop::{FollowError, PolicyHandle, StopHandle};
+pub use life::stop::StopHandle;
 pub use sender::Sender;
 pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
@@ -67,7 +67,7 @@ use admin::Questions;
 use admin::run_queue::RunQueue;
 use admin::waiting::Waiting;
 use life::reload::Reloads;
-use life::stop::Demand;
+use life::stop::Demands;
 use life::supervisor::Supervisor;
 use listening::{Inherited, Listening};
 use path::common::Transport;
@@ -80,7 +80,6 @@ use spawner::Spawning;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::{fmt, io};
 
 /// How a server run ended.
@@ -119,9 +118,9 @@ pub struct Report {
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 pub struct Server {
     bound: Bound,
-    demands: Receiver<Demand>,
+    demands: Demands,
     signals: Option<signal_hook::iterator::Signals>,
-    reloads: Option<Reloads>,
+    reloads: Reloads,
     questions: Questions,
     announced: bool,
     metrics: Metrics,
@@ -236,7 +235,8 @@ impl Server {
             transport: Transport::new(config.workers, addresses),
             metrics: WorkerMetrics::new(config.workers),
         };
-        Ok(Server { bound, demands, signals: None, reloads: None, questions, announced: false, metrics })
+        let reloads = Reloads::none(config);
+        Ok(Server { bound, demands, signals: None, reloads, questions, announced: false, metrics })
     }
 
     /// The bound UDP address, where requests arrive; of several the first.
@@ -270,11 +270,6 @@ impl Server {
     /// A handle that stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.bound.stop.clone()
-    }
-
-    /// A handle that switches the policy from another thread.
-    pub fn policy_handle(&self) -> PolicyHandle {
-        self.bound.stop.policy_handle(&self.bound.config)
     }
 
     /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
@@ -313,8 +308,8 @@ impl Server {
     }
 
     /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs a hook
-    /// that logs them from a thread of its own, ten per second at most. It logs through `tracing`, or to standard
-    /// error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
+    /// that lets the control thread log them, within a second and ten per second at most. It logs through `tracing`, or
+    /// to standard error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
     /// thread stops the service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
         self.bound.log_panics = false;

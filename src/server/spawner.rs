@@ -116,9 +116,6 @@ pub enum Unfinished {
     /// The work waited for something that is no part of its own.
     #[error("the work waits for something that is no part of its own")]
     Stalled,
-    /// The work waited for a part of its own that had been cancelled.
-    #[error("a part of the work was cancelled")]
-    Cancelled,
     /// The queue to which the work gave way or hopped was full.
     #[error("a queue on the way was full")]
     QueueFull,
@@ -149,9 +146,8 @@ impl<T: Send + 'static> Future for Spawned<T> {
         };
         Poll::Ready(found.map_err(|cause| match cause {
             AbortCause::Failed => Unfinished::Panicked,
-            // Without a deadline nothing expires.
-            AbortCause::Stalled | AbortCause::Expired => Unfinished::Stalled,
-            AbortCause::Cancelled => Unfinished::Cancelled,
+            // Without a deadline nothing expires, and nothing cancels what has a handle.
+            AbortCause::Stalled | AbortCause::Expired | AbortCause::Cancelled => Unfinished::Stalled,
             AbortCause::Full => Unfinished::QueueFull,
             AbortCause::Draining => Unfinished::Stopped,
         }))

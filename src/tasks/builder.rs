@@ -25,7 +25,6 @@ pub struct Runtime {
 #[derive(Clone, Debug)]
 pub struct Builder {
     pools: Vec<(String, usize)>,
-    thread_name: String,
     queue_capacity: usize,
     slice: Nanos,
     wait: Wait,
@@ -119,13 +118,7 @@ impl fmt::Debug for Runtime {
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder {
-            pools: Vec::new(),
-            thread_name: "forebay-task".to_owned(),
-            queue_capacity: QUEUE_CAPACITY,
-            slice: SLICE,
-            wait: Wait::Adaptive,
-        }
+        Builder { pools: Vec::new(), queue_capacity: QUEUE_CAPACITY, slice: SLICE, wait: Wait::Adaptive }
     }
 }
 
@@ -135,12 +128,6 @@ impl Builder {
     /// processor that the process may use.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));
-        self
-    }
-
-    /// The name of the threads, to which each adds its number. The default is `forebay-task`.
-    pub fn thread_name(mut self, name: &str) -> Builder {
-        name.clone_into(&mut self.thread_name);
         self
     }
 
@@ -193,7 +180,7 @@ impl Builder {
         let runtime = Runtime { spawner, threads: Mutex::default() };
         for member in workers {
             let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id()));
-            let builder = thread::Builder::new().name(format!("{}-{}", self.thread_name, member.id()));
+            let builder = thread::Builder::new().name(format!("forebay-task-{}", member.id()));
             lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, &scheduler))?);
         }
         Ok(runtime)

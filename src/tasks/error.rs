@@ -2,7 +2,6 @@
 
 use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// Why a task has no result.
@@ -24,9 +23,6 @@ pub enum JoinError {
     /// The task was spawned for a pool that the runtime lacks, and did not run.
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
-    /// The queue of the task's pool is full: only [`Spawner::try_spawn`](super::Spawner::try_spawn) does not wait for room.
-    #[error("the queue is full")]
-    Full,
     /// A worker must not block for this task or group: see [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
     #[error("a worker cannot block for a future or a group: await its handle")]
     WouldBlock,
@@ -40,23 +36,6 @@ crate::time::show_as_text!(JoinError);
 impl From<Panic> for JoinError {
     fn from(panic: Panic) -> JoinError {
         JoinError::Panicked(panic.message())
-    }
-}
-
-/// A task that was not accepted.
-#[derive(thiserror::Error)]
-#[error("{error}")]
-pub struct Rejected<F> {
-    /// The task, unchanged.
-    pub task: F,
-    /// Why it was not accepted.
-    pub error: JoinError,
-}
-
-/// Shows the error without the task: closures cannot be shown.
-impl<F> fmt::Debug for Rejected<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
     }
 }
 

@@ -1,13 +1,11 @@
-//! Tasks that end together, and may wait for one another: a graph without cycles, on a runtime or in a scope.
+//! Tasks that end together, and may wait for one another: a graph without cycles.
 
-use super::error::{JoinError, Latch, Outcome, Rejected};
+use super::error::{JoinError, Latch, Outcome};
 use super::handle::JoinHandle;
-use super::spawner::{Spawner, parts};
+use super::spawner::Spawner;
+use super::task::ClosureTask;
 use super::worker;
-use crate::runtime::continuation::{discard, guarded, lock};
-use std::collections::VecDeque;
-use std::num::NonZeroUsize;
-use std::ops::Range;
+use crate::runtime::continuation::{guarded, lock};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{fmt, slice};
@@ -31,8 +29,8 @@ use std::{fmt, slice};
 /// assert_eq!(text.result(), Some(Ok(&"4 words of up to 10 letters".to_owned())));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Group<'env> {
-    run: Arc<Run<'env>>,
+pub struct Group {
+    run: Arc<Run>,
     latch: Arc<Latch>,
 }
 
@@ -44,68 +42,42 @@ pub struct Node<T> {
 }
 
 /// What a node does. Returns the message of its panic, if there was one.
-type Work<'env> = Box<dyn FnOnce() -> Option<String> + Send + 'env>;
-
-/// Puts a node, a member of the group, where a worker finds it. The node comes back where there is no room.
-type Submit<'env> = Box<dyn Fn(Released<'env>, Arc<Latch>) -> Result<(), Released<'env>> + Send + Sync + 'env>;
+type Work = Box<dyn FnOnce() -> Option<String> + Send>;
 
 /// A group, as its nodes share it.
-struct Run<'env> {
-    /// The runtime id; 0 in a scope.
-    runtime: u64,
-    nodes: Mutex<Vec<Vertex<'env>>>,
+struct Run {
+    spawner: Spawner,
+    nodes: Mutex<Vec<Vertex>>,
     latch: Weak<Latch>,
-    submit: Submit<'env>,
 }
 
-struct Vertex<'env> {
+struct Vertex {
     /// Empty once the node is released.
-    work: Option<Work<'env>>,
+    work: Option<Work>,
     /// Nodes before this one that are not over.
     before: usize,
     /// Nodes that wait for this one; `None` once it is over.
     dependents: Option<Vec<usize>>,
 }
 
-/// A node whose turn has come.
-pub(super) struct Released<'env> {
-    run: Arc<Run<'env>>,
-    number: usize,
-    work: Work<'env>,
-}
-
 impl Spawner {
     /// A group without nodes, which it spawns as this spawner does. A task that makes a group within another one keeps
     /// that one open too.
-    pub fn group(&self) -> Group<'static> {
+    pub fn group(&self) -> Group {
         let outer = worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
-        let spawner = self.clone();
-        let submit = move |node: Released<'static>, member: Arc<Latch>| {
-            let run = Arc::clone(&node.run);
-            if let Err(Rejected { task: node, error }) = spawner.put(Some(member), true, move || node.run()) {
-                discard(node);
-                run.fail(error);
-            }
-            Ok(())
-        };
-        Group::new(self.scheduler.number, outer, Box::new(submit))
+        Group::new(self.clone(), outer)
     }
 }
 
-impl<'env> Group<'env> {
-    pub(super) fn new(runtime: u64, outer: Option<Arc<Latch>>, submit: Submit<'env>) -> Group<'env> {
+impl Group {
+    fn new(spawner: Spawner, outer: Option<Arc<Latch>>) -> Group {
         let latch = Arc::new(Latch { failure: OnceLock::new(), outcome: Arc::new(Outcome::new()), _outer: outer });
-        let run = Run { runtime, nodes: Mutex::default(), latch: Arc::downgrade(&latch), submit };
+        let run = Run { spawner, nodes: Mutex::default(), latch: Arc::downgrade(&latch) };
         Group { run: Arc::new(run), latch }
     }
 
-    /// Gets the result once all nodes are over.
-    pub(super) fn outcome(&self) -> Arc<Outcome<()>> {
-        Arc::clone(&self.latch.outcome)
-    }
-
     /// A node that waits for nothing.
-    pub fn spawn<T: Send + Sync + 'env>(&self, work: impl FnOnce() -> T + Send + 'env) -> Node<T> {
+    pub fn spawn<T: Send + Sync + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Node<T> {
         self.add(&[], move || Some(work()))
     }
 
@@ -113,10 +85,10 @@ impl<'env> Group<'env> {
     ///
     /// # Panics
     /// If `before` is a node of another group.
-    pub fn then<A: Send + Sync + 'env, T: Send + Sync + 'env>(
+    pub fn then<A: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         before: &Node<A>,
-        work: impl FnOnce(&A) -> T + Send + 'env,
+        work: impl FnOnce(&A) -> T + Send + 'static,
     ) -> Node<T> {
         self.all(slice::from_ref(before), |values| work(values[0]))
     }
@@ -127,10 +99,10 @@ impl<'env> Group<'env> {
     /// If one of them is a node of another group.
     pub fn both<A, B, T, F>(&self, first: &Node<A>, second: &Node<B>, work: F) -> Node<T>
     where
-        A: Send + Sync + 'env,
-        B: Send + Sync + 'env,
-        F: FnOnce(&A, &B) -> T + Send + 'env,
-        T: Send + Sync + 'env,
+        A: Send + Sync + 'static,
+        B: Send + Sync + 'static,
+        F: FnOnce(&A, &B) -> T + Send + 'static,
+        T: Send + Sync + 'static,
     {
         let numbers = [first.number_in(self), second.number_in(self)];
         let (first, second) = (first.clone(), second.clone());
@@ -141,10 +113,10 @@ impl<'env> Group<'env> {
     ///
     /// # Panics
     /// If one of them is a node of another group.
-    pub fn all<A: Send + Sync + 'env, T: Send + Sync + 'env>(
+    pub fn all<A: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         before: &[Node<A>],
-        work: impl FnOnce(&[&A]) -> T + Send + 'env,
+        work: impl FnOnce(&[&A]) -> T + Send + 'static,
     ) -> Node<T> {
         let numbers: Vec<usize> = before.iter().map(|node| node.number_in(self)).collect();
         let nodes = before.to_vec();
@@ -152,20 +124,6 @@ impl<'env> Group<'env> {
             let values: Option<Vec<&A>> = nodes.iter().map(Node::value).collect();
             Some(work(&values?))
         })
-    }
-
-    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last, before the group is over.
-    pub fn parallel_for(
-        &self,
-        range: Range<usize>,
-        chunk: NonZeroUsize,
-        body: impl Fn(Range<usize>) + Send + Sync + 'env,
-    ) {
-        let body = Arc::new(body);
-        for part in parts(range, chunk) {
-            let body = Arc::clone(&body);
-            self.spawn(move || body(part));
-        }
     }
 
     /// Number of open tasks: nodes that were released, and all that descends from them. May be stale.
@@ -176,10 +134,14 @@ impl<'env> Group<'env> {
     /// Ends the making of nodes. The handle is ready when all are over, with all that descends from them. Its error is
     /// the first panic of a node, or that the runtime refused one.
     pub fn close(self) -> JoinHandle<()> {
-        JoinHandle::new(self.run.runtime, self.outcome() as _)
+        JoinHandle::new(self.run.spawner.scheduler.number, Arc::clone(&self.latch.outcome) as _)
     }
 
-    fn add<T: Send + Sync + 'env>(&self, before: &[usize], work: impl FnOnce() -> Option<T> + Send + 'env) -> Node<T> {
+    fn add<T: Send + Sync + 'static>(
+        &self,
+        before: &[usize],
+        work: impl FnOnce() -> Option<T> + Send + 'static,
+    ) -> Node<T> {
         let result = Arc::new(OnceLock::new());
         let cell = Arc::clone(&result);
         let work = move || {
@@ -192,13 +154,13 @@ impl<'env> Group<'env> {
             panic
         };
         let (number, released) = self.run.add(before, Box::new(work));
-        self.run.release(released.into_iter().map(|work| (number, work)).collect());
+        self.run.release(released.map(|work| (number, work)));
         Node { group: Arc::downgrade(&self.latch), number, result }
     }
 }
 
-impl<'env> Run<'env> {
-    fn add(&self, before: &[usize], work: Work<'env>) -> (usize, Option<Work<'env>>) {
+impl Run {
+    fn add(&self, before: &[usize], work: Work) -> (usize, Option<Work>) {
         let mut nodes = lock(&self.nodes);
         let number = nodes.len();
         let mut open = 0;
@@ -212,23 +174,29 @@ impl<'env> Run<'env> {
         (number, nodes[number].release())
     }
 
-    /// Puts nodes where workers find them, and runs those for which there is no room.
-    fn release(self: &Arc<Self>, mut nodes: VecDeque<(usize, Work<'env>)>) {
-        while let Some((number, work)) = nodes.pop_front() {
+    /// Puts nodes where workers find them.
+    fn release(self: &Arc<Self>, nodes: impl IntoIterator<Item = (usize, Work)>) {
+        for (number, work) in nodes {
             let member = self.latch.upgrade().expect("a member releases nodes");
-            if let Err(node) = (self.submit)(Released { run: Arc::clone(self), number, work }, member) {
-                self.work(node.work);
-                nodes.extend(self.end(number));
+            let run = Arc::clone(self);
+            let make = |membership, _| ClosureTask::new(membership, move || run.work(number, work));
+            if let Err(error) = self.spawner.submit(Some(member), make) {
+                self.fail(error);
             }
         }
     }
 
-    fn work(&self, work: Work<'env>) -> Option<String> {
-        work().inspect(|panic| self.fail(JoinError::Panicked(panic.clone())))
+    fn work(self: Arc<Self>, number: usize, work: Work) {
+        let panic = work().inspect(|panic| self.fail(JoinError::Panicked(panic.clone())));
+        self.release(self.end(number));
+        if let Some(message) = panic {
+            // So that the task of the node counts as panicked.
+            resume_unwind(Box::new(message));
+        }
     }
 
     /// The node is over; returns the nodes that waited for no other.
-    fn end(&self, number: usize) -> VecDeque<(usize, Work<'env>)> {
+    fn end(&self, number: usize) -> Vec<(usize, Work)> {
         let mut nodes = lock(&self.nodes);
         let dependents = nodes[number].dependents.take().unwrap_or_default();
         let released = dependents.into_iter().filter_map(|node| {
@@ -246,21 +214,10 @@ impl<'env> Run<'env> {
     }
 }
 
-impl<'env> Vertex<'env> {
+impl Vertex {
     /// The work, if nothing is before it any more.
-    fn release(&mut self) -> Option<Work<'env>> {
+    fn release(&mut self) -> Option<Work> {
         if self.before == 0 { self.work.take() } else { None }
-    }
-}
-
-impl Released<'_> {
-    pub(super) fn run(self) {
-        let panic = self.run.work(self.work);
-        self.run.release(self.run.end(self.number));
-        if let Some(message) = panic {
-            // So that the task of the node counts as panicked.
-            resume_unwind(Box::new(message));
-        }
     }
 }
 
@@ -274,7 +231,7 @@ impl<T> Node<T> {
         self.result.get()?.as_ref().ok()
     }
 
-    fn number_in(&self, group: &Group<'_>) -> usize {
+    fn number_in(&self, group: &Group) -> usize {
         assert!(Weak::ptr_eq(&self.group, &group.run.latch), "a node before it is of another group");
         self.number
     }
@@ -292,7 +249,7 @@ impl<T> fmt::Debug for Node<T> {
     }
 }
 
-impl fmt::Debug for Group<'_> {
+impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("open", &self.open()).finish_non_exhaustive()
     }
@@ -301,13 +258,15 @@ impl fmt::Debug for Group<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::Runtime;
 
     // Does the last member end its group, and only then leave the outer one?
     #[test]
     fn the_last_to_leave_ends_the_group_and_leaves_the_outer_one() {
-        let outer = Group::new(0, None, Box::new(|_, _| Ok(())));
-        let inner = Group::new(0, Some(Arc::clone(&outer.latch)), Box::new(|_, _| Ok(())));
-        let outcomes = [outer.outcome(), inner.outcome()];
+        let runtime = Runtime::with_workers(1).expect("a worker");
+        let outer = runtime.group();
+        let inner = Group::new(Spawner::clone(&runtime), Some(Arc::clone(&outer.latch)));
+        let outcomes = [&outer, &inner].map(|group| Arc::clone(&group.latch.outcome));
         let child = Arc::clone(&inner.latch);
         assert_eq!((outer.open(), inner.open()), (1, 1));
         inner.run.fail(JoinError::Cancelled);

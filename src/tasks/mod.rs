@@ -99,10 +99,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Graphs, loops, scopes
+//! # Graphs and loops
 //!
 //! A node of a [`Group`] may wait for other nodes and read their results. [`Spawner::parallel_for`] spreads a loop.
-//! [`scope`] gives a group whose nodes may borrow.
 //!
 //! # How it stops
 //!
@@ -115,7 +114,6 @@ mod error;
 mod group;
 mod handle;
 mod scheduler;
-mod scope;
 mod spawner;
 mod task;
 mod worker;
@@ -124,9 +122,8 @@ pub use crate::runtime::continuation::CancellationToken;
 pub use crate::sched::Wait;
 pub use builder::{BuildError, Builder, Runtime};
 pub use counters::{Counters, PoolCounters};
-pub use error::{JoinError, Rejected};
+pub use error::JoinError;
 pub use group::{Group, Node};
 pub use handle::JoinHandle;
 pub use scheduler::Priority;
-pub use scope::{ScopeError, scope};
 pub use spawner::Spawner;

@@ -59,6 +59,9 @@ pub(super) trait Runnable: Send + Sync {
 
     /// Notes that the task is going to be put into a queue of `pool`.
     fn set_pool(&self, pool: PoolId);
+
+    /// Drops the work of a task that was refused and is in no queue.
+    fn retract(&self);
 }
 
 /// Where a worker stands, and the task that it runs.
@@ -92,10 +95,6 @@ impl Place {
     }
 }
 
-/// Tasks in the deque of a worker from which on its tasks may only spawn more where they insist. With what one steal
-/// brings, a deque stays within its smallest buffer.
-const DEQUE_MAX: usize = 32;
-
 /// How long a submitter that waits for room in a queue sleeps between two looks. A full queue of the default size keeps
 /// a worker busy for longer.
 const ROOM_LOOK: Duration = Duration::from_micros(50);
@@ -125,8 +124,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes a new job of `pool`, for which one that `insists` finds or awaits room.
-    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, insists: bool) -> Result<(), JoinError> {
+    /// Takes a new job of `pool`.
+    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId) -> Result<(), JoinError> {
         if pool >= self.pools.len() {
             return Err(JoinError::NoSuchPool(pool));
         }
@@ -138,24 +137,18 @@ impl Scheduler {
         count(Count::Submitted);
         // Ordering: sequentially consistent, as are the count above, and the store and the reads of a shutdown. So either
         // this load sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
-        let accepted = if place.is_none() && self.closed.load(Ordering::SeqCst) {
-            Err(JoinError::ShutDown)
-        } else {
-            self.put(place, job, pool, insists).map_err(|_| JoinError::Full)
-        };
-        if accepted.is_err() {
+        if place.is_none() && self.closed.load(Ordering::SeqCst) {
             count(Count::Refused);
+            return Err(JoinError::ShutDown);
         }
-        accepted
+        self.put(place, job, pool);
+        Ok(())
     }
 
     /// Puts `job` into the deque of the calling worker, if the task that it runs has the same pool and priority.
-    /// Otherwise puts it into the queue for its priority. If a job `insists` and finds no room, a worker puts it into its
-    /// own deque, and any other thread waits.
-    ///
-    /// # Errors
-    /// The job, when it does not insist and there is no room.
-    pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId, insists: bool) -> Result<(), Job> {
+    /// Otherwise puts it into the queue for its priority. Where that has no room, a worker puts the job into its own deque,
+    /// and any other thread waits.
+    pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
         let is_own =
             place.is_some_and(|place| place.pool == pool && place.membership.borrow().priority == job.priority);
         let queue = pool * PRIORITIES + job.priority as usize;
@@ -163,17 +156,15 @@ impl Scheduler {
             let put = if is_own { Err(job) } else { self.shared.queue(queue, place.map(|place| place.worker), job) };
             let Err(back) = put else { break };
             match place {
-                Some(place) if insists || is_own && place.deque.len() < DEQUE_MAX => {
+                Some(place) => {
                     place.deque.push(back);
                     break;
                 }
-                None if insists => thread::sleep(ROOM_LOOK),
-                _ => return Err(back),
+                None => thread::sleep(ROOM_LOOK),
             }
             job = back;
         }
         self.shared.wake_one(pool);
-        Ok(())
     }
 
     /// Counts a task of `pool` that ended, perhaps on no worker.

@@ -1,12 +1,12 @@
 //! The ways to spawn, and loops whose chunks run in parallel.
 
 use super::counters::Counters;
-use super::error::{JoinError, Latch, Outcome, Rejected};
+use super::error::{JoinError, Latch, Outcome};
 use super::handle::JoinHandle;
 use super::scheduler::{Job, Membership, Priority, Runnable, Scheduler};
 use super::task::{ClosureTask, FutureTask};
 use super::worker;
-use crate::runtime::continuation::{CancellationToken, discard, guarded, lock};
+use crate::runtime::continuation::{CancellationToken, guarded, lock};
 use crate::sched::PoolId;
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 ///
 /// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
 /// full. After a shutdown has begun, its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
-/// worker's own deque, and never waits: only memory bounds the deque. [`Spawner::try_spawn`] stops before it grows.
+/// worker's own deque, and never waits: only memory bounds the deque.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
@@ -58,22 +58,10 @@ impl Spawner {
 
     /// Spawns a closure.
     pub fn spawn<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        self.put(None, true, task).unwrap_or_else(|Rejected { task, error }| {
-            discard(task);
-            self.refused(error)
-        })
-    }
-
-    /// Spawns a closure if there is room for it, without waiting and without making a deque grow.
-    ///
-    /// # Errors
-    /// The closure, when it was not accepted.
-    pub fn try_spawn<F, T>(&self, task: F) -> Result<JoinHandle<T>, Rejected<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.put(None, false, task)
+        match self.submit(None, |membership, _| ClosureTask::new(membership, task)) {
+            Ok(task) => JoinHandle::new(self.scheduler.number, task),
+            Err(error) => self.refused(error),
+        }
     }
 
     /// Spawns a future. It may await anything: the task is parked until it is woken.
@@ -82,30 +70,9 @@ impl Spawner {
     /// least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or here if the queue there is full.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
-        match self.submit(None, true, make) {
-            (task, Ok(())) => JoinHandle::new(self.scheduler.number, Arc::clone(&task.outcome) as _),
-            (task, Err(error)) => {
-                task.retract();
-                self.refused(error)
-            }
-        }
-    }
-
-    /// Puts a closure, which may be a node of `group`, where a worker finds it. One that `insists` waits for room.
-    pub(super) fn put<F, T>(
-        &self,
-        group: Option<Arc<Latch>>,
-        insists: bool,
-        task: F,
-    ) -> Result<JoinHandle<T>, Rejected<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (task, accepted) = self.submit(group, insists, |membership, _| ClosureTask::new(membership, task));
-        match accepted {
-            Ok(()) => Ok(JoinHandle::new(self.scheduler.number, task)),
-            Err(error) => Err(Rejected { task: task.retract(), error }),
+        match self.submit(None, make) {
+            Ok(task) => JoinHandle::new(self.scheduler.number, Arc::clone(&task.outcome) as _),
+            Err(error) => self.refused(error),
         }
     }
 
@@ -125,14 +92,13 @@ impl Spawner {
         self.scheduler.counters()
     }
 
-    /// Makes a task and puts it where a worker finds it.
+    /// Makes a task, which may be a node of `group`, and puts it where a worker finds it. A task that is refused is dropped.
     #[inline]
-    fn submit<R: Runnable + 'static>(
+    pub(super) fn submit<R: Runnable + 'static>(
         &self,
         group: Option<Arc<Latch>>,
-        insists: bool,
         make: impl FnOnce(Membership, PoolId) -> Arc<R>,
-    ) -> (Arc<R>, Result<(), JoinError>) {
+    ) -> Result<Arc<R>, JoinError> {
         let place = worker::of(&self.scheduler);
         let place = place.as_deref();
         let pool = self.pool.or(place.map(|place| place.pool)).unwrap_or(0);
@@ -140,8 +106,13 @@ impl Spawner {
         let priority = self.priority.unwrap_or(inherited.priority);
         let token = self.token.clone().or(inherited.token);
         let task = make(Membership { priority, token, group: group.or(inherited.group) }, pool);
-        let accepted = self.scheduler.submit(place, Job { priority, task: Arc::clone(&task) as _ }, pool, insists);
-        (task, accepted)
+        match self.scheduler.submit(place, Job { priority, task: Arc::clone(&task) as _ }, pool) {
+            Ok(()) => Ok(task),
+            Err(error) => {
+                task.retract();
+                Err(error)
+            }
+        }
     }
 }
 
@@ -156,7 +127,7 @@ impl Spawner {
     /// calling task takes part itself, so it waits only for chunks that other workers have begun. After a panic no
     /// further chunk begins.
     ///
-    /// The body lives as long as its tasks, so it cannot borrow; [`super::scope`] is for bodies that do.
+    /// The body lives as long as its tasks, so it cannot borrow: what it works on is in an `Arc`.
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with one of the panics, or why nothing ran.
@@ -190,7 +161,7 @@ impl Spawner {
 }
 
 /// The parts of `range`, each `chunk` long but perhaps the last.
-pub(super) fn parts(range: Range<usize>, chunk: NonZeroUsize) -> impl Iterator<Item = Range<usize>> + Send {
+fn parts(range: Range<usize>, chunk: NonZeroUsize) -> impl Iterator<Item = Range<usize>> + Send {
     let end = range.end;
     range.step_by(chunk.get()).map(move |start| start..start.saturating_add(chunk.get()).min(end))
 }

@@ -34,12 +34,6 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
         Arc::new(ClosureTask { work: Resumable::new((closure, membership)), outcome: Outcome::new() })
     }
 
-    /// The closure of a task that was refused and is in no queue.
-    pub(super) fn retract(&self) -> F {
-        let (closure, _) = self.work.withdraw(|_| true).expect("what was refused is in no queue");
-        closure
-    }
-
     /// Runs the closure, unless another worker has begun it; `take_back` is called before.
     fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
         let Some((closure, membership)) = self.work.withdraw(|_| true) else { return };
@@ -66,6 +60,10 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Runnable for ClosureT
     }
 
     fn set_pool(&self, _: PoolId) {}
+
+    fn retract(&self) {
+        discard(self.work.withdraw(|_| true));
+    }
 }
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for ClosureTask<F, T> {
@@ -112,11 +110,6 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
         })
     }
 
-    /// The task was refused and is in no queue.
-    pub(super) fn retract(&self) {
-        discard(self.work.withdraw(|_| true));
-    }
-
     fn job(self: Arc<Self>) -> Job {
         Job { priority: self.priority, task: self }
     }
@@ -125,8 +118,7 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
     fn put_back(self: Arc<Self>) {
         // Ordering: relaxed, the pool only changes between two runs, and queues order those.
         let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
-        let put = scheduler.put(worker::of(&scheduler).as_deref(), self.job(), pool, true);
-        debug_assert!(put.is_ok(), "there is room for what insists");
+        scheduler.put(worker::of(&scheduler).as_deref(), self.job(), pool);
     }
 }
 
@@ -136,8 +128,7 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
         let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
-        let (waiter, tokens) = (&mut None, token.as_slice());
-        let terms = Terms { start, limits, waker: &waker, waiter, tokens, wakes_anywhere: true };
+        let terms = Terms { start, limits, waker: &waker, waiter: &mut None, token, wakes_anywhere: true };
         let ((polled, _), membership) = place.within(membership, || poll(future.as_mut(), terms));
         // It would keep a task from ending that nothing else can wake.
         drop(waker);
@@ -169,6 +160,10 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
 
     fn set_pool(&self, pool: PoolId) {
         self.pool.store(pool, Ordering::Relaxed);
+    }
+
+    fn retract(&self) {
+        discard(self.work.withdraw(|_| true));
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::counters::Count;
 use super::scheduler::{Job, Place, Scheduler};
-use crate::runtime::continuation::CancellationToken;
 use crate::runtime::{AbortOnPanic, Worker};
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
@@ -38,13 +37,6 @@ pub(super) fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>
         assert!(first, "a thread is one worker, once");
         TaskEngine(place)
     });
-}
-
-impl CancellationToken {
-    /// The token of the task that runs on this thread, if it has one: its own, or that of the task that spawned it.
-    pub fn current() -> Option<CancellationToken> {
-        current().and_then(|place| place.membership.borrow().token.clone())
-    }
 }
 
 /// One worker's engine.

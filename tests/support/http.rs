@@ -24,21 +24,9 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
 
 /// Sends `line` with `headers`, each with its end of line; the head of the answer in lower case, and its body.
 pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
-    send(admin, line, headers, "")
-}
-
-/// Puts `value` at `path`, with `headers`, each with its end of line.
-pub(crate) fn put(admin: SocketAddr, path: &str, headers: &str, value: &str) -> Reply {
-    let headers = format!("{headers}content-length: {}\r\n", value.len());
-    let (head, body) = send(admin, &format!("PUT {path}"), &headers, value).expect("the endpoint answers");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    Reply { status, head, body: String::from_utf8(body).expect("text") }
-}
-
-fn send(admin: SocketAddr, line: &str, headers: &str, body: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
-    let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n{body}");
+    let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;

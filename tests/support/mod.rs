@@ -31,7 +31,7 @@ pub(crate) mod prelude {
     pub(crate) use super::erased::Erased;
     pub(crate) use super::fates::fates;
     pub(crate) use super::held::Held;
-    pub(crate) use super::http::{config, exchange, fates, http, latency, metric, page, put, ready};
+    pub(crate) use super::http::{config, exchange, fates, http, latency, metric, page, ready};
     pub(crate) use super::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
     pub(crate) use super::place::Place;
     pub(crate) use super::process::{
@@ -47,9 +47,7 @@ pub(crate) mod prelude {
     pub(crate) use forebay::config::Config;
     pub(crate) use forebay::fate::{Fate, Malformed};
     pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
-    pub(crate) use forebay::handler::{
-        Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved,
-    };
+    pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
     pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
     pub(crate) use forebay::metrics::{Fates, Percentile};
     pub(crate) use forebay::sched::PolicyName;
@@ -75,7 +73,7 @@ use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::handler::{Handler, Reply, Request};
 use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
-use forebay::server::{Metrics, PolicyHandle, Report, Server, Spawner, StopHandle};
+use forebay::server::{Metrics, Report, Server, Spawner, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency, metric, page};
 use std::fmt::Display;
@@ -128,7 +126,6 @@ pub(crate) struct Running {
     /// Everywhere it listens, `udp` first.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
-    pub(crate) policy: PolicyHandle,
     pub(crate) spawner: Spawner,
     pub(crate) measured: Metrics,
     stop: StopHandle,
@@ -158,13 +155,13 @@ impl Running {
     ) -> Running {
         let admin = server.admin_address().unwrap_or(SocketAddr::from(([0; 4], 0)));
         let (udp, addresses, stop) = (server.udp_address(), server.udp_addresses().to_vec(), server.stop_handle());
-        let (policy, spawner, measured) = (server.policy_handle(), server.spawner(), server.metrics());
+        let (spawner, measured) = (server.spawner(), server.metrics());
         let run = move || {
             first();
             server.run(&handler).expect("the server runs")
         };
         let thread = Some(thread::spawn(run));
-        Running { udp, addresses, admin, policy, spawner, measured, stop, thread }
+        Running { udp, addresses, admin, spawner, measured, stop, thread }
     }
 
     /// What stops it while others still use it.

@@ -197,12 +197,16 @@ pub(crate) struct Configured {
 
 impl Configured {
     pub(crate) fn start(text: &str) -> Configured {
+        Configured::start_with(&["--workers", "2"], text)
+    }
+
+    pub(crate) fn start_with(flags: &[&str], text: &str) -> Configured {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("forebay.toml");
         fs::write(&file, text).expect("a file");
         let log = fs::File::create(directory.path().join("log")).expect("a file");
-        let mut command = serve(&["--workers", "2", "--config"]);
-        let server = Forebay::spawn_to(command.arg(file), Stdio::from(log));
+        let mut command = serve(flags);
+        let server = Forebay::spawn_to(command.arg("--config").arg(file), Stdio::from(log));
         Configured { server, directory }
     }
 

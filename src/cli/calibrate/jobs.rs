@@ -56,7 +56,7 @@ fn checkpoints() -> Nanos {
     });
     let start = clock::now();
     let (waker, waiter) = (Waker::noop(), &mut None);
-    let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false };
+    let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: false };
     let polled = poll(handler, terms);
     assert!(matches!(polled.0, Polled::Ended(())), "nothing makes it pause");
     clock::now().minus(start)

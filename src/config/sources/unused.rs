@@ -23,9 +23,7 @@ impl Effective {
             "time-scale" if self.config.burn == Burn::Cpu => {
                 Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
             }
-            "classic-buckets" | "admin-token-file" if self.config.admin.is_none() => {
-                Some("there is no admin endpoint".to_owned())
-            }
+            "classic-buckets" if self.config.admin.is_none() => Some("there is no admin endpoint".to_owned()),
             _ if OF_POLICIES.contains(&key) && !uses(self.config.policy) => {
                 let those = PolicyName::list(|entry| entry.settings.contains(&key));
                 Some(format!("policy {} does not use it, but {those}", self.config.policy))
@@ -73,15 +71,15 @@ mod tests {
             assert_eq!(unused(&all), expected, "{policy}");
         }
         let steal = ("policy", "steal");
-        let (buckets, token) = (("classic-buckets", "true"), ("admin-token-file", "/proc/sys/kernel/ostype"));
+        let buckets = ("classic-buckets", "true");
         for (pairs, named) in [
             // Nothing is given, the default, and what the handler uses.
             (&[steal][..], &[][..]),
             (&[steal, ("slice", "50us")], &[]),
             (&[steal, ("slice", "1ms"), ("handler", "fork")], &[]),
             // An endpoint that is off has no settings.
-            (&[buckets, token], &[]),
-            (&[buckets, token, ("admin", "off")], &["admin-token-file", "classic-buckets"]),
+            (&[buckets], &[]),
+            (&[buckets, ("admin", "off")], &["classic-buckets"]),
             // Nothing but a few times follows a scale of real cores.
             (&[("time-scale", "10")], &["time-scale"]),
             (&[("time-scale", "10"), ("burn", "sleep")], &[]),

@@ -3,23 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with
-/// its parent but not the other way round.
-///
-/// In a handler, [`CancellationToken::run_until_cancelled`] looks at the token.
+/// A request to work to end. Clones are one and the same token.
 ///
 /// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A running closure goes on
 /// until it asks [`CancellationToken::is_cancelled`]. A running future ends at its next
 /// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
-    node: Arc<Node>,
-}
-
-#[derive(Debug, Default)]
-struct Node {
-    cancelled: AtomicBool,
-    parent: Option<CancellationToken>,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl CancellationToken {
@@ -28,28 +19,15 @@ impl CancellationToken {
         CancellationToken::default()
     }
 
-    /// A token that is cancelled when this one is, and can be cancelled alone. Looking at it costs one load more than
-    /// looking at its parent.
-    pub fn child(&self) -> CancellationToken {
-        CancellationToken { node: Arc::new(Node { cancelled: AtomicBool::new(false), parent: Some(self.clone()) }) }
-    }
-
-    /// Asks everything with this token or a descendant of it to end. Asking again changes nothing.
+    /// Asks everything with this token to end. Asking again changes nothing.
     pub fn cancel(&self) {
         // Ordering: release, pairs with the acquire below: a thread that sees the flag sees what was done before it was
         // raised.
-        self.node.cancelled.store(true, Ordering::Release);
+        self.cancelled.store(true, Ordering::Release);
     }
 
-    /// Whether this token or an ancestor of it was cancelled.
+    /// Whether this token was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        let mut token = self;
-        loop {
-            if token.node.cancelled.load(Ordering::Acquire) {
-                return true;
-            }
-            let Some(parent) = &token.node.parent else { return false };
-            token = parent;
-        }
+        self.cancelled.load(Ordering::Acquire)
     }
 }

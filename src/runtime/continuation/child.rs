@@ -1,6 +1,5 @@
 //! Children: what a request or another child has forked, and what threads outside of the workers have spawned.
 
-use super::cancel::CancellationToken;
 use super::context::{self, Limits};
 use super::local_queue::{self, Ready};
 use super::outcome::Outcome;
@@ -25,8 +24,6 @@ pub(crate) struct Child<T> {
     expires_at: Nanos,
     /// The request or child that forked it, and the generation of that at the time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
-    /// The tokens under which the child was forked, the outermost first.
-    tokens: Vec<CancellationToken>,
     work: Resumable<Work<T>>,
     /// Closed when the handle is gone, or has run the child.
     outcome: Outcome<Result<T, AbortCause>>,
@@ -61,8 +58,7 @@ impl<T: Send + 'static> Child<T> {
             (waiter, generation)
         });
         let runtime_id = if owner.is_some() { local_queue::runtime_id() } else { 0 };
-        let tokens = context::tokens();
-        let child = Arc::new(Child { expires_at, owner, tokens, ..Child::of_none(runtime_id, work) });
+        let child = Arc::new(Child { expires_at, owner, ..Child::of_none(runtime_id, work) });
         if runtime_id != 0 {
             local_queue::forked(Arc::clone(&child) as Arc<dyn AnyChild>);
         }
@@ -79,7 +75,6 @@ impl<T: Send + 'static> Child<T> {
             runtime_id,
             expires_at: Nanos::MAX,
             owner: None,
-            tokens: Vec::new(),
             work: Resumable::new(Work { future, begun: false }),
             outcome: Outcome::new(),
             abort: AbortFlag::new(),
@@ -147,14 +142,8 @@ impl<T: Send + 'static> AnyChild for Child<T> {
         let limits = Limits { ask_at, expires_at: self.expires_at };
         let mut since = start;
         let result = loop {
-            let terms = Terms {
-                start: since,
-                limits,
-                waker: &waker,
-                waiter: &mut waiter,
-                tokens: &self.tokens,
-                wakes_anywhere: false,
-            };
+            let terms =
+                Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere: false };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
             // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the sum on.

@@ -47,8 +47,8 @@ thread_local! {
     /// The request or child that is polled, where it may fork. Empty between polls, so that no thread has to drop it: a
     /// destructor would cost a look at each access.
     static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
-    /// The tokens that checkpoints look at, the outermost first.
-    static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
+    /// The token that checkpoints look at.
+    static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
     /// CPU time of the children that were joined during the poll.
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Checkpoints until one reads the clock, that one included.
@@ -91,42 +91,15 @@ fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
     answer
 }
 
-/// Runs `poll` where checkpoints look at `tokens` too, the outermost first.
-pub(super) fn under<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
-    /// Takes the added tokens away again, also after a panic.
-    struct Scope(usize);
-
-    impl Drop for Scope {
-        fn drop(&mut self) {
-            TOKENS.with_borrow_mut(|all| all.truncate(self.0));
-        }
-    }
-
-    if tokens.is_empty() {
+/// Calls `poll`, which does not panic, so that checkpoints look at `token` too.
+pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> R) -> R {
+    if token.is_none() {
         return poll();
     }
-    let _scope = TOKENS.with_borrow_mut(|all| {
-        let scope = Scope(all.len());
-        all.extend_from_slice(tokens);
-        scope
-    });
-    // The next checkpoint looks at them.
-    LEFT.set(LEFT.get().min(1));
-    poll()
-}
-
-/// The tokens that checkpoints look at now.
-pub(crate) fn tokens() -> Vec<CancellationToken> {
-    TOKENS.with_borrow(Vec::clone)
-}
-
-/// Whether this poll pauses for a cancellation and `token` is cancelled: then the reason is taken away.
-pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
-    let takes = PAUSE.get() == Some(Pause::Abort(AbortCause::Cancelled)) && token.is_cancelled();
-    if takes {
-        PAUSE.set(None);
-    }
-    takes
+    TOKEN.set(token);
+    let result = poll();
+    TOKEN.set(None);
+    result
 }
 
 /// At a checkpoint: leaves a reason and returns true when the handler must return to the worker.
@@ -143,9 +116,8 @@ pub(crate) fn checkpoint_pauses() -> bool {
 /// As [`checkpoint_pauses`], at a checkpoint that reads the clock.
 #[inline(never)]
 fn asks_all() -> bool {
-    let (tokens, cancelled) =
-        TOKENS.with_borrow(|tokens| (tokens.len(), tokens.iter().any(CancellationToken::is_cancelled)));
-    if cancelled {
+    let cancelled = TOKEN.with_borrow(|token| token.as_ref().map(CancellationToken::is_cancelled));
+    if cancelled == Some(true) {
         PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
         return true;
     }
@@ -159,8 +131,8 @@ fn asks_all() -> bool {
         // Also where the slice is over: checkpoints that are further apart than slices are long find each of them over.
         match notice::looks(now) {
             Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
-                // Each checkpoint looks at the tokens that are there: a cancellation is no matter of time.
-                let until = if tokens > 0 { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
+                // Each checkpoint looks at a token that is there: a cancellation is no matter of time.
+                let until = if cancelled.is_some() { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
                 stretch(now, until);
                 return false;
             }
@@ -281,15 +253,14 @@ mod tests {
         assert!(paused <= us(100 + u64::from(STRETCH_MAX) * 100), "{paused}");
     }
 
-    // Does a checkpoint see a cancelled token at once, however far apart readings of the clock are by then?
+    // Does a checkpoint see a cancelled token at once, however many came before?
     #[test]
     fn a_cancelled_token_is_seen_at_the_next_checkpoint() {
         for before in [0, 100] {
             let token = CancellationToken::new();
             let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
             let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
-                assert!((0..100).all(|_| !checkpoint_pauses()));
-                under(std::slice::from_ref(&token), || {
+                under(Some(token.clone()), || {
                     assert!((0..before).all(|_| !checkpoint_pauses()));
                     token.cancel();
                     assert!(checkpoint_pauses(), "after {before}");

@@ -14,7 +14,6 @@ mod local_queue;
 mod outcome;
 mod poll;
 mod resumable;
-mod run_until_cancelled;
 mod wait_slot;
 mod waiter;
 

@@ -24,8 +24,8 @@ pub(crate) struct Terms<'a> {
     /// The waiter of the future, which may fork and be aborted by a child. Without one the future runs its children
     /// itself.
     pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
-    /// Tokens at which the future's checkpoints look, the outermost first.
-    pub(crate) tokens: &'a [CancellationToken],
+    /// The token at which the future's checkpoints look.
+    pub(crate) token: Option<CancellationToken>,
     /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise only the end of a
     /// child wakes it.
     pub(crate) wakes_anywhere: bool,
@@ -53,9 +53,9 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
     if let Some(cause) = terms.abort_cause() {
         return (Polled::Aborted(cause), Nanos::ZERO);
     }
-    let Terms { start, limits, waker, waiter, tokens, wakes_anywhere } = terms;
+    let Terms { start, limits, waker, waiter, token, wakes_anywhere } = terms;
     let poll = || future.poll(&mut Context::from_waker(waker));
-    let (polled, pause, joined) = context::enter(waiter, start, limits, || guarded(|| context::under(tokens, poll)));
+    let (polled, pause, joined) = context::enter(waiter, start, limits, || context::under(token, || guarded(poll)));
     let polled = match (polled, pause) {
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),
@@ -78,7 +78,7 @@ impl Terms<'_> {
         }
         let asked = self.waiter.as_ref().and_then(|waiter| waiter.abort_cause());
         asked.or_else(|| {
-            let cancelled = self.tokens.iter().any(CancellationToken::is_cancelled);
+            let cancelled = self.token.as_ref().is_some_and(CancellationToken::is_cancelled);
             cancelled.then_some(AbortCause::Cancelled)
         })
     }
@@ -153,13 +153,13 @@ mod tests {
 
     const NEVER: Limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
 
-    fn polled<T>(future: impl Future<Output = T>, limits: Limits, tokens: &[CancellationToken]) -> Polled<T> {
+    fn polled<T>(future: impl Future<Output = T>, limits: Limits, token: Option<&CancellationToken>) -> Polled<T> {
         let terms = Terms {
             start: Nanos::new(1),
             limits,
             waker: Waker::noop(),
             waiter: &mut None,
-            tokens,
+            token: token.cloned(),
             wakes_anywhere: false,
         };
         poll(pin!(future), terms).0
@@ -175,24 +175,24 @@ mod tests {
     fn every_pause_has_its_consequence() {
         let at_once = Limits { ask_at: Nanos::ZERO, ..NEVER };
         let expiring = Limits { expires_at: Nanos::new(2), ..NEVER };
-        assert!(matches!(polled(async { 7 }, NEVER, &[]), Polled::Ended(7)));
-        assert!(matches!(polled(pausing(context::checkpoint_pauses), NEVER, &[]), Polled::Ended(())));
+        assert!(matches!(polled(async { 7 }, NEVER, None), Polled::Ended(7)));
+        assert!(matches!(polled(pausing(context::checkpoint_pauses), NEVER, None), Polled::Ended(())));
         assert!(matches!(
-            polled(pausing(context::checkpoint_pauses), at_once, &[]),
+            polled(pausing(context::checkpoint_pauses), at_once, None),
             Polled::Paused { resume: Resume::Here }
         ));
         assert!(matches!(
-            polled(pausing(|| context::pauses_for(Resume::In(3))), NEVER, &[]),
+            polled(pausing(|| context::pauses_for(Resume::In(3))), NEVER, None),
             Polled::Paused { resume: Resume::In(3) }
         ));
         let joins = pausing(|| {
             context::join_pauses();
             true
         });
-        assert!(matches!(polled(joins, NEVER, &[]), Polled::Waits { outside: false }));
-        let expired = polled(pausing(context::checkpoint_pauses), expiring, &[]);
+        assert!(matches!(polled(joins, NEVER, None), Polled::Waits { outside: false }));
+        let expired = polled(pausing(context::checkpoint_pauses), expiring, None);
         assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)));
-        let Polled::Panicked(panic) = polled(async { panic!("on {}", "purpose") }, NEVER, &[]) else {
+        let Polled::Panicked(panic) = polled(async { panic!("on {}", "purpose") }, NEVER, None) else {
             panic!("it ended")
         };
         assert_eq!(panic.message(), "on purpose");
@@ -203,7 +203,7 @@ mod tests {
     fn only_a_waker_that_works_anywhere_may_be_waited_for() {
         for (wakes_anywhere, waits) in [(true, true), (false, false)] {
             let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
-            let terms = Terms { start, limits: NEVER, waker, waiter, tokens: &[], wakes_anywhere };
+            let terms = Terms { start, limits: NEVER, waker, waiter, token: None, wakes_anywhere };
             match poll(pin!(pending::<()>()), terms).0 {
                 Polled::Waits { outside } => assert!(waits && outside),
                 Polled::Aborted(AbortCause::Stalled) => assert!(!waits),
@@ -218,18 +218,18 @@ mod tests {
     fn what_shall_not_go_on_is_not_polled() {
         let runs = || async { panic!("it ran") };
         let too_late = Limits { expires_at: Nanos::new(1), ..NEVER };
-        assert!(matches!(polled(runs(), too_late, &[]), Polled::Aborted(AbortCause::Expired)));
-        let tokens = [CancellationToken::new(), CancellationToken::new()];
+        assert!(matches!(polled(runs(), too_late, None), Polled::Aborted(AbortCause::Expired)));
+        let token = CancellationToken::new();
         let cancelled = polled(
             async {
-                tokens[1].cancel();
+                token.cancel();
                 pausing(context::checkpoint_pauses).await;
             },
             NEVER,
-            &tokens,
+            Some(&token),
         );
         assert!(matches!(cancelled, Polled::Aborted(AbortCause::Cancelled)));
-        assert!(matches!(polled(runs(), NEVER, &tokens), Polled::Aborted(AbortCause::Cancelled)));
+        assert!(matches!(polled(runs(), NEVER, Some(&token)), Polled::Aborted(AbortCause::Cancelled)));
     }
 
     /// Panics when it is dropped, with a chain that is one shorter as the payload, until none is left.

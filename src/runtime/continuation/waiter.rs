@@ -20,7 +20,7 @@ pub(crate) enum AbortCause {
     Full = 4,
     /// The server was stopping.
     Draining = 5,
-    /// A token was cancelled, or the handle of the child was dropped.
+    /// The token of a task was cancelled, or the handle of a child was dropped.
     Cancelled = 6,
 }
 

@@ -13,14 +13,14 @@ use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
+use crate::server::life::panics;
 use crate::server::life::reload::Reloads;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
-use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Mutex, Once};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
 /// `spin`.
@@ -43,10 +43,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) bound: &'c Bound,
     pub(in crate::server) shared: &'c Groups<Job<'s, 'e, H, M>>,
     pub(in crate::server) common: &'c Common<'s, 'e, H, M>,
-    /// The configuration as of now: that of the start in all that takes a restart.
-    pub(in crate::server) live: ArcSwap<Config>,
-    /// What the configuration came from, and what became of the last attempt to read it again.
-    pub(super) reloads: Reloads,
+    /// The configuration as of now, what it came from, and what became of the last attempt to read it again.
+    pub(in crate::server) reloads: Reloads,
     /// Logs once that the host's addresses cannot be read.
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
@@ -78,7 +76,6 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             bound,
             shared,
             common,
-            live: ArcSwap::from_pointee(config.clone()),
             reloads,
             addresses_unread: Once::new(),
             phase: AtomicCell::new(Phase::Serving),
@@ -98,43 +95,32 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         lock(&self.watch).look(&self.bound.metrics, &pools, clock::now())
     }
 
-    /// Switches to the policy of `config`, with its sizes and its slice.
-    pub(in crate::server) fn follow(&self, config: &Config) {
-        let Config { policy, slice, optimise, reserved, ref pools, .. } = *config;
-        let asked =
-            Config { policy, slice, optimise, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
-        let mut following = lock(&self.following);
-        *following = Adaptation::new(&asked);
-        self.live.store(Arc::new(asked));
-        // Under the lock, so that the policy announced last is the policy in force.
-        self.shared.switch(&following.core.policy());
-    }
-
     /// Reads the configuration again, and follows what may change while the server runs.
     pub(in crate::server) fn reload(&self) {
         self.bound.supervisor.reloading();
-        let live = self.live.load_full();
-        if !self.reloads.read(&live, |new| self.take(&live, new)) {
+        if !self.reloads.read(|live, new| self.take(live, new)) {
             tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
         }
-        self.bound.supervisor.ready(&self.live.load());
+        self.bound.supervisor.ready(&self.reloads.live().config);
     }
 
     /// Follows `new`, which differs from `live` only in what may change.
-    pub(super) fn take(&self, live: &Config, new: &Config) {
+    fn take(&self, live: &Config, new: &Config) {
         let follows =
             |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
         self.bound.waiting.set(new.max_wait_scaled());
         if follows(live) != follows(new) {
-            self.follow(new);
+            let mut following = lock(&self.following);
+            *following = Adaptation::new(new);
+            // Under the lock, so that the policy announced last is the policy in force.
+            self.shared.switch(&following.core.policy());
         }
-        self.live.store(Arc::new(new.clone()));
     }
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
     fn healthy(&self) -> Result<(), String> {
-        let after = self.live.load().unhealthy_after;
+        let after = self.reloads.live().config.unhealthy_after;
         let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
         stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
     }
@@ -210,6 +196,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 );
             }),
         }
+        panics::log_pending();
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);
@@ -248,7 +235,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
 
     /// During a stop it is fed always: the drain timeout bounds that.
     fn feed_watchdog(&self) {
-        let (bound, is_asleep) = (self.live.load().unhealthy_after, |worker| self.shared.is_asleep(worker));
+        let (bound, is_asleep) = (self.reloads.live().config.unhealthy_after, |worker| self.shared.is_asleep(worker));
         let healthy = self.healthy().is_ok();
         let mut watch = lock(&self.watch);
         let standing = watch.standing(&self.bound.metrics, is_asleep, bound, clock::now());

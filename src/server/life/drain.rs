@@ -41,7 +41,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         } else if let Err(error) = group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
-        let deadline = clock::now().plus(self.live.load().drain_timeout);
+        let deadline = clock::now().plus(self.reloads.live().config.drain_timeout);
         let until = |is_over: &dyn Fn() -> bool| {
             while !is_over() {
                 let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
@@ -62,7 +62,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
 
     /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
     fn be_lame_duck(&self, demands: &mut Demands) {
-        let lame_duck = self.live.load().lame_duck;
+        let lame_duck = self.reloads.live().config.lame_duck;
         let end = clock::now().plus(lame_duck);
         self.phase.store(if lame_duck > Nanos::ZERO { Phase::LameDuck } else { Phase::Draining });
         if lame_duck > Nanos::ZERO {

@@ -2,7 +2,7 @@
 
 mod drain;
 pub(super) mod handover;
-mod panics;
+pub(super) mod panics;
 pub(super) mod reload;
 pub(super) mod run;
 mod serving;

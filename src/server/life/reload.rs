@@ -1,33 +1,26 @@
-//! Reading the configuration again while the server runs: all of it or nothing. What a client puts until then, and `/config`,
-//! which shows what became of both.
+//! Reading the configuration again while the server runs: all of it or nothing. `/config` shows what became of it.
 
-#[cfg(feature = "admin")]
-use crate::config::put;
-use crate::config::{Claim, Config, Effective, LogLevel, Origin, Problems, Reloaded, SETTINGS, Setting, reload};
+use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, reload};
 use crate::runtime::continuation::lock;
 use crate::server::Server;
 use crate::time::clock;
-#[cfg(feature = "admin")]
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 type Apply = Box<dyn Fn(&Config) + Send + Sync>;
-type SetLogLevel = Box<dyn Fn(LogLevel) -> bool + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
 pub(in crate::server) struct Reloads {
     /// How to read it; `None` where a program has made it.
     load: Option<Load>,
-    /// Gives the log another level; false where something else directs the log.
-    set_log_level: SetLogLevel,
     /// What else follows it.
     then: Vec<Apply>,
     state: Mutex<State>,
 }
 
 struct State {
-    effective: Effective,
+    /// The configuration as of now: that of the start in all that takes a restart.
+    live: Arc<Effective>,
     reloads: u64,
     /// Seconds since 1970, and what came of it; `None` before the first attempt.
     last: Option<(f64, Result<Reloaded, Problems>)>,
@@ -35,15 +28,14 @@ struct State {
 
 impl Server {
     /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
-    /// What may change while it runs does, all of it or nothing. `set_log_level` says whether it could.
+    /// What may change while it runs does, all of it or nothing.
     #[cfg(feature = "cli")]
     pub(crate) fn reload_with(
         mut self,
         effective: Effective,
         load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
-        set_log_level: SetLogLevel,
     ) -> Server {
-        self.reloads = Some(Reloads::new(effective, Some(Box::new(load)), set_log_level));
+        self.reloads = Reloads::new(effective, Some(Box::new(load)));
         self
     }
 
@@ -52,49 +44,43 @@ impl Server {
     /// server that was bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then`
     /// returns.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
-        if let Some(reloads) = &mut self.reloads {
-            reloads.then.push(Box::new(then));
-        }
+        self.reloads.then.push(Box::new(then));
         self
     }
 }
 
 impl Reloads {
-    fn new(effective: Effective, load: Option<Load>, set_log_level: SetLogLevel) -> Reloads {
-        let state = Mutex::new(State { effective, reloads: 0, last: None });
-        Reloads { load, set_log_level, then: Vec::new(), state }
+    fn new(effective: Effective, load: Option<Load>) -> Reloads {
+        let state = Mutex::new(State { live: Arc::new(effective), reloads: 0, last: None });
+        Reloads { load, then: Vec::new(), state }
     }
 
     /// For a server whose `config` a program has made.
     pub(in crate::server) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
-        Reloads::new(Effective { config: config.clone(), rows }, None, Box::new(|_| false))
+        Reloads::new(Effective { config: config.clone(), rows }, None)
     }
 
-    /// What a server has that runs with `live`. A program may have asked for another policy since the last change here.
-    fn running(&self, live: &Config) -> Effective {
-        let mut running = lock(&self.state).effective.clone();
-        running.rows = rows(live, &running);
-        running
+    /// The configuration as of now: that of the start in all that takes a restart.
+    pub(in crate::server) fn live(&self) -> Arc<Effective> {
+        lock(&self.state).live.clone()
     }
 
-    /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
-    /// where anything is wrong. False if a program has made the configuration.
-    pub(in crate::server) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
+    /// Reads the configuration again, and lets `take` follow it from the live one; nothing where anything is wrong. False if
+    /// a program has made the configuration.
+    pub(in crate::server) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
         let Some(load) = &self.load else { return false };
-        let running = self.running(live);
+        let running = self.live();
         let result = load().and_then(|new| reload(&running, &new)).inspect(|Reloaded { effective, .. }| {
-            take(&effective.config);
-            // Where something else directs the log, the setting has no effect.
-            let _ = (self.set_log_level)(effective.config.log_level);
+            take(&running.config, &effective.config);
             self.then.iter().for_each(|then| then(&effective.config));
         });
         let mut state = lock(&self.state);
         state.reloads += 1;
         match &result {
             Ok(Reloaded { effective, changed, restart }) => {
-                state.effective = effective.clone();
+                state.live = Arc::new(effective.clone());
                 let text = |row: &Claim| format!("{} = {}", row.key, row.value);
                 let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
                 tracing::info!(changed = text(changed), "the configuration has been read again");
@@ -115,33 +101,9 @@ impl Reloads {
         true
     }
 
-    /// Gives a setting the value that a client has put, in a server that runs with `live`; `take` takes it. Returns how long
-    /// the value stays.
-    ///
-    /// # Errors
-    /// All that is wrong with it, a line for each. Nothing has changed then.
+    /// The settings, where each comes from, and the last attempt to read them again.
     #[cfg(feature = "admin")]
-    pub(in crate::server) fn put(
-        &self,
-        live: &Config,
-        (key, value, peer): (&str, &str, SocketAddr),
-        take: impl FnOnce(&Config),
-    ) -> Result<String, String> {
-        let refused = |problems: Problems| problems.iter().map(|problem| format!("{problem}\n")).collect::<String>();
-        let Reloaded { effective, .. } = put(&self.running(live), key, value).map_err(refused)?;
-        if key == "log-level" && !(self.set_log_level)(effective.config.log_level) {
-            return Err(format!("{key} has no effect: RUST_LOG, or the program around this server, directs the log\n"));
-        }
-        take(&effective.config);
-        lock(&self.state).effective = effective;
-        let until = if self.load.is_some() { "SIGHUP or the next PUT" } else { "the next PUT" };
-        tracing::info!(%peer, "{key} = {value}, by PUT until the configuration is read again");
-        Ok(format!("in force until {until}\n"))
-    }
-
-    /// The settings of `live`, where each comes from, and the last attempt to read them again.
-    #[cfg(feature = "admin")]
-    pub(in crate::server) fn to_json(&self, live: &Config) -> String {
+    pub(in crate::server) fn to_json(&self) -> String {
         use serde_json::{Value, json};
         let state = lock(&self.state);
         let texts = |rows: &[Claim]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
@@ -153,24 +115,11 @@ impl Reloads {
             let ok = result.is_ok();
             json!({"at": at, "ok": ok, "changed": changed, "restart_needed": restart, "problems": problems})
         });
-        let settings: serde_json::Map<String, Value> = rows(live, &state.effective)
-            .into_iter()
-            .map(|Claim { key, value, origin }| (key, json!({"value": value, "origin": origin.to_string()})))
-            .collect();
+        let setting = |row: &Claim| (row.key.clone(), json!({"value": row.value, "origin": row.origin.to_string()}));
+        let settings: serde_json::Map<String, Value> = state.live.rows.iter().map(setting).collect();
         let body = json!({
             "schema": "forebay-config/1", "settings": settings, "reloads": state.reloads, "last_reload": last,
         });
         body.to_string() + "\n"
     }
-}
-
-/// Those settings of `live` that `known` has, each with its origin there, or from a program where it differs.
-fn rows(live: &Config, known: &Effective) -> Vec<Claim> {
-    let row = |setting: &Setting| {
-        let known = known.rows.iter().find(|row| row.key == setting.key)?;
-        let value = (setting.show)(live);
-        let origin = if value == known.value { known.origin.clone() } else { Origin::Code };
-        Some(Claim::new(setting.key, value, origin))
-    };
-    SETTINGS.iter().filter_map(row).collect()
 }

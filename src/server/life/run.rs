@@ -1,7 +1,6 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
 use super::panics;
-use super::reload::Reloads;
 use super::stop::Demands;
 use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
 use crate::config::{Burn, Classify, ShedAnswers};
@@ -22,6 +21,7 @@ use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
+use crate::time::Nanos;
 use signal_hook::iterator::Signals;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -41,9 +41,9 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError> {
-    let Server { mut bound, demands, signals, reloads, questions, .. } = server;
+    let Server { mut bound, mut demands, signals, reloads, questions, .. } = server;
     if bound.log_panics {
-        panics::log_contained();
+        panics::keep_contained();
     }
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
@@ -60,9 +60,8 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // The admin thread has the listener; this is what a successor is given.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let reloads = reloads.unwrap_or_else(|| Reloads::none(&bound.config));
     let control = Control::new(&bound, &shared, &common, following, reloads);
-    let (begin, mut demands) = (OnceLock::new(), Demands::new(demands));
+    let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
         let _workers = OnDrop(|| shared.each().for_each(Shared::stop));
@@ -139,14 +138,12 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     let config = &bound.config;
     let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_raw_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
-    let (groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, bound.sizes.queued)?;
-    let groups = groups.map(|shared| {
-        let shared = shared.with_kernel_notices(bound.notices.by_kernel);
-        match config.burn {
-            Burn::Cpu => shared,
-            Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
-        }
-    });
+    let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, bound.sizes.queued)?;
+    let (look_cost, time_scale) = match config.burn {
+        Burn::Cpu => (Nanos::ZERO, 1),
+        Burn::Sleep => (config.overheads_scaled().look, config.time_scale),
+    };
+    groups.notice(bound.notices.by_kernel, look_cost, time_scale);
     Ok((groups, workers))
 }
 
@@ -191,7 +188,8 @@ fn end_threads<'m>(
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
     collector.collect();
     let totals = collector.snapshot(control.gauges());
-    panics::settle();
+    panics::log_pending();
+    output::flush_log();
     totals
 }
 

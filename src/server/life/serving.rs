@@ -62,13 +62,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         serving();
         loop {
             match (demands.next(), spare) {
-                (Demand::Follow(config), _) => {
-                    tracing::info!(policy = config.policy.name(), "another policy was asked for");
-                    self.follow(&config);
-                }
                 (Demand::Reload, _) => self.reload(),
-                #[cfg(feature = "admin")]
-                (Demand::Put(put), _) => self.set(put),
                 (Demand::HandOver(asked), Some(spare)) => match self.hand_over(&asked, spare, demands) {
                     Ok(()) => {
                         tracing::info!("the successor serves: this server finishes what it has received");

@@ -41,8 +41,6 @@ pub(crate) struct PacketBody<T> {
     pub flow: Option<u64>,
     /// How long its flow was busy, and the request that the flow was busy with.
     pub set_aside: (Nanos, u64),
-    /// The number of the packet in its pool.
-    number: usize,
 }
 
 /// Why what a handler wrote is too much.
@@ -67,14 +65,13 @@ impl<T: Copy + Default> PacketBody<T> {
             excess: None,
             flow: None,
             set_aside: (Nanos::ZERO, 0),
-            number,
         }
     }
 
     /// Makes it the packet of a datagram, of which no more is known.
     pub(crate) fn begin(&mut self, envelope: Envelope) {
         debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");
-        self.envelope = Envelope { packet: self.number, ..envelope };
+        self.envelope = Envelope { packet: self.envelope.packet, ..envelope };
         self.set_aside = (Nanos::ZERO, 0);
     }
 
@@ -97,7 +94,8 @@ impl<T: Copy + Default> PacketBody<T> {
         let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
-        (Request::admitted(arrival, &self.ticket, class, expires_at, usize::from(worker)), &mut self.reply)
+        let request = Request { arrival, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
+        (request, &mut self.reply)
     }
 }
 
@@ -267,7 +265,7 @@ struct Held<'s, 'h, 'v, H: Handler> {
 impl<H: Handler> Drop for Held<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
-            let number = packet.number;
+            let number = packet.envelope.packet;
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);
         }
@@ -352,7 +350,7 @@ impl<F: Future> Slot<F> {
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
-        let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
+        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);
         if matches!(polled, Polled::Waits { .. }) {
             if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {

@@ -184,9 +184,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Ends a request that was aborted for `cause`.
     pub(super) fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
         match cause {
-            AbortCause::Failed => self.fail(packet, Failed::Panic),
-            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
-            AbortCause::Cancelled => self.fail(packet, Failed::Cancelled),
+            // Nothing cancels a request, and what it waits for is never cancelled: that takes the child's handle.
+            AbortCause::Failed | AbortCause::Cancelled => self.fail(packet, Failed::Panic),
             AbortCause::Stalled => self.end(packet, Fate::Stalled),
             AbortCause::Expired => self.end(packet, Fate::ShedExpired),
             AbortCause::Full => self.end(packet, Fate::ShedQueueFull),

@@ -10,9 +10,6 @@ struct Seen {
     begun: AtomicUsize,
     gone: AtomicUsize,
     threads: Mutex<BTreeSet<String>>,
-    tokens: [CancellationToken; 4],
-    /// Whether parts end that would go on for long.
-    finish: AtomicBool,
 }
 
 struct Script(Arc<Seen>);
@@ -29,7 +26,7 @@ impl Part {
     /// With a checkpoint every 100 us.
     async fn work(&self, time: Nanos) {
         let end = clock::now().plus(time);
-        while clock::now() < end && !self.0.finish.load(Ordering::SeqCst) {
+        while clock::now() < end {
             let name = thread::current().name().unwrap_or_default().to_owned();
             self.0.threads.lock().expect("nobody panics with it").insert(name);
             thread::sleep(Nanos::from_micros(100).into());
@@ -109,17 +106,6 @@ impl Work for Script {
                 Part::begin(&self.0).work(Nanos::from_millis(2)).await;
                 drop(parts);
             }
-            // Cancel: a part that ends by its token, outside of what runs under that.
-            Some(b'c') => {
-                let token = CancellationToken::new();
-                let (long, seen) = (working(GIVE_UP_AFTER), seen());
-                let [part] = token.run_until_cancelled(async { [fork(long)] }).await.expect("nobody has cancelled it");
-                seen.until(|seen| seen.begun.load(Ordering::SeqCst) > 0).await;
-                token.cancel();
-                seen.until(|seen| seen.gone.load(Ordering::SeqCst) > 0).await;
-                seen.until(|_| true).await;
-                drop(part);
-            }
             // Hop: a part that moves.
             Some(b'h') => {
                 fork(async {
@@ -132,25 +118,6 @@ impl Work for Script {
             Some(b'n') => {
                 let numbers = all((0..1_000).map(|number| fork(async move { number }))).await;
                 assert_eq!(numbers.iter().sum::<i32>(), 999 * 500);
-            }
-            // Under the token of that number: work (r), parts (k), its end (x), and what begins too late (l).
-            Some(act @ (b'r' | b'k' | b'x' | b'l')) => {
-                let token = &self.0.tokens[usize::from(order.payload[1] - b'0')];
-                if matches!(act, b'x' | b'l') {
-                    token.cancel();
-                }
-                let done = match act {
-                    b'r' => token.run_until_cancelled(working(GIVE_UP_AFTER)).await,
-                    b'k' => {
-                        let parts = async { drop(all([0; 3].map(|_| fork(working(GIVE_UP_AFTER)))).await) };
-                        token.run_until_cancelled(parts).await
-                    }
-                    b'l' => token.child().run_until_cancelled(working(GIVE_UP_AFTER)).await,
-                    _ => Some(()),
-                };
-                if done.is_none() {
-                    return reply.put(b"--").expect("as long as the request");
-                }
             }
             _ => {}
         }
@@ -165,19 +132,6 @@ fn start(settings: &[(&str, &str)]) -> (Running, Arc<Seen>) {
 }
 
 impl Seen {
-    /// Passes a checkpoint, and others until `condition` holds.
-    async fn until(&self, condition: impl Fn(&Seen) -> bool) {
-        let deadline = clock::now().plus(GIVE_UP_AFTER);
-        loop {
-            thread::sleep(Nanos::from_millis(1).into());
-            checkpoint().await;
-            if condition(self) {
-                return;
-            }
-            assert!(clock::now() < deadline, "the part does not begin, or does not end");
-        }
-    }
-
     /// Waits until every part that has begun is gone.
     fn await_the_last(&self) {
         let all_gone = || self.gone.load(Ordering::SeqCst) == self.begun.load(Ordering::SeqCst);
@@ -200,46 +154,6 @@ fn parts_run_on_several_workers() {
         }
         assert!(seen.threads.lock().expect("nobody panics with it").len() >= 2, "{policy}");
         server.ends_as(fates! { received: 10, answered: 10 }, policy);
-    }
-}
-
-#[test]
-fn a_cancelled_part_does_not_end_its_request() {
-    for policy in ["steal", "ondemand"] {
-        let (server, seen) = start(&sized(policy, 4));
-        assert_eq!(ask(&server, b"c"), Status::Ok, "{policy}");
-        seen.await_the_last();
-        assert_eq!(server.quiescent(1), fates! { received: 1, answered: 1 }, "{policy}");
-    }
-}
-
-// Does a token end what runs under it, its parts too, before it begins or while it runs, and leave the rest alone?
-#[test]
-fn a_token_cancels_its_own_work_alone() {
-    // Under the other policies a second request may wait for a worker that is busy. Five workers are busy, so one more
-    // must be free.
-    for policy in policies().filter(|policy| !matches!(*policy, "isolated" | "pools" | "reserve")) {
-        let (server, seen) = start(&[("policy", policy), ("workers", "8")]);
-        let begun = || seen.begun.load(Ordering::SeqCst);
-        let clients = [b"r1", b"r2", b"k3"].map(|payload| {
-            let (client, before) = (Client::new(server.udp), begun());
-            client.request(1, Nanos::ZERO, payload);
-            await_until(|| begun() > before, "it does not begin");
-            client
-        });
-        let said = |client: &Client| client.receive().payload;
-        for (token, client) in [(b"x1", &clients[0]), (b"x3", &clients[2])] {
-            assert_eq!(ask(&server, token), Status::Ok);
-            assert_eq!(said(client), b"--", "{policy}");
-        }
-        let (before, late) = (begun(), Client::new(server.udp));
-        late.request(1, Nanos::ZERO, b"l0");
-        assert_eq!((said(&late), begun()), (b"--".to_vec(), before), "{policy}: it began after it was cancelled");
-        await_until(|| seen.gone.load(Ordering::SeqCst) == before - 1, "more than the one that goes on is left");
-        seen.finish.store(true, Ordering::SeqCst);
-        assert_eq!(said(&clients[1]), b"r2", "{policy}: it was not cancelled");
-        assert_eq!(seen.gone.load(Ordering::SeqCst), before);
-        server.ends_as(fates! { received: 6, answered: 6 }, policy);
     }
 }
 

@@ -96,7 +96,7 @@ fn names_and_metrics_are_the_handlers_own() {
     let read = Arc::clone(&counted);
     let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
     let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
-    let server = Running::on(server, &Informed);
+    let server = Running::on(server, Informed);
     ask(&server, "where do you listen, please?");
     // A reply is counted once it is sent.
     server.quiescent(1);
@@ -114,36 +114,30 @@ fn names_and_metrics_are_the_handlers_own() {
     assert!(twice.expect_err("one name").to_string().contains("each name once"));
 }
 
-// Address, times, deadline, class and ticket, also in a refusal. References and pointers forward all methods.
+// Address, times, deadline, class and ticket, also in a refusal.
 #[test]
 fn a_request_is_known_to_its_end() {
     for policy in ["steal", "ondemand"] {
         let settings = [("policy", policy), ("workers", "2")];
-        let servers = [
-            Running::on(bound(&settings), Informed),
-            Running::on(bound(&settings), &Informed),
-            Running::on(bound(&settings), Arc::new(Informed)),
-        ];
-        for server in servers {
-            let local = server.udp.to_string();
-            assert_eq!(ask(&server, "where do you listen, please?"), format!("#{}", &local[1..]));
-            for (question, status) in [
-                ("refuse", Status::Refused),
-                ("rate", Status::ShedRate),
-                ("panic", Status::Failed),
-                ("later", Status::Stalled),
-            ] {
-                let rest: String = question.chars().rev().skip(2).collect();
-                assert_eq!(ask(&server, question), format!("{}{rest}", char::from(status as u8)), "{question}");
-            }
-            let silent = client(&server);
-            ["mute", "ignore"].iter().for_each(|question| assert!(silent.send(question.as_bytes()).is_ok()));
-            let (received, stalled) = (7, 1);
-            server.ends_as(
-                fates! { received, answered: 1, refused: 1, shed_rate: 1, failed: 1, stalled, no_reply: 1, ignored: 1 },
-                policy,
-            );
+        let server = Running::on(bound(&settings), Informed);
+        let local = server.udp.to_string();
+        assert_eq!(ask(&server, "where do you listen, please?"), format!("#{}", &local[1..]));
+        for (question, status) in [
+            ("refuse", Status::Refused),
+            ("rate", Status::ShedRate),
+            ("panic", Status::Failed),
+            ("later", Status::Stalled),
+        ] {
+            let rest: String = question.chars().rev().skip(2).collect();
+            assert_eq!(ask(&server, question), format!("{}{rest}", char::from(status as u8)), "{question}");
         }
+        let silent = client(&server);
+        ["mute", "ignore"].iter().for_each(|question| assert!(silent.send(question.as_bytes()).is_ok()));
+        let (received, stalled) = (7, 1);
+        server.ends_as(
+            fates! { received, answered: 1, refused: 1, shed_rate: 1, failed: 1, stalled, no_reply: 1, ignored: 1 },
+            policy,
+        );
     }
 }
 

@@ -42,7 +42,7 @@ impl Handler for Reasons {
 // Does each reason count once, under its fate and its name, and is a client whose request is rejected for one answered as without?
 #[test]
 fn rejections_show_by_the_handlers_names() {
-    let server = Running::on(bound(&[("workers", "2")]), &Reasons);
+    let server = Running::on(bound(&[("workers", "2")]), Reasons);
     let silent = client(&server);
     for question in ["m0", "m0", "m1", "m2", "m-", "i1", "i2", "i-"] {
         silent.send(question.as_bytes()).expect("the server's port is open");
@@ -92,6 +92,6 @@ fn bad_names_are_said_before_anything_is_served() {
     let server = bound(&[("admin", "off"), ("workers", "1")]);
     // One that runs all the same ends at once.
     server.stop_handle().stop();
-    let error = server.run(&&Talkative).expect_err("a name occurs twice").to_string();
+    let error = server.run(&Talkative).expect_err("a name occurs twice").to_string();
     assert_eq!(error, "REASON_NAMES: \"x\": not allowed; allowed: each name once");
 }

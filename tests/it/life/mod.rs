@@ -3,7 +3,6 @@
 #![allow(clippy::print_stdout, reason = "a child of a test says where it listens")]
 
 mod handover;
-mod put;
 mod shutdown;
 mod spawner;
 mod supervised;

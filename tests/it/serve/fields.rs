@@ -62,7 +62,7 @@ impl Handler for Named {
 
 /// Answers of servers that between them have every field.
 fn answers() -> Vec<Value> {
-    let named = Running::on(bound(&[("workers", "2")]), &Named);
+    let named = Running::on(bound(&[("workers", "2")]), Named);
     let emulated = emulated(1, &[("policy", "hybrid"), ("workers", "3")]);
     for id in 0..20 {
         Client::new(emulated.udp).request(id, Nanos::from_millis(1), b"");

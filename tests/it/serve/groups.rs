@@ -2,7 +2,6 @@
 //! handlers hold all workers of one group. The server stops, or its policy changes, in the middle.
 
 use crate::support::prelude::*;
-use forebay::server::FollowError;
 
 const GROUPS: [(&str, &str); 2] = [("workers", "4"), ("groups", "2")];
 
@@ -70,17 +69,17 @@ fn flood(server: std::net::SocketAddr, requests: u64) -> Vec<Client> {
 fn every_fate_is_counted_over_all_groups() {
     const REQUESTS: u64 = 1_600;
     at_once(["adaptive", "park"], |wait| {
-        let (server, _) = run_scripted(&[&GROUPS[..], &[("policy", "auto"), ("wait", wait)]].concat());
+        let file = |policy| format!("policy = \"{policy}\"\nclassify = \"header\"\nmax-wait = \"off\"\n");
+        let running = Configured::start_with(&["--workers", "4", "--groups", "2", "--wait", wait], &file("auto"));
         let mut sent = 0;
         for policy in grouped() {
-            let _clients = flood(server.udp, REQUESTS / 8);
-            let config = Config::from_pairs(of(policy)).expect("a configuration");
-            server.policy.follow(&config).expect("the same workers");
+            let _clients = flood(running.server.udp, REQUESTS / 8);
+            assert_eq!(running.reload(&file(policy))["ok"], true, "{policy}");
             sent += REQUESTS / 8;
         }
-        let fates = server.quiescent(sent);
+        let fates = quiescent(running.server.admin, sent);
         assert_eq!(fates.answered + fates.kernel_dropped.unwrap_or(0), sent, "{fates:?}");
-        assert_eq!(server.stop().packets_away, 0);
+        running.server.stop();
     });
     at_once(grouped(), |policy| {
         let (server, _) = run_scripted(&[&of(policy)[..], &[("drain-timeout", "0s")]].concat());
@@ -94,12 +93,10 @@ fn every_fate_is_counted_over_all_groups() {
     });
 }
 
-// Where does an operator see groups, and which policy is refused while they are there?
+// Where does an operator see groups?
 #[test]
-fn groups_are_shown_and_exclude_sizes() {
+fn groups_are_shown() {
     let (server, _) = run_scripted(&of("steal"));
     assert_eq!(latency(server.admin)["groups"], 2);
     assert_eq!(config(server.admin)["settings"]["groups"]["value"], "2");
-    let pools = Config::from_pairs([("policy", "pools"), ("workers", "4")]).expect("a configuration");
-    assert_eq!(server.policy.follow(&pools), Err(FollowError::Groups(pools.policy)));
 }

@@ -157,36 +157,3 @@ fn a_loop_reports_its_panic_and_its_runtime_being_shut_down() {
     runtime.shutdown();
     assert_eq!(runtime.parallel_for(0..100, chunk(1), |_| ()), Err(JoinError::ShutDown));
 }
-
-#[test]
-fn a_scope_borrows_and_is_over_when_it_returns() {
-    let mut values = vec![0_u64; 10_000];
-    let sum = AtomicUsize::new(0);
-    let length = scope(2, |scope| {
-        for part in values.chunks_mut(17) {
-            scope.spawn(move || part.iter_mut().for_each(|value| *value += 1));
-        }
-        scope.parallel_for(0..10_000, chunk(64), |range| {
-            sum.fetch_add(range.len(), Ordering::Relaxed);
-        });
-        10_000
-    });
-    assert_eq!(length.unwrap(), sum.into_inner());
-    assert!(values.iter().all(|value| *value == 1));
-}
-
-#[test]
-fn a_scope_reports_a_panic_and_runs_the_others() {
-    let runs = AtomicUsize::new(0);
-    let (release, held) = channel::<()>();
-    let result = scope(1, |scope| {
-        scope.spawn(move || wait(&held));
-        scope.spawn(|| panic!("in the scope"));
-        (0..2_000).for_each(|_| drop(scope.spawn(|| _ = runs.fetch_add(1, Ordering::Relaxed))));
-        assert!(runs.load(Ordering::Relaxed) > 1_000, "what finds no room in the queue runs here");
-        release.send(()).unwrap();
-    });
-    assert!(matches!(result, Err(ScopeError::Task(JoinError::Panicked(said))) if said == "in the scope"));
-    assert_eq!(runs.into_inner(), 2_000);
-    assert!(matches!(scope(0, |_| ()), Err(ScopeError::Build(_))));
-}

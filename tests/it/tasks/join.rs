@@ -112,7 +112,7 @@ fn what_nobody_can_wake_ends_as_stalled() {
 
 #[test]
 fn a_hop_goes_on_in_another_pool() {
-    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 1).thread_name("hop").build().unwrap();
+    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 1).build().unwrap();
     let name = || thread::current().name().map(str::to_owned).unwrap();
     let names = runtime.spawn_future(async move {
         let first = name();
@@ -121,7 +121,7 @@ fn a_hop_goes_on_in_another_pool() {
         hop(0).await;
         [first, second, name()]
     });
-    assert_eq!(names.join().unwrap(), ["hop-0", "hop-1", "hop-0"]);
+    assert_eq!(names.join().unwrap(), ["forebay-task-0", "forebay-task-1", "forebay-task-0"]);
     let counters = runtime.counters();
     assert_eq!((counters.pools[0].submitted, counters.pools[0].completed), (1, 1));
 }

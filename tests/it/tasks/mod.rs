@@ -1,8 +1,9 @@
 //! The runtime as a library.
 
 use crate::support::prelude::*;
-use forebay::tasks::{Counters, JoinError, JoinHandle, Node, PoolCounters, Priority, Rejected, Runtime};
-use forebay::tasks::{ScopeError, Spawner, scope};
+use forebay::tasks::{
+    CancellationToken, Counters, JoinError, JoinHandle, Node, PoolCounters, Priority, Runtime, Spawner,
+};
 use std::num::NonZeroUsize;
 use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -163,7 +163,7 @@ fn what_is_cancelled_before_it_begins_does_not_run() {
     let (token, other) = (CancellationToken::new(), CancellationToken::new());
     let runs = Arc::new(AtomicUsize::new(0));
     let run = |token: &CancellationToken| runtime.with_token(token).spawn(count(&runs));
-    let (doomed, child, unrelated) = (run(&token), run(&token.child()), run(&other));
+    let (doomed, child, unrelated) = (run(&token), run(&token.clone()), run(&other));
     let future = runtime.with_token(&token).spawn_future(async { 1 });
     token.cancel();
     release.send(()).unwrap();
@@ -200,9 +200,10 @@ fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
         })
     };
     assert_eq!(told.recv_timeout(DEADLINE), Ok("runs"));
+    let looks_at = token.clone();
     let closure = runtime.with_token(&token).spawn(move || {
         tell.send("runs").unwrap();
-        let token = CancellationToken::current().expect("it was spawned with one");
+        let token = looks_at;
         while !token.is_cancelled() {
             thread::yield_now();
         }

@@ -70,8 +70,6 @@ fn use_after_shutdown_is_an_error_value() {
     assert_eq!(runtime.spawn(|| 2).join(), Err(JoinError::ShutDown));
     assert_eq!(runtime.spawn_future(async { 3 }).join(), Err(JoinError::ShutDown));
     assert_eq!(runtime.with_pool(0).spawn(|| 4).join(), Err(JoinError::ShutDown));
-    let refused = runtime.try_spawn(|| 5);
-    assert!(matches!(refused, Err(Rejected { task, error: JoinError::ShutDown }) if task() == 5));
     assert_eq!(runtime.counters().total().submitted, 1);
 }
 

@@ -43,7 +43,7 @@ impl<'m> Flight<'m> {
 impl Desk<'_, '_> {
     /// Reads what the workers recorded.
     pub(in crate::server::admin) fn look(&mut self) {
-        let log_delays = self.probe.live().log_delays;
+        let log_delays = self.probe.live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
     }
 

@@ -1,26 +1,25 @@
 //! The HTTP side: routes, the bounds of a connection, and the page at `/`.
 
 use super::flight;
-use super::put::Put;
 use crate::metrics::{Format, weight};
 use crate::output::{PAGE_CHARTS, PAGE_STYLE};
 use crate::server::admin::{CONNECTIONS, Desk, Question};
 use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::sync::LazyLock;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -54,9 +53,6 @@ type Answer = Response<Full<Bytes>>;
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
-/// The longest value that a client puts, in bytes. Names are far shorter.
-const VALUE_BYTES_MAX: usize = 256;
-
 /// Accepts until released, and then stays as it is: without a listener.
 pub(in crate::server::admin) async fn accept(
     listener: Option<TcpListener>,
@@ -84,7 +80,7 @@ async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>,
         .keep_alive(false);
     let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        let (stream, peer) = match listener.accept().await {
+        let (stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "the admin endpoint cannot accept a connection");
@@ -94,7 +90,7 @@ async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>,
         };
         make_room(&mut open, limits.connections);
         let asker = asker.clone();
-        let service = service_fn(move |request| respond(request, peer, asker.clone()));
+        let service = service_fn(move |request| respond(request, asker.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
         // The end of a connection concerns only its client.
         let task = tokio::spawn(async move { drop(timeout(limits.connection.into(), connection).await) });
@@ -112,34 +108,21 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz /policy /log";
+const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz";
 
-async fn respond(
-    request: Request<Incoming>,
-    peer: SocketAddr,
-    asker: mpsc::Sender<Question>,
-) -> Result<Answer, Infallible> {
+async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
     if !PAGES.split(' ').any(|page| page == path) {
         return Ok(text(StatusCode::NOT_FOUND, format!("try one of {PAGES}\n")));
     }
-    let setting = match path {
-        "/policy" => Some("policy"),
-        "/log" => Some("log-level"),
-        _ => None,
-    };
-    let allowed = if setting.is_some() { "PUT" } else { "GET,HEAD" };
     // hyper leaves the body out of a reply to HEAD.
-    if !allowed.split(',').any(|method| method == request.method()) {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
-        return Ok(with(refused, header::ALLOW, allowed));
+        return Ok(with(refused, header::ALLOW, "GET,HEAD"));
     }
-    if (setting.is_some() || ["/capture", "/config"].contains(&path)) && is_foreign(&request) {
+    if ["/capture", "/config"].contains(&path) && is_foreign(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
         return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
-    }
-    if let Some(key) = setting {
-        return Ok(put(&asker, key, request, peer).await.unwrap_or_else(stopping));
     }
     let answer = match path {
         "/" => Some(page()),
@@ -157,11 +140,7 @@ async fn respond(
             }
         }),
     };
-    Ok(answer.unwrap_or_else(stopping))
-}
-
-fn stopping() -> Answer {
-    text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())
+    Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
 /// Whether the page of another origin may have led a browser here. It may have sent the request. Or its owner lets a name mean
@@ -185,42 +164,11 @@ async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
         return Some(text(StatusCode::BAD_REQUEST, allowed));
     };
-    let (captured, config) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
+    let (captured, live) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
     let Some(captured) = captured else {
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
     };
-    Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &config).await))
-}
-
-/// The answer to `peer`, which puts a value of `key`; `None` after the server has begun to stop.
-async fn put(
-    asker: &mpsc::Sender<Question>,
-    key: &'static str,
-    request: Request<Incoming>,
-    peer: SocketAddr,
-) -> Option<Answer> {
-    let authorization = values(&request, header::AUTHORIZATION);
-    let file = ask(asker, |desk| desk.probe.live().admin_token_file.clone()).await?;
-    if !may_put(peer, &authorization, |token| file.is_some_and(|file| file.is(token))) {
-        let why = "allowed: from this host, or with Authorization: Bearer TOKEN, the token of --admin-token-file\n";
-        return Some(text(StatusCode::FORBIDDEN, why.to_owned()));
-    }
-    let Ok(value) = Limited::new(request.into_body(), VALUE_BYTES_MAX).collect().await else {
-        return Some(text(StatusCode::PAYLOAD_TOO_LARGE, format!("allowed: {VALUE_BYTES_MAX} bytes\n")));
-    };
-    let value = String::from_utf8_lossy(&value.to_bytes()).trim().to_owned();
-    let (answer, answered) = oneshot::channel();
-    ask(asker, move |desk| desk.probe.put(Put { key, value, peer, answer })).await?;
-    Some(match answered.await.ok()? {
-        Ok(until) => text(StatusCode::OK, until),
-        Err(problems) => text(StatusCode::BAD_REQUEST, problems),
-    })
-}
-
-/// Whether `peer` may change a setting: it is on this host, or has the token.
-fn may_put(peer: SocketAddr, authorization: &str, is_token: impl FnOnce(&str) -> bool) -> bool {
-    let given = authorization.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    peer.ip().to_canonical().is_loopback() || given.is_some_and(|(_, given)| is_token(given.trim()))
+    Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &live.config).await))
 }
 
 /// The time that a capture covers.
@@ -295,29 +243,4 @@ fn reply(content_type: &'static str, body: Vec<u8>) -> Answer {
 fn with(mut reply: Answer, name: HeaderName, value: &'static str) -> Answer {
     reply.headers_mut().insert(name, HeaderValue::from_static(value));
     reply
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Who may change a setting, and does a wrong token, or another scheme, count as none?
-    #[test]
-    fn another_host_needs_the_token() {
-        let may = |peer: &str, authorization: &str| {
-            may_put(peer.parse().expect("an address"), authorization, |given| given == "secret")
-        };
-        for here in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(may(here, "") && may(here, "Bearer wrong"), "{here}");
-        }
-        for elsewhere in ["10.0.0.1:1", "[fd00::1]:1", "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "[::]:1"] {
-            for authorization in ["Bearer secret", "bearer  secret"] {
-                assert!(may(elsewhere, authorization), "{elsewhere} {authorization}");
-            }
-            for authorization in ["", "secret", "Bearer", "Bearer ", "Bearer wrong", "Basic secret", "Bearer secret,x"]
-            {
-                assert!(!may(elsewhere, authorization), "{elsewhere} {authorization:?}");
-            }
-        }
-    }
 }

@@ -2,20 +2,17 @@
 
 pub(super) mod flight;
 pub(super) mod http;
-pub(in crate::server) mod put;
 
 pub(super) use flight::Flight;
 pub(in crate::server) use http::Limits;
 
 use super::control::{Control, Phase};
-use crate::config::Config;
+use crate::config::Effective;
 use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
-use crate::server::life::stop::Demand;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::clock;
-use put::Put;
 use std::sync::Arc;
 
 /// The pages' view of their server. Called on the admin thread; no method may block.
@@ -26,27 +23,15 @@ pub(in crate::server) trait Pages {
     /// The reason in words, in one line.
     fn ready(&self) -> Result<(), String>;
     /// The configuration as of now.
-    fn live(&self) -> Arc<Config>;
+    fn live(&self) -> Arc<Effective>;
     /// The settings in effect, and what became of the last attempt to read them again, as JSON.
     fn config(&self) -> String;
-    /// Changes a setting and answers its client, after the demands that came before.
-    fn put(&self, put: Put);
     /// What the host did to the workers, and their pools under the policy in force.
     fn tick(&self) -> Tick;
     /// The oldest requests that have not ended, at most so many, and those that are set aside.
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes that wait in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
-}
-
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    /// Gives a setting the value that a client has put.
-    pub(in crate::server) fn set(&self, Put { key, value, peer, answer }: Put) {
-        let live = self.live.load_full();
-        // The client may have gone.
-        let _ = answer.send(self.reloads.put(&live, (key, &value, peer), |new| self.take(&live, new)));
-        self.bound.supervisor.ready(&self.live.load());
-    }
 }
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
@@ -65,16 +50,12 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
-    fn live(&self) -> Arc<Config> {
-        self.live.load_full()
+    fn live(&self) -> Arc<Effective> {
+        self.reloads.live()
     }
 
     fn config(&self) -> String {
-        self.reloads.to_json(&self.live.load())
-    }
-
-    fn put(&self, put: Put) {
-        self.bound.stop.demand(Demand::Put(put));
+        self.reloads.to_json()
     }
 
     fn tick(&self) -> Tick {

@@ -1,10 +1,9 @@
 //! A server that has no workers, for the endpoint in front of it.
 
-use crate::config::Config;
+use crate::config::{Config, Effective};
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
-use crate::server::admin::endpoint::put::Put;
 use crate::time::{Nanos, clock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,21 +32,14 @@ impl Pages for Server {
         if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
     }
 
-    fn live(&self) -> Arc<Config> {
+    fn live(&self) -> Arc<Effective> {
         let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
-        Arc::new(Config::from_pairs(pairs).expect("a configuration"))
+        let config = Config::from_pairs(pairs).expect("a configuration");
+        Arc::new(Effective { config, rows: Vec::new() })
     }
 
     fn config(&self) -> String {
         "{}\n".into()
-    }
-
-    fn put(&self, put: Put) {
-        let said = format!("{} {} {}\n", put.key, put.value, put.peer.ip());
-        // Without an answer the server is stopping.
-        if put.value != "stop" {
-            let _ = put.answer.send(if put.value == "wrong" { Err(said) } else { Ok(said) });
-        }
     }
 }
 

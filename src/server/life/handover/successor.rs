@@ -1,28 +1,16 @@
 //! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins when that one has
 //! stopped receiving.
 
+use super::door::Door;
 use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
 use super::{HandOverError, PATIENCE};
 use crate::config::{Config, listen_text};
+use crate::net::{Group, Io};
+use crate::server::listening::{Listening, tcp_listener};
 use crate::time::Nanos;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
-
-/// What a successor has been given.
-#[derive(Debug)]
-pub(crate) struct Given {
-    /// The UDP sockets: those of worker 0 first, one for each address, then those of worker 1, and so on.
-    pub(crate) sockets: Vec<OwnedFd>,
-    /// The admin listener.
-    pub(crate) admin: OwnedFd,
-    /// The listener at the path, for this server's own successor.
-    pub(crate) listener: OwnedFd,
-    /// Whether the sockets must outlive this server too: systemd holds them.
-    pub(crate) kept: bool,
-    pub(crate) predecessor: Predecessor,
-}
 
 /// The server from which a successor takes over, which serves until the successor does.
 #[derive(Debug)]
@@ -36,9 +24,9 @@ pub(crate) struct Predecessor {
 /// finds the word that this server serves when it wakes up.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Asks the server that listens at `path` for its sockets, for a server with `config` that receives in GRO batches or not.
-/// `None` if there is no server.
-pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<Option<Given>, HandOverError> {
+/// Asks the server that listens at `path` for its sockets, for a server with `config` that receives with `io`. `None` if
+/// there is no server.
+pub(in crate::server) fn ask(path: &Path, config: &Config, io: Io) -> Result<Option<Listening>, HandOverError> {
     let Some(admin) = config.admin else {
         return Err(io::Error::other("there is no admin endpoint to take over").into());
     };
@@ -48,7 +36,7 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
         listen: listen_text(&config.listen),
         admin,
         workers: config.workers,
-        gro,
+        gro: io == Io::Gro,
     };
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
@@ -73,8 +61,11 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
     let (Some(listener), Some(admin)) = (descriptors.pop(), descriptors.pop()) else {
         return Err(io::Error::other("too few descriptors").into());
     };
-    let predecessor = Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros) };
-    Ok(Some(Given { sockets: descriptors, admin, listener, kept, predecessor }))
+    // Those of worker 0 first, one for each address, then those of worker 1, and so on.
+    let group = Group::adopt(descriptors, io)?;
+    let (admin, door) = (Some(tcp_listener(admin)?), Some(Door::taken(listener, path)));
+    let predecessor = Some(Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros) });
+    Ok(Some(Listening { door, group, admin, kept, used: true, predecessor }))
 }
 
 impl Predecessor {
