@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
-use forebay::lab::workload::Workload;
+use forebay::lab::workload::{Workload, forms_help};
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
@@ -226,15 +226,7 @@ Exit codes:
 pub const RETRIES_MAX: u8 = 7;
 
 fn workload_help() -> String {
-    format!(
-        "Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\nPresets: {}\nForms: {}\n\n\
-         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
-         CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
-         mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \
-         with one recorded cost in each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
-        forebay::lab::workload::preset_names(),
-        forebay::lab::workload::FORMS.join(", ")
-    )
+    format!("Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\n{}", forms_help())
 }
 
 fn parse_positive_duration(text: &str) -> Result<Nanos, String> {

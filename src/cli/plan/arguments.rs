@@ -1,11 +1,10 @@
 //! The flags of `forebay plan`.
 
-use crate::cli::simulate::workloads;
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Workload, forms_help};
 use crate::sched::PolicyName;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
@@ -91,7 +90,7 @@ pub(crate) struct PlanArguments {
 }
 
 fn workload_help() -> String {
-    format!("Instead of --from: what requests cost, as the name of a preset or a form\n\n{}", workloads())
+    format!("Instead of --from: what requests cost, as the name of a preset or a form\n\n{}", forms_help())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

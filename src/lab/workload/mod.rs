@@ -23,7 +23,7 @@ pub use arrivals::{Arrival, Arrivals, Shape};
 pub use cost::{
     ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, VARIATION_MAX,
 };
-pub use parse::{FORMS, PRESETS, preset_names};
+pub use parse::{FORMS, PRESETS, forms_help};
 pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
 use crate::time::Nanos;
