@@ -62,8 +62,6 @@ pub struct Plan {
     /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`] on real ones. Loads
     /// are shares of capacity with these costs.
     pub overheads: Overheads,
-    /// Requests per second of `workload` that saturate the server, where that was measured: then loads are shares of it.
-    pub capacity_rps: Option<f64>,
 }
 
 /// Whether requests are sent again, and when; by default they are not.
@@ -171,15 +169,11 @@ impl Plan {
             workers,
             server_apart: false,
             overheads,
-            capacity_rps: None,
         })
     }
 
-    /// The share of capacity that the rate amounts to, where the capacity was measured or the workers are known.
+    /// The share of capacity that the rate amounts to, where the workers are known.
     pub fn load(&self) -> Option<f64> {
-        if let Some(capacity_rps) = self.capacity_rps {
-            return Some(self.rate / capacity_rps);
-        }
         self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
     }
 
@@ -299,6 +293,5 @@ mod tests {
         let charged = plan.workload.clone().with_time_beside(Nanos::from_micros(600));
         let load = Plan { workload: charged, ..plan.clone() }.load().expect("workers");
         assert!((load - 0.8).abs() < 1e-9, "{load}");
-        assert_eq!(Plan { capacity_rps: Some(1_250.0), ..plan }.load(), Some(0.8));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::drive::live::Live;
 use crate::plan::Plan;
-use crate::text::{grouped, time};
+use crate::text::grouped;
 use forebay::time::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
@@ -89,9 +89,8 @@ impl Progress {
         let passed = elapsed.min(self.end);
         let left = self.end.minus(passed).plus(self.after).as_secs_f64();
         let rate = sent as f64 / passed.as_secs_f64().max(0.1);
-        let [p50, p99] = [0.5, 0.99].map(|share| time(Some(live.latency(share).as_micros_f64())));
         format!(
-            "{}: {left:.0} s left, {}/s, p50 {p50}, p99 {p99}, {} open{phase}",
+            "{}: {left:.0} s left, {}/s, {} open{phase}",
             self.label,
             grouped(rate as u64),
             grouped(sent.saturating_sub(replied))
@@ -117,9 +116,9 @@ mod tests {
         let progress = Progress::new("auto", &plan, true).of_runs(1, 4, Nanos::from_millis(500));
         let live = Live::default();
         (0..200).for_each(|_| live.count_sent());
-        (0..197).for_each(|number| live.count_replied(Nanos::from_millis(if number < 190 { 2 } else { 300 })));
+        (0..197).for_each(|_| live.count_replied());
         let said = progress.text(Nanos::from_secs(2), &live);
-        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 1.54 ms, p99 262 ms, 3 open");
+        assert_eq!(said, "auto 2/4: 11 s left, 100/s, 3 open");
         assert!(progress.text(Nanos::ZERO, &live).ends_with(", warm-up"));
     }
 }

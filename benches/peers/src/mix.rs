@@ -156,7 +156,6 @@ impl Mix {
             workers: Some(cores),
             server_apart: matches!(place, Place::Real(_)),
             overheads,
-            capacity_rps: None,
         })
     }
 }

@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn a_row_has_its_load() {
         let row = Row { arm: "steal".to_owned(), valid: [0, 1], percentiles: Vec::new() };
-        let plan = Plan { rate: 1_234.5, capacity_rps: Some(10_000.0), ..crate::plan::test_plan() };
-        assert!(row.text(&plan).contains(" | 0.123 | steal | - |"), "{}", row.text(&plan));
-        let unknown = Plan { capacity_rps: None, workers: None, ..plan };
+        let plan = Plan { rate: 493.2, workload: "fixed:1ms".parse().expect("a form"), ..crate::plan::test_plan() };
+        assert!(row.text(&plan).contains(" | 0.247 | steal | - |"), "{}", row.text(&plan));
+        let unknown = Plan { workers: None, ..plan };
         assert!(row.text(&unknown).contains(" | - | steal | - |"), "{}", row.text(&unknown));
     }
 

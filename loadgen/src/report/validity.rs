@@ -76,7 +76,7 @@ fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Res
 /// The largest slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
 /// The largest share of a run for which a worker may wait for a CPU.
-pub const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
+const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
 /// The largest share of sends with a slip above [`SLIP_LIMIT`](super::run_result::SLIP_LIMIT).
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 /// The largest share of sends that our own kernel refused.
