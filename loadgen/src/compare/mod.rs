@@ -61,9 +61,6 @@ pub(crate) struct CompareReport {
     pub(crate) virtual_time: Option<VirtualTime>,
     /// One run for each policy, in the order of the flags, for each round in turn.
     pub(crate) runs: Vec<ComparedRun>,
-    /// With `--simulate`, each policy's figures beside those of virtual time.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    validation: Vec<nearness::Row>,
 }
 
 /// One policy's run, from both sides.
@@ -106,7 +103,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
         text += &text::accounts(&report, &plan);
     }
     // A lost text must not cost the JSON.
-    let shown = show(&(text + &nearness::render(&report.validation, &plan)), &outputs);
+    let shown = show(&(text + &nearness::render(&report.runs)), &outputs);
     let written = results::write(&json, || json::text(&report));
     shown.and(written).and(results::write(&page, || text::page(&report, &heading)))?;
     Ok(report.validity())
@@ -151,7 +148,6 @@ impl CompareReport {
             verdicts: verdict::verdicts(&runs, &percentiles),
             arms: Arm::all(&runs, arguments.offer.precision),
             virtual_time,
-            validation: nearness::rows(&runs),
             runs,
         })
     }
