@@ -37,7 +37,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
         let Simulation { spec, workers, .. } = judged.simulation;
         progress.set_message(format!("what {spec} does when things change"));
         let changes = question.changes(spec, workers, demand.replayed.as_ref());
-        Advice::new(&question, &search, judged, changes)
+        Advice::new(&question, judged, changes)
     });
     progress.finish_and_clear();
     let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
