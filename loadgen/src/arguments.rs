@@ -179,9 +179,6 @@ pub(crate) struct OfferArguments {
     /// knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
-    /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one
-    #[arg(long, value_name = "FACTOR", default_value_t = forebay::lab::stats::PRECISION, value_parser = parse_precision)]
-    pub(crate) precision: f64,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -238,10 +235,6 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 fn parse_speed(text: &str) -> Result<f64, String> {
     within(0.001..=1_000.0, text, "write a factor from 0.001 to 1000, like 2")
-}
-
-fn parse_precision(text: &str) -> Result<f64, String> {
-    within(1.0_f64.next_up()..=1e6, text, "write a factor above 1, at most 1000000, like 2")
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

@@ -49,8 +49,6 @@ pub struct Plan {
     pub percentile: Option<Percentile>,
     /// Whether the run is one of several whose percentiles are known together alone, so that it is VALID without.
     pub is_round: bool,
-    /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
-    pub precision: f64,
     /// The seed of the schedule.
     pub seed: u64,
     /// The deadline in each header; 0 = none.
@@ -163,7 +161,6 @@ impl Plan {
             retrying: Retrying::default(),
             percentile: offer.percentile,
             is_round: false,
-            precision: offer.precision,
             seed: offer.seed,
             deadline_us: 0,
             workers,

@@ -150,7 +150,6 @@ impl Mix {
             retrying: Retrying::default(),
             percentile: None,
             is_round: false,
-            precision: forebay::lab::stats::PRECISION,
             seed,
             deadline_us: 0,
             workers: Some(cores),

@@ -146,7 +146,7 @@ impl CompareReport {
         Ok(CompareReport {
             schema: "forebay-compare/1",
             verdicts: verdict::verdicts(&runs, &percentiles),
-            arms: Arm::all(&runs, arguments.offer.precision),
+            arms: Arm::all(&runs),
             virtual_time,
             runs,
         })

@@ -19,7 +19,7 @@ pub(crate) fn render(runs: &[ComparedRun]) -> String {
     let rows: Vec<Vec<String>> = by_arm(runs).iter().map(|(arm, runs)| row(arm, runs)).collect();
     let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the \
          same requests at the same times and sockets in virtual time. VALID: how many runs were. ?: not known within \
-         --precision (95 % confidence).";
+         a factor of 2 (95 % confidence).";
     format!("\n{}{}", table(&header, &rows, 1), wrapped("", explained, "  "))
 }
 

@@ -17,7 +17,7 @@ const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// The meaning of a question mark behind a percentile.
-const NOT_KNOWN: &str = "?: not known within --precision (95 % confidence): a longer run may tell.";
+const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {

@@ -7,7 +7,7 @@ use crate::report::json::as_text;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::lab::stats::Interval;
-use forebay::metrics::{Block, Percentile};
+use forebay::metrics::{Block, PRECISION, Percentile};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -119,9 +119,8 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
         _ => format!("its 95 % interval goes from {} to {}", end(low), end(high)),
     };
     Some(format!(
-        "{percentile} of the latency is not known within a factor of {}: {how}; measure longer (--duration), or ask for a \
-         lower --percentile",
-        bounds.precision
+        "{percentile} of the latency is not known within a factor of {PRECISION}: {how}; measure longer (--duration), or ask for a \
+         lower --percentile"
     ))
 }
 

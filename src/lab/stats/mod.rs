@@ -10,13 +10,10 @@ mod memory;
 mod order;
 mod sample;
 
-pub use crate::metrics::Interval;
+pub use crate::metrics::{Interval, PRECISION};
 pub use batches::Batches;
 pub use memory::Memory;
 pub use sample::{Sample, of_runs};
-
-/// The widest interval, upper over lower end, whose figure counts as known unless a user says otherwise.
-pub const PRECISION: f64 = 2.0;
 
 #[cfg(test)]
 mod tests;

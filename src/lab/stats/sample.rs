@@ -57,10 +57,9 @@ impl Sample {
         if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
     }
 
-    /// The intervals of all percentiles, for the `memory` of the queue; each known up to an upper end of `precision` times
-    /// the lower one.
-    pub fn bounds(&self, memory: Memory, precision: f64) -> Bounds {
-        Bounds::new(|percentile| self.interval(percentile.quantile(), memory), precision)
+    /// The intervals of all percentiles, for the `memory` of the queue.
+    pub fn bounds(&self, memory: Memory) -> Bounds {
+        Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
     }
 
     /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a

@@ -62,13 +62,7 @@ pub enum Cost {
 impl Cost {
     /// The mean of the distribution.
     pub fn mean(&self) -> Nanos {
-        match *self {
-            Cost::Fixed(mean)
-            | Cost::Exponential { mean }
-            | Cost::LogNormal { mean, .. }
-            | Cost::Pareto { mean, .. } => mean,
-            Cost::Recorded(_) | Cost::BoundedPareto { .. } => Nanos::new((self.mean_seconds() * 1e9).round() as u64),
-        }
+        Nanos::new((self.mean_seconds() * 1e9).round() as u64)
     }
 
     /// One request's cost, from a nanosecond to [`COST_MAX`].
@@ -107,7 +101,10 @@ impl Cost {
                 let integral = if exponent.abs() < 1e-12 { span } else { (exponent * span).exp_m1() / exponent };
                 low.as_secs_f64() * alpha * integral / -(-alpha * span).exp_m1()
             }
-            other => other.mean().as_secs_f64(),
+            Cost::Fixed(mean)
+            | Cost::Exponential { mean }
+            | Cost::LogNormal { mean, .. }
+            | Cost::Pareto { mean, .. } => mean.as_secs_f64(),
         }
     }
 }

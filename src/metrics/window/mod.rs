@@ -13,6 +13,8 @@ mod shift;
 mod work;
 
 pub use demand::{ClassDemand, Demand};
+#[cfg(feature = "cli")]
+pub(crate) use distribution::merge;
 pub(crate) use distribution::{Bins, Distribution, Gathered};
 pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
 #[cfg(feature = "admin")]
