@@ -54,7 +54,7 @@ pub use snapshot::{
     ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
 };
 pub(crate) use window::CLASS_BYTES;
-pub use window::{ClassDemand, Demand, Stage};
+pub use window::Stage;
 #[cfg(feature = "cli")]
 pub(crate) use window::{Work, merge};
 
