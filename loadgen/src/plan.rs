@@ -288,7 +288,7 @@ mod tests {
         let plan = Plan { rate: 1_000.0, workload: "fixed:1ms".parse().expect("a form"), ..test_plan() };
         assert_eq!(plan.load(), Some(0.5));
         let charged = plan.workload.clone().with_time_beside(Nanos::from_micros(600));
-        let load = Plan { workload: charged, ..plan.clone() }.load().expect("workers");
+        let load = Plan { workload: charged, ..plan }.load().expect("workers");
         assert!((load - 0.8).abs() < 1e-9, "{load}");
     }
 }
