@@ -50,7 +50,7 @@ pub(crate) struct SimulateArguments {
     pub(super) lost: Vec<u16>,
     /// Policies to compare
     ///
-    /// Those of `forebay serve`, and as bounds srpt, central, rr:QUANTUM:SWITCH, priority and jsq.
+    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Loads to offer, as shares of the workers' capacity

@@ -46,7 +46,7 @@ impl FromStr for PolicySpec {
         let ours = text.parse().map(PolicySpec::Server);
         ours.or_else(|_| text.parse().map(PolicySpec::Reference)).map_err(|()| {
             format!(
-                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, central, rr:QUANTUM:SWITCH \
+                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH \
                  (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
                 name_here(text),
                 PolicyName::list(|_| true)

@@ -38,7 +38,7 @@ const OTHERS: [&str; 9] = [
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,reserve,levels --classified",
     "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,hybrid,levels,auto",
     "tpcc --load 0.8 --workers 37 --servers 2 --groups 3 --policy steal,auto",
-    "extreme-bimodal --load 0.7 --policy srpt,central,rr:5us:1us,priority,jsq",
+    "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq",
 ];
 
 #[test]

@@ -1,10 +1,14 @@
 //! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
 //! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
+mod processor_sharing;
 mod queues;
 
+use super::event_list::EventList;
+use super::requests::{Request, RequestId, Requests};
 use super::{ArrivingRequest, Tally};
 use crate::emulation::overheads::STEP_MAX;
+use crate::sched::WorkerId;
 use crate::time::{Nanos, parse_duration};
 use queues::Queues;
 use std::cell::RefCell;
@@ -16,6 +20,8 @@ use std::str::FromStr;
 pub enum Reference {
     /// Shortest remaining processing time first, with preemption: an oracle.
     Srpt,
+    /// All requests progress at once, each at an equal share of the workers and at most at the rate of one.
+    ProcessorSharing,
     /// One queue; a request that has run for a quantum goes to the end of the queue if another waits.
     RoundRobin {
         /// CPU time of a turn; above zero.
@@ -33,8 +39,9 @@ pub enum Reference {
 const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
 
 /// All references with a name; any other is a round robin.
-const NAMED: [(&str, Reference); 4] = [
+const NAMED: [(&str, Reference); 5] = [
     ("srpt", Reference::Srpt),
+    ("ps", Reference::ProcessorSharing),
     ("priority", Reference::Priority),
     ("jsq", Reference::JoinShortestQueue),
     ("central", CENTRAL),
@@ -43,7 +50,7 @@ const NAMED: [(&str, Reference); 4] = [
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
     /// quantum is above zero, a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         let round_robin = || {
@@ -87,13 +94,53 @@ impl Reference {
         tally: &RefCell<Tally>,
     ) {
         assert!(workers > 0, "somebody works");
-        let queues = match self {
-            Reference::Srpt => Queues::shortest(workers, tally),
-            Reference::RoundRobin { quantum, switch } => Queues::round_robin(workers, quantum, switch, tally),
-            Reference::Priority => Queues::priority(workers, tally),
-            Reference::JoinShortestQueue => Queues::joined(workers, tally),
+        let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally };
+        let mut discipline: Box<dyn Discipline> = match self {
+            Reference::Srpt => Box::new(Queues::shortest(workers)),
+            Reference::ProcessorSharing => Box::new(processor_sharing::ProcessorSharing::new(workers)),
+            Reference::RoundRobin { quantum, switch } => Box::new(Queues::round_robin(workers, quantum, switch)),
+            Reference::Priority => Box::new(Queues::priority(workers)),
+            Reference::JoinShortestQueue => Box::new(Queues::joined(workers)),
         };
-        queues.play(incoming);
+        stage.play(&mut *discipline, incoming);
+    }
+}
+
+/// What a reference policy decides.
+trait Discipline {
+    /// Called when a request has come.
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId);
+    /// Called when the time of `worker` in the event list has come.
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId);
+}
+
+/// What all reference policies act upon.
+struct Stage<'t> {
+    event_list: EventList,
+    requests: Requests,
+    tally: &'t RefCell<Tally>,
+}
+
+impl Stage<'_> {
+    fn play(mut self, discipline: &mut dyn Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) {
+        let mut next = incoming.next();
+        loop {
+            let (time, worker) = self.event_list.first();
+            match next {
+                Some(coming) if coming.at < time => {
+                    let request = self.requests.add(Request::new(&coming));
+                    discipline.arrive(&mut self, coming.at, request);
+                    next = incoming.next();
+                }
+                _ if time < Nanos::MAX => discipline.due(&mut self, time, worker),
+                _ => return,
+            }
+        }
+    }
+
+    fn finish(&mut self, request: RequestId, now: Nanos) {
+        let request = self.requests.remove(request);
+        self.tally.borrow_mut().answered(request.class, request.cost, now.minus(request.due), now, request.counts);
     }
 }
 
@@ -103,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_shown() {
-        for text in ["srpt", "priority", "jsq", "central", "rr:20us:100ns"] {
+        for text in ["srpt", "ps", "priority", "jsq", "central", "rr:20us:100ns"] {
             assert_eq!(text.parse::<Reference>().map(|reference| reference.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("rr:5us:1us".parse(), Ok(CENTRAL));
@@ -112,8 +159,9 @@ mod tests {
         }
     }
 
-    // Does the shortest remaining one go first and interrupt? Do turns end after a quantum if another waits? Do
-    // lighter classes go first and interrupt no other, and is the shortest queue joined?
+    // Does the shortest remaining one go first and interrupt? Are processors shared equally, with one for each at most? Do
+    // turns end after a quantum if another waits? Do lighter classes go first and interrupt no other, and is the shortest queue
+    // joined?
     #[test]
     fn latencies_are_those_of_each_discipline() {
         let us = Nanos::from_micros;
@@ -121,6 +169,10 @@ mod tests {
         for (reference, workers, requests, expected) in [
             ("srpt", 1, &[(0, 10), (2, 3), (3, 1), (4, 9)][..], &[14, 4, 1, 19][..]),
             ("srpt", 2, &[(0, 10), (0, 8), (2, 3)], &[13, 8, 3]),
+            ("ps", 1, &[(0, 4), (0, 4)], &[8, 8]),
+            ("ps", 1, &[(0, 4), (2, 1)], &[5, 2]),
+            ("ps", 2, &[(0, 4), (0, 6), (100, 2)], &[4, 6, 2]),
+            ("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)], &[8, 8, 8, 8]),
             ("rr:2us:0us", 1, &[(0, 4), (0, 3)], &[6, 7]),
             // Two switches, and then no other to switch to.
             ("rr:2us:1us", 1, &[(0, 4), (0, 3)], &[8, 9]),

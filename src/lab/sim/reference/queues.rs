@@ -2,12 +2,10 @@
 //! processing time. Central preemption is round robin with a cost for each switch. One for each worker: the shortest is
 //! joined.
 
-use crate::lab::sim::event_list::EventList;
-use crate::lab::sim::requests::{Request, RequestId, Requests};
-use crate::lab::sim::{ArrivingRequest, Tally};
+use super::{Discipline, Stage};
+use crate::lab::sim::requests::{Request, RequestId};
 use crate::sched::WorkerId;
 use crate::time::Nanos;
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -17,7 +15,7 @@ type Rank = fn(&Request, u64) -> [u64; 2];
 /// Requests that wait, the one with the lowest place first.
 type Waiting = BinaryHeap<Reverse<([u64; 2], RequestId)>>;
 
-pub(super) struct Queues<'t> {
+pub(super) struct Queues {
     rank: Rank,
     /// Whether a request that needs less than what is left of another one interrupts it.
     preempts: bool,
@@ -29,10 +27,6 @@ pub(super) struct Queues<'t> {
     /// Where the search for the shortest queue begins, so that of several equal ones each has its turn.
     rotation: WorkerId,
     serving: Vec<Option<Turn>>,
-    /// When the turn of each worker ends.
-    event_list: EventList,
-    requests: Requests,
-    tally: &'t RefCell<Tally>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,102 +35,37 @@ struct Turn {
     runs: Nanos,
 }
 
-impl<'t> Queues<'t> {
+impl Queues {
     /// Round robin with this quantum and the cost `switch` of a switch, where the order is that of coming.
-    pub(super) fn round_robin(workers: usize, quantum: Nanos, switch: Nanos, tally: &'t RefCell<Tally>) -> Queues<'t> {
-        Queues {
-            rank: |_, put| [put, 0],
-            preempts: false,
-            quantum,
-            switch,
-            waiting: vec![Waiting::new()],
-            put: 0,
-            rotation: 0,
-            serving: vec![None; workers],
-            event_list: EventList::new(workers),
-            requests: Requests::default(),
-            tally,
-        }
+    pub(super) fn round_robin(workers: usize, quantum: Nanos, switch: Nanos) -> Queues {
+        let (waiting, serving) = (vec![Waiting::new()], vec![None; workers]);
+        Queues { rank: |_, put| [put, 0], preempts: false, quantum, switch, waiting, put: 0, rotation: 0, serving }
     }
 
     /// One class after the other, the lightest first.
-    pub(super) fn priority(workers: usize, tally: &'t RefCell<Tally>) -> Queues<'t> {
+    pub(super) fn priority(workers: usize) -> Queues {
         let rank: Rank = |request, put| [request.class.into(), put];
-        Queues { rank, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO, tally) }
+        Queues { rank, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 
     /// The shortest remaining processing time first; of equals, the one that was due earlier.
-    pub(super) fn shortest(workers: usize, tally: &'t RefCell<Tally>) -> Queues<'t> {
+    pub(super) fn shortest(workers: usize) -> Queues {
         let rank: Rank = |request, _| [request.left().get(), request.due.get()];
-        Queues { rank, preempts: true, ..Queues::priority(workers, tally) }
+        Queues { rank, preempts: true, ..Queues::priority(workers) }
     }
 
     /// Each request goes to the worker with the fewest, and stays there.
-    pub(super) fn joined(workers: usize, tally: &'t RefCell<Tally>) -> Queues<'t> {
+    pub(super) fn joined(workers: usize) -> Queues {
         let waiting = vec![Waiting::new(); workers];
-        Queues { waiting, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO, tally) }
-    }
-
-    /// Serves all of `incoming`.
-    pub(super) fn play(mut self, mut incoming: impl Iterator<Item = ArrivingRequest>) {
-        let mut next = incoming.next();
-        loop {
-            let (time, worker) = self.event_list.first();
-            match next {
-                Some(coming) if coming.at < time => {
-                    let request = self.requests.add(Request::new(&coming));
-                    self.arrive(coming.at, request);
-                    next = incoming.next();
-                }
-                _ if time < Nanos::MAX => self.end_turn(time, worker),
-                _ => return,
-            }
-        }
-    }
-
-    fn arrive(&mut self, now: Nanos, request: RequestId) {
-        let worker = self.worker();
-        let left = self.event_list.of(worker).minus(now);
-        match self.serving[worker] {
-            Some(Turn { request: interrupted, .. }) if self.preempts && left > self.requests.of(request).cost => {
-                let known = self.requests.of(interrupted);
-                known.stay.service = known.cost.minus(left);
-                self.put(worker, interrupted);
-                self.serve(now, worker, request, Nanos::ZERO);
-            }
-            Some(_) => self.put(worker, request),
-            None => self.serve(now, worker, request, Nanos::ZERO),
-        }
-    }
-
-    /// The turn of `worker` is over.
-    fn end_turn(&mut self, now: Nanos, worker: WorkerId) {
-        let Turn { request, runs } = self.serving[worker].take().expect("it was serving");
-        let known = self.requests.of(request);
-        known.stay.service = known.stay.service.plus(runs);
-        let ended = known.left() == Nanos::ZERO;
-        if ended {
-            let Request { class, cost, due, counts, .. } = self.requests.remove(request);
-            self.tally.borrow_mut().answered(class, cost, now.minus(due), now, counts);
-        }
-        let queue = self.queue_of(worker);
-        match (self.waiting[queue].pop(), ended) {
-            (Some(Reverse((_, next))), true) => self.serve(now, worker, next, Nanos::ZERO),
-            (Some(Reverse((_, next))), false) => {
-                self.put(worker, request);
-                self.serve(now, worker, next, self.switch);
-            }
-            (None, false) => self.serve(now, worker, request, Nanos::ZERO),
-            (None, true) => self.event_list.clear(worker),
-        }
+        Queues { waiting, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 
     /// The worker to which a request comes: the one that is free first, or the one with the fewest requests.
-    fn worker(&mut self) -> WorkerId {
+    fn worker(&mut self, stage: &Stage<'_>) -> WorkerId {
         let workers = self.serving.len();
         if self.waiting.len() == 1 {
             // A free worker has the time `Nanos::MAX` in the event list, which is later than any other.
-            return (0..workers).rev().max_by_key(|worker| self.event_list.of(*worker)).expect("somebody works");
+            return (0..workers).rev().max_by_key(|worker| stage.event_list.of(*worker)).expect("somebody works");
         }
         let held = |worker: &WorkerId| self.waiting[*worker].len() + usize::from(self.serving[*worker].is_some());
         let turns = (0..workers).map(|offset| (self.rotation + offset) % workers);
@@ -149,16 +78,53 @@ impl<'t> Queues<'t> {
         worker.min(self.waiting.len() - 1)
     }
 
-    fn put(&mut self, worker: WorkerId, request: RequestId) {
-        let (queue, rank) = (self.queue_of(worker), (self.rank)(self.requests.of(request), self.put));
+    fn put(&mut self, stage: &mut Stage<'_>, worker: WorkerId, request: RequestId) {
+        let (queue, rank) = (self.queue_of(worker), (self.rank)(stage.requests.of(request), self.put));
         self.waiting[queue].push(Reverse((rank, request)));
         self.put += 1;
     }
 
     /// Gives `request` a turn on `worker` that begins `after` this time.
-    fn serve(&mut self, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
-        let runs = self.requests.of(request).left().min(self.quantum);
+    fn serve(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
+        let runs = stage.requests.of(request).left().min(self.quantum);
         self.serving[worker] = Some(Turn { request, runs });
-        self.event_list.set(worker, now.plus(after).plus(runs));
+        stage.event_list.set(worker, now.plus(after).plus(runs));
+    }
+}
+
+impl Discipline for Queues {
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId) {
+        let worker = self.worker(stage);
+        let left = stage.event_list.of(worker).minus(now);
+        match self.serving[worker] {
+            Some(Turn { request: interrupted, .. }) if self.preempts && left > stage.requests.of(request).cost => {
+                let known = stage.requests.of(interrupted);
+                known.stay.service = known.cost.minus(left);
+                self.put(stage, worker, interrupted);
+                self.serve(stage, now, worker, request, Nanos::ZERO);
+            }
+            Some(_) => self.put(stage, worker, request),
+            None => self.serve(stage, now, worker, request, Nanos::ZERO),
+        }
+    }
+
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId) {
+        let Turn { request, runs } = self.serving[worker].take().expect("it was serving");
+        let known = stage.requests.of(request);
+        known.stay.service = known.stay.service.plus(runs);
+        let ended = known.left() == Nanos::ZERO;
+        if ended {
+            stage.finish(request, now);
+        }
+        let queue = self.queue_of(worker);
+        match (self.waiting[queue].pop(), ended) {
+            (Some(Reverse((_, next))), true) => self.serve(stage, now, worker, next, Nanos::ZERO),
+            (Some(Reverse((_, next))), false) => {
+                self.put(stage, worker, request);
+                self.serve(stage, now, worker, next, self.switch);
+            }
+            (None, false) => self.serve(stage, now, worker, request, Nanos::ZERO),
+            (None, true) => stage.event_list.clear(worker),
+        }
     }
 }
