@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
-use forebay::lab::workload::Workload;
+use forebay::lab::workload::{Workload, forms_help};
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
@@ -108,16 +108,12 @@ pub(crate) struct CompareArguments {
     /// workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// On real cores: saturate each server for this long first, 50ms to 1min [default: 2s]. --load is a share of what
-    /// isolated completes then. With 0s it is a share of the cores' own time
-    #[arg(long, value_name = "TIME", value_parser = parse_saturation, conflicts_with = "rate")]
-    pub(crate) saturate: Option<Nanos>,
     /// What each step costs an emulated core beside the work [default: stock]. Write none, lab, stock, measured,
     /// file:PATH, or single steps, as for forebay serve. The --load is a share of capacity with these costs
     #[arg(long, value_name = "SET")]
     pub(crate) overheads: Option<Overheads>,
     /// Multiply every cost by K, 1 to 1000000 [default: the smallest round number at which the packets fit this
-    /// machine]. With --burn sleep the shortest request also lasts 2 ms; with --burn cpu each server can be saturated
+    /// machine]. With --burn sleep the shortest request also lasts 2 ms
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -126,7 +122,7 @@ pub(crate) struct CompareArguments {
     /// What levels and auto optimise, slowdown or latency, as for forebay serve
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(crate) optimise: Objective,
-    /// Also show the settings, the account of each run, what is not shown, and the log of each server
+    /// Also show the settings, the account of each run, and the log of each server
     #[arg(long)]
     pub(crate) verbose: bool,
     /// Runs of each policy, each with a new server and the next seed; the policies take turns
@@ -164,8 +160,7 @@ pub(crate) struct OfferArguments {
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,
-    /// Share of capacity to offer, instead of --rate: of the workers', or of what compare measures on real cores
-    /// [default of compare: 0.7]
+    /// Share of the workers' capacity to offer, instead of --rate [default of compare: 0.7]
     #[arg(long, value_name = "SHARE", value_parser = parse_load)]
     pub(crate) load: Option<f64>,
     /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
@@ -184,9 +179,6 @@ pub(crate) struct OfferArguments {
     /// knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
-    /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one
-    #[arg(long, value_name = "FACTOR", default_value_t = forebay::lab::stats::PRECISION, value_parser = parse_precision)]
-    pub(crate) precision: f64,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -226,30 +218,13 @@ Exit codes:
 pub const RETRIES_MAX: u8 = 7;
 
 fn workload_help() -> String {
-    format!(
-        "Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\nPresets: {}\nForms: {}\n\n\
-         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
-         CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
-         mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \
-         with one recorded cost in each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
-        forebay::lab::workload::preset_names(),
-        forebay::lab::workload::FORMS.join(", ")
-    )
+    format!("Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\n{}", forms_help())
 }
 
 fn parse_positive_duration(text: &str) -> Result<Nanos, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),
-    }
-}
-
-/// Below 50 ms a run is little more than its first requests; above a minute its schedule may not fit.
-fn parse_saturation(text: &str) -> Result<Nanos, String> {
-    let (least, most) = (Nanos::from_millis(50), Nanos::from_secs(60));
-    match parse_duration(text).map_err(|error| error.to_string())? {
-        duration if duration == Nanos::ZERO || (duration >= least && duration <= most) => Ok(duration),
-        _ => Err("it must be 50ms to 1min, or 0s to leave it out".to_owned()),
     }
 }
 
@@ -260,10 +235,6 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 fn parse_speed(text: &str) -> Result<f64, String> {
     within(0.001..=1_000.0, text, "write a factor from 0.001 to 1000, like 2")
-}
-
-fn parse_precision(text: &str) -> Result<f64, String> {
-    within(1.0_f64.next_up()..=1e6, text, "write a factor above 1, at most 1000000, like 2")
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

@@ -49,8 +49,6 @@ pub struct Plan {
     pub percentile: Option<Percentile>,
     /// Whether the run is one of several whose percentiles are known together alone, so that it is VALID without.
     pub is_round: bool,
-    /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
-    pub precision: f64,
     /// The seed of the schedule.
     pub seed: u64,
     /// The deadline in each header; 0 = none.
@@ -62,8 +60,6 @@ pub struct Plan {
     /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`] on real ones. Loads
     /// are shares of capacity with these costs.
     pub overheads: Overheads,
-    /// Requests per second of `workload` that saturate the server, where that was measured: then loads are shares of it.
-    pub capacity_rps: Option<f64>,
 }
 
 /// Whether requests are sent again, and when; by default they are not.
@@ -165,21 +161,16 @@ impl Plan {
             retrying: Retrying::default(),
             percentile: offer.percentile,
             is_round: false,
-            precision: offer.precision,
             seed: offer.seed,
             deadline_us: 0,
             workers,
             server_apart: false,
             overheads,
-            capacity_rps: None,
         })
     }
 
-    /// The share of capacity that the rate amounts to, where the capacity was measured or the workers are known.
+    /// The share of capacity that the rate amounts to, where the workers are known.
     pub fn load(&self) -> Option<f64> {
-        if let Some(capacity_rps) = self.capacity_rps {
-            return Some(self.rate / capacity_rps);
-        }
         self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
     }
 
@@ -297,8 +288,7 @@ mod tests {
         let plan = Plan { rate: 1_000.0, workload: "fixed:1ms".parse().expect("a form"), ..test_plan() };
         assert_eq!(plan.load(), Some(0.5));
         let charged = plan.workload.clone().with_time_beside(Nanos::from_micros(600));
-        let load = Plan { workload: charged, ..plan.clone() }.load().expect("workers");
+        let load = Plan { workload: charged, ..plan }.load().expect("workers");
         assert!((load - 0.8).abs() < 1e-9, "{load}");
-        assert_eq!(Plan { capacity_rps: Some(1_250.0), ..plan }.load(), Some(0.8));
     }
 }

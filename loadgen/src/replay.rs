@@ -1,7 +1,7 @@
 //! The requests of a trace, to be sent again.
 
 use crate::failure::Failure;
-use forebay::lab::workload::{Trace, Workload};
+use forebay::lab::workload::{Arrival, Trace, Workload};
 use forebay::time::Nanos;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,19 +12,6 @@ pub struct Replay {
     trace: Trace,
     /// The times of the trace are divided by this.
     speed: f64,
-}
-
-/// One request of a trace, on the clock of its replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replayed {
-    /// When it should be sent, after the start of the run.
-    pub at: Nanos,
-    /// CPU time that it asks for, before the time scale.
-    pub cost: Nanos,
-    /// The number of its class.
-    pub class: u8,
-    /// The number of its flow, counted from 0 in the order of first requests.
-    pub flow: usize,
 }
 
 impl Replay {
@@ -71,15 +58,17 @@ impl Replay {
         (warmup, last.minus(warmup).max(Nanos::new(1)))
     }
 
-    /// The requests in the order of their times, for a server of this time scale.
-    pub fn requests(&self, time_scale: u64) -> Vec<Replayed> {
+    /// The requests in the order of their times, for a server of this time scale. Flows are counted from 0 in the order of
+    /// first requests.
+    pub fn requests(&self, time_scale: u64) -> Vec<Arrival> {
         let mut flows = BTreeMap::new();
-        let mut requests: Vec<Replayed> = Vec::with_capacity(self.trace.requests.len());
+        let mut requests: Vec<Arrival> = Vec::with_capacity(self.trace.requests.len());
         for request in &self.trace.requests {
-            let next = flows.len();
+            // There are no more than numbers of flows in a trace.
+            let next = flows.len() as u16;
             let flow = *flows.entry(request.flow).or_insert(next);
-            let at = self.at(request.intended, time_scale);
-            requests.push(Replayed { at, cost: request.cost, class: request.class, flow });
+            let (at, cost) = (self.at(request.intended, time_scale), request.cost.times(time_scale));
+            requests.push(Arrival { at, cost, class: request.class, flow });
         }
         // Stable: requests of one time stay in the order of the trace.
         requests.sort_by_key(|request| request.at);
@@ -110,7 +99,7 @@ mod tests {
             let requests = replay.requests(time_scale).into_iter();
             requests.map(|one| (us(one.at), us(one.cost), one.class, one.flow)).collect::<Vec<_>>()
         };
-        assert_eq!(seen(10), [(500, 8, 2, 1), (1_000, 2, 1, 0), (4_000, 4, 1, 0)]);
+        assert_eq!(seen(10), [(500, 80, 2, 1), (1_000, 20, 1, 0), (4_000, 40, 1, 0)]);
         assert_eq!(seen(1)[0].0, 50, "ten times as fast on a server without a time scale");
         assert_eq!((replay.classes(), replay.flows(), replay.left_out()), (3, 2, 3));
         let (warmup, duration) = replay.times(10);

@@ -65,7 +65,7 @@ pub(crate) fn execute_on(
     sockets: &[UdpSocket],
     endpoint: Option<&Endpoint>,
     interrupt: &Interrupt,
-    mut progress: Progress,
+    progress: Progress,
 ) -> Result<Outcome, Failure> {
     let schedule = schedule::draw(plan)?;
     let mut probe = Probe::new(endpoint);
@@ -74,8 +74,7 @@ pub(crate) fn execute_on(
     let of_run = interrupt.of_run();
     probe.look();
     let start = clock::now().plus(LEAD);
-    let (mut sent, replies, cut_off) =
-        exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &mut progress)?;
+    let (mut sent, replies, cut_off) = exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
@@ -131,7 +130,7 @@ fn exchange_all(
     sockets: &[UdpSocket],
     interrupt: &Interrupt,
     probe: &mut Probe<'_>,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<(Sent, Replies, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();

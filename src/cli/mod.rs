@@ -92,13 +92,14 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
 }
 
 /// Flags that a command had, and what to write instead.
-const REMOVED: [(&str, &str, &str); 3] = [
+const REMOVED: [(&str, &str, &str); 4] = [
     ("simulate", "sharing", "workers share what waits as the server's do; leave it out"),
     (
         "simulate",
         "precision",
         "? marks what is not known within a factor of 2; --json has the bounds of each percentile",
     ),
+    ("plan", "from", "curl -s http://ADMIN/capture?seconds=10 | forebay plan --replay /dev/stdin"),
     ("plan", "checkpoint", "a plan has a checkpoint after each 1us; forebay simulate --checkpoint takes another step"),
 ];
 

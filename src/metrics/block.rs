@@ -129,28 +129,24 @@ pub struct Interval {
 impl Interval {
     /// The interval of a run that is too short to tell anything.
     pub const UNKNOWN: Interval = Interval { low: 0.0, high: f64::INFINITY };
-
-    /// Whether the upper end is at most `precision` times the lower one, or both are infinite.
-    pub fn is_within(self, precision: f64) -> bool {
-        self.low == self.high || self.low > 0.0 && self.high <= precision * self.low
-    }
 }
 
-/// The 95 % interval of each percentile, and how wide one may be.
+/// The widest interval, upper over lower end, whose figure counts as known.
+pub const PRECISION: f64 = 2.0;
+
+/// The 95 % interval of each percentile.
 ///
 /// Serialized as `{"p50":[low,high],..}`, where `null` is infinity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     intervals: [Interval; Percentile::ALL.len()],
-    /// The widest interval, upper over lower end, of a percentile that counts as known.
-    pub precision: f64,
 }
 
 impl Bounds {
-    /// The intervals of percentiles, each known up to an upper end of `precision` times the lower one.
+    /// The intervals of percentiles.
     #[cfg_attr(doc, doc(hidden))]
-    pub fn new(interval: impl Fn(Percentile) -> Interval, precision: f64) -> Bounds {
-        Bounds { intervals: Percentile::ALL.map(interval), precision }
+    pub fn new(interval: impl Fn(Percentile) -> Interval) -> Bounds {
+        Bounds { intervals: Percentile::ALL.map(interval) }
     }
 
     /// The interval of `percentile`.
@@ -158,9 +154,10 @@ impl Bounds {
         self.intervals[percentile as usize]
     }
 
-    /// Whether the interval of `percentile` is narrow enough.
+    /// Whether the interval of `percentile` is within [`PRECISION`], or both of its ends are infinite.
     pub fn supports(&self, percentile: Percentile) -> bool {
-        self.interval(percentile).is_within(self.precision)
+        let Interval { low, high } = self.interval(percentile);
+        low == high || low > 0.0 && high <= PRECISION * low
     }
 
     /// The highest percentile with an interval that is narrow enough.

@@ -4,9 +4,9 @@
 use super::Stage;
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
-use super::window::{Demand, Gathered, Recent, Window};
 #[cfg(test)]
 use super::window::{Distribution, Series};
+use super::window::{Gathered, Recent, Window};
 use super::worker_metrics::WorkerMetrics;
 #[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
@@ -25,8 +25,6 @@ pub struct Collector<'b> {
     windows: [Window; 3],
     /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
-    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
-    pub(crate) kernel_dropped: Option<u64>,
 }
 
 impl<'b> Collector<'b> {
@@ -40,9 +38,8 @@ impl<'b> Collector<'b> {
                 Window::new(10, Nanos::from_secs(1)),
                 Window::new(6, Nanos::from_secs(10)),
             ],
-            last: Counts { kernel_dropped: Some(0), ..metrics.counts() },
+            last: metrics.counts(),
             start_time: clock::realtime(),
-            kernel_dropped: None,
         }
     }
 
@@ -50,7 +47,7 @@ impl<'b> Collector<'b> {
     /// [`Collector::snapshot`].
     pub fn collect(&mut self) {
         let gathered = self.gathered.news(&self.metrics.histograms());
-        let now = Counts { kernel_dropped: self.kernel_dropped, ..self.metrics.counts() };
+        let now = self.metrics.counts();
         for window in &mut self.windows {
             window.add(&self.last, now.at, &gathered);
         }
@@ -71,7 +68,6 @@ impl<'b> Collector<'b> {
             last_60s: latencies(last_60s),
             measured: since_start.last(now).next().cloned().unwrap_or_default(),
             utilisation: self.windows.each_ref().map(utilisation),
-            demand: Demand::of(last_60s, &self.last, gauges.class_names),
             start_time: self.start_time,
             gauges,
             counts,

@@ -92,7 +92,6 @@ impl Serialize for Snapshot {
             body.serialize_entry("emulation", &self.emulation())?;
         }
         body.serialize_entry("since_start", &self.since_start)?;
-        body.serialize_entry("demand", &self.demand)?;
         body.serialize_entry("windows", &Pairs(&[("10s", &self.last_10s), ("60s", &self.last_60s)]))?;
         body.end()
     }
@@ -103,13 +102,8 @@ struct Pairs<'a, V>(&'a [(&'static str, V)]);
 
 impl<V: Serialize> Serialize for Pairs<'_, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        as_object(self.0, serializer)
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
-}
-
-/// Writes pairs as an object, in their order.
-pub(super) fn as_object<S: Serializer, V: Serialize>(pairs: &[(&'static str, V)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 impl Serialize for Latencies {
@@ -227,7 +221,6 @@ mod tests {
             [
                 "burn",
                 "busy_us",
-                "demand",
                 "fates",
                 "gate",
                 "groups",

@@ -36,7 +36,7 @@ mod window;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
-pub use block::{Block, Bounds, Interval, Percentile, PercentileError};
+pub use block::{Block, Bounds, Interval, PRECISION, Percentile, PercentileError};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 pub(crate) use counters::{Unfinished, Wait};
 pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number};
@@ -54,9 +54,9 @@ pub use snapshot::{
     ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
 };
 pub(crate) use window::CLASS_BYTES;
+pub use window::Stage;
 #[cfg(feature = "cli")]
-pub(crate) use window::Work;
-pub use window::{ClassDemand, Demand, Stage};
+pub(crate) use window::{Work, merge};
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
 #[cfg_attr(doc, doc(hidden))]

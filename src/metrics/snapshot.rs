@@ -3,7 +3,7 @@
 use super::counters::{Counts, SpawnEnd};
 #[cfg(feature = "admin")]
 use super::flight::Pair;
-use super::window::{Bins, Demand, Distribution, Series, Window};
+use super::window::{Bins, Distribution, Series, Window};
 use super::{Block, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
@@ -134,8 +134,6 @@ pub struct Snapshot {
     /// The share of the workers' time that everything they did took: since the start, in the last 10 and 60 seconds. `None`
     /// before anything was measured.
     pub utilisation: [Option<f64>; 3],
-    /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
-    pub demand: Demand,
     /// Distributions since the start.
     pub(super) measured: Bins,
 }

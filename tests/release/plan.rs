@@ -24,9 +24,10 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn a_plan_has_settings_reasons_and_what_if() {
+fn a_plan_has_settings_and_what_if() {
     let (text, json) = plan(&format!("--workload {MIXED} --rate 1000000 --policy steal,ondemand --workers-max 8"));
-    for part in ["policy = \"ondemand\"", "workers = ", "twice the load", "Why:", "planned for 1,100,000 requests/s"] {
+    for part in ["policy = \"ondemand\"", "workers = ", "twice the load", "slice ", "planned for 1,100,000 requests/s"]
+    {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
     assert_eq!((&json["goal"], &json["headroom"]), (&"p99.9-slowdown<=10".into(), &0.1.into()));
@@ -41,7 +42,6 @@ fn a_plan_has_settings_reasons_and_what_if() {
     assert!((number(&found["load"]) - 1.1 * 1.98 / workers).abs() < 1e-6, "{found}");
     assert_eq!(found["holds_up_to"]["rate"], json["planned_rate"]);
     assert!(number(&found["measured"]) >= 50_000.0, "no shorter than the time of 1,000 long ones: {found}");
-    assert!(json["reasons"].as_array().is_some_and(|reasons| reasons.len() >= 3), "{json}");
     let expected = ["the rate as asked for", "20 % more load", "twice the load", "bursts of 2ms", "bursts of 20ms"];
     let changes = json["sensitivity"].as_array().expect("changes");
     assert_eq!(changes.len(), expected.len());
@@ -57,9 +57,11 @@ fn one_worker_less_is_one_too_few() {
     let (_, json) = plan(&format!("{flags} --workers-max 8"));
     let workers = number(&json["recommendation"]["workers"]);
     assert_eq!(workers, 5.0, "4.36 workers are busy in the mean: {json}");
-    let (_, json) = plan(&format!("{flags} --workers-max 8 --slo p99.9-slowdown<=4"));
+    let (text, json) = plan(&format!("{flags} --workers-max 8 --slo p99.9-slowdown<=4"));
     let (workers, less) = (number(&json["recommendation"]["workers"]), &json["one_worker_less"]);
     assert_eq!((&less["verdict"], number(&less["workers"])), (&"fails".into(), workers - 1.0), "{less}");
+    let rows = text.lines().filter(|line| line.starts_with("hybrid"));
+    assert!(rows.last().is_some_and(|row| row.contains(&format!(" {} ", workers - 1.0))), "{text}");
     let (_, less) = plan(&format!("{flags} --slo p99.9-slowdown<=4 --workers {}", workers - 1.0));
     assert_eq!(less["recommendation"], Value::Null, "{workers} workers were not the fewest");
 }

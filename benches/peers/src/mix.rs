@@ -150,13 +150,11 @@ impl Mix {
             retrying: Retrying::default(),
             percentile: None,
             is_round: false,
-            precision: forebay::lab::stats::PRECISION,
             seed,
             deadline_us: 0,
             workers: Some(cores),
             server_apart: matches!(place, Place::Real(_)),
             overheads,
-            capacity_rps: None,
         })
     }
 }

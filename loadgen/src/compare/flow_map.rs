@@ -6,7 +6,6 @@
 //! socket serves it.
 
 use crate::compare::ANY_PORT;
-use crate::compare::capacity::BASE;
 use crate::compare::server_process::ServerProcess;
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::flows::{self, sockets_of};
@@ -14,6 +13,9 @@ use crate::failure::Failure;
 use anyhow::{Context, Result};
 use forebay::emulation::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+/// The policy under which the owner of a socket serves what comes to it.
+const OWNED: &str = "isolated";
 
 /// Flows, and the server's socket of each.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl FlowMap {
     pub(crate) fn survey(settings: &ServerSettings) -> Result<FlowMap, Failure> {
         // Which socket a flow comes to does not depend on what a request costs, and each flow takes one.
         let free = ServerSettings { overheads: Overheads::NONE, ..settings.clone() };
-        let process = ServerProcess::start(&free.serve_arguments(BASE, ANY_PORT), settings.arguments.verbose)?;
+        let process = ServerProcess::start(&free.serve_arguments(OWNED, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
         let reservation = reserve(address)?;
         let flows = flows::open(address, settings.plan(address)?.flows, None)?;

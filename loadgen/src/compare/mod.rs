@@ -1,7 +1,5 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
-mod account;
-mod capacity;
 mod flow_map;
 mod nearness;
 mod pooled;
@@ -25,7 +23,6 @@ use crate::report::validity::Validity;
 use crate::run;
 use crate::text::show;
 use anyhow::{Context, Result};
-use capacity::Capacities;
 use flow_map::FlowMap;
 use forebay::cli::results;
 use forebay::config::Burn;
@@ -55,9 +52,6 @@ const BESIDE_RUN: Nanos = Nanos::from_millis(300);
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
-    /// What each server can do, where it was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) capacity: Option<Capacities>,
     /// What the last policy shows against others.
     pub(crate) verdicts: Vec<Verdict>,
     /// The VALID runs of each policy together.
@@ -67,9 +61,6 @@ pub(crate) struct CompareReport {
     pub(crate) virtual_time: Option<VirtualTime>,
     /// One run for each policy, in the order of the flags, for each round in turn.
     pub(crate) runs: Vec<ComparedRun>,
-    /// With `--simulate`, each policy's figures beside those of virtual time.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    validation: Vec<nearness::Row>,
 }
 
 /// One policy's run, from both sides.
@@ -104,23 +95,15 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let heading = text::heading(&settings, &plan, tasks.len());
     show(&heading, &outputs)?;
     if arguments.verbose {
-        show(&account::settings_of(&settings, &plan), &outputs)?;
+        show(&text::settings(&settings, &plan), &outputs)?;
     }
-    let capacity = capacity::measure(&settings, &interrupt)?;
-    if let Some(capacity) = &capacity {
-        if arguments.verbose {
-            show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers), &outputs)?;
-        }
-        settings.capacity_rps = Some(capacity.base_rps());
-    }
-    let plan = settings.plan(ANY_PORT)?;
-    let report = CompareReport::of(&settings, &plan, &tasks, capacity, &interrupt)?;
+    let report = CompareReport::of(&settings, &plan, &tasks, &interrupt)?;
     let mut text = text::render(&report);
     if settings.arguments.verbose {
-        text += &account::accounts(&report, &settings);
+        text += &text::accounts(&report, &plan);
     }
     // A lost text must not cost the JSON.
-    let shown = show(&(text + &nearness::render(&report.validation, &plan)), &outputs);
+    let shown = show(&(text + &nearness::render(&report.runs)), &outputs);
     let written = results::write(&json, || json::text(&report));
     shown.and(written).and(results::write(&page, || text::page(&report, &heading)))?;
     Ok(report.validity())
@@ -133,8 +116,7 @@ fn checked_plan(settings: &mut ServerSettings) -> Result<Plan, Failure> {
     if settings.arguments.simulate {
         validation::prepare(settings, &plan)?;
     }
-    let base = settings.saturated_for.map(|_| capacity::BASE);
-    for policy in settings.arguments.policies.iter().map(String::as_str).chain(base) {
+    for policy in &settings.arguments.policies {
         server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }
     Ok(plan)
@@ -146,7 +128,6 @@ impl CompareReport {
         settings: &ServerSettings,
         plan: &Plan,
         tasks: &[Task],
-        capacity: Option<Capacities>,
         interrupt: &Interrupt,
     ) -> Result<CompareReport, Failure> {
         let arguments = &settings.arguments;
@@ -164,11 +145,9 @@ impl CompareReport {
         let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(settings) };
         Ok(CompareReport {
             schema: "forebay-compare/1",
-            capacity,
             verdicts: verdict::verdicts(&runs, &percentiles),
-            arms: Arm::all(&runs, arguments.offer.precision),
+            arms: Arm::all(&runs),
             virtual_time,
-            validation: nearness::rows(&runs),
             runs,
         })
     }

@@ -34,17 +34,17 @@ pub(crate) struct Figure {
     pub(crate) low: f64,
     /// The upper end; `None` without one.
     pub(crate) high: Option<f64>,
-    /// Whether the interval is within `--precision`, and the runs are VALID.
+    /// Whether the interval is narrow enough, and the runs are VALID.
     pub(crate) known: bool,
 }
 
 impl Arm {
     /// All arms of `runs`, in the order of the flags.
-    pub(crate) fn all(runs: &[ComparedRun], precision: f64) -> Vec<Arm> {
-        by_arm(runs).iter().map(|(arm, runs)| Arm::of(arm, runs, precision)).collect()
+    pub(crate) fn all(runs: &[ComparedRun]) -> Vec<Arm> {
+        by_arm(runs).iter().map(|(arm, runs)| Arm::of(arm, runs)).collect()
     }
 
-    fn of(arm: &str, runs: &[&ComparedRun], precision: f64) -> Arm {
+    fn of(arm: &str, runs: &[&ComparedRun]) -> Arm {
         let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
         let used = if valid.is_empty() { runs } else { &valid[..] };
         let joined = |class: &str| {
@@ -55,7 +55,7 @@ impl Arm {
         let memory = used[0].report.result.memory;
         let classes = used[0].report.result.slowdowns.0.iter().map(|(class, _)| {
             let sample = joined(class);
-            let bounds = sample.bounds(memory.of_share(sample.count() as f64 / all), precision);
+            let bounds = sample.bounds(memory.of_share(sample.count() as f64 / all));
             let mut figures = Figures::new(bounds, |percentile| sample.quantile(percentile.quantile()));
             figures.0.iter_mut().for_each(|figure| figure.known &= !valid.is_empty());
             (*class, figures)

@@ -22,8 +22,6 @@ const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The default load, at which the literature compares.
 pub(crate) const LOAD_DEFAULT: f64 = 0.7;
-/// How long each server on real cores is saturated by default.
-const SATURATED_DEFAULT: Nanos = Nanos::from_secs(2);
 const DEFAULTS: Defaults =
     Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(3), warmup: Nanos::from_secs(1) };
 
@@ -46,12 +44,6 @@ pub(crate) struct ServerSettings {
     pub(crate) time_scale: u64,
     /// Value of `--overheads`: what each step costs an emulated core.
     pub(crate) overheads: Overheads,
-    /// How long each server is saturated first, to find its capacity; `None` where loads are not shares of a measured one.
-    pub(crate) saturated_for: Option<Nanos>,
-    /// Requests per second that saturate a server.
-    pub(crate) saturating_rps: f64,
-    /// Requests per second that are a load of 1, once measured.
-    pub(crate) capacity_rps: Option<f64>,
     /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is charged it, and the
     /// kernel takes it of a real one.
     pub(crate) beside: Nanos,
@@ -89,7 +81,6 @@ impl ServerSettings {
             }
             Burn::Cpu => Overheads::NONE,
         };
-        let saturated_for = saturated_for(burn, &arguments)?;
         let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
         let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
@@ -103,7 +94,6 @@ impl ServerSettings {
             lasts: offer.warmup.unwrap_or(DEFAULTS.warmup).plus(offer.duration.unwrap_or(DEFAULTS.duration)),
             burn,
             time_scale: arguments.time_scale,
-            saturates: saturated_for.is_some(),
         };
         let sizing = Sizing::of(cpus, &given)?;
         let beside = match burn {
@@ -118,9 +108,6 @@ impl ServerSettings {
             burn,
             time_scale: sizing.time_scale,
             overheads,
-            saturated_for,
-            saturating_rps: sizing.saturating_rps,
-            capacity_rps: None,
             beside,
             fits: sizing.fits,
             arguments,
@@ -189,9 +176,11 @@ impl ServerSettings {
     pub(crate) fn plan(&self, target: SocketAddr) -> Result<Plan, Failure> {
         let (offer, workers) = (&self.arguments.offer, Some(self.workers));
         let plan = Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads)?;
-        let Some(capacity_rps) = self.capacity_rps else { return Ok(plan) };
-        let rate = offer.load.unwrap_or(LOAD_DEFAULT) * capacity_rps;
-        Ok(Plan { rate, capacity_rps: Some(capacity_rps), ..plan })
+        let charged = |workload: Workload| workload.with_time_beside(self.beside);
+        let workload = charged(plan.workload);
+        let load = offer.load.unwrap_or(LOAD_DEFAULT);
+        let rate = offer.rate.unwrap_or_else(|| workload.rate_at(load, self.workers.into(), self.time_scale));
+        Ok(Plan { rate, workload, then: plan.then.map(charged), ..plan })
     }
 }
 
@@ -202,18 +191,6 @@ fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
         Some(Burn::Sleep) => WORKERS_DEFAULT,
         _ if cpus < REAL_CPUS_MIN => WORKERS_DEFAULT,
         _ => u16::try_from(cpus - 2).unwrap_or(u16::MAX).min(WORKERS_DEFAULT),
-    }
-}
-
-/// How long each server is saturated: on real cores, unless the rate is given.
-fn saturated_for(burn: Burn, arguments: &CompareArguments) -> Result<Option<Nanos>, Failure> {
-    let wanted = arguments.saturate.filter(|span| *span > Nanos::ZERO);
-    match burn {
-        Burn::Sleep if wanted.is_some() => Err(Failure::usage(
-            "--saturate finds what real cores can do, and these are emulated: leave --saturate out, or add --burn cpu",
-        )),
-        Burn::Cpu if arguments.saturate.is_none() && arguments.offer.rate.is_none() => Ok(Some(SATURATED_DEFAULT)),
-        _ => Ok(wanted),
     }
 }
 
@@ -282,8 +259,8 @@ mod tests {
         for (machine, flags, expected) in [
             (3, "", (Burn::Sleep, 14, 200)),
             (4, "", (Burn::Cpu, 2, 2)),
-            (15, "", (Burn::Cpu, 13, 5)),
-            (1_024, "", (Burn::Cpu, 14, 5)),
+            (15, "", (Burn::Cpu, 13, 2)),
+            (1_024, "", (Burn::Cpu, 14, 2)),
             (16, "--burn sleep --time-scale 7 --rate 100", (Burn::Sleep, 14, 7)),
         ] {
             let settings = ServerSettings::on(machine, arguments(flags)).expect("a choice");
@@ -292,38 +269,18 @@ mod tests {
         }
     }
 
-    // Is the load a share of capacity with what the servers charge, and is real time charged nothing?
+    // Is the load a share of capacity with what the servers charge, or with the kernel's part on real cores?
     #[test]
     fn what_is_charged_takes_capacity() {
         let rate = |flags: &str| chosen(flags).plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate;
         let cost = "--workers 2 --cost fixed:10us --load 0.5 --time-scale 100 --burn";
         assert!((rate(&format!("{cost} sleep --overheads none")) - 1_000.0).abs() < 1e-6);
         assert!((rate(&format!("{cost} sleep --overheads receive=3us,send=7us")) - 500.0).abs() < 1e-6);
-        assert!((rate(&format!("{cost} cpu")) - 1_000.0).abs() < 1e-6);
+        // 2.68 us beside a scaled cost of 1 ms.
+        assert!((rate(&format!("{cost} cpu")) * 1.002_68 - 1_000.0).abs() < 0.1);
         assert_eq!(chosen(&format!("{cost} sleep")).overheads, Overheads::STOCK);
         let error = settings(&format!("{cost} cpu --overheads lab")).expect_err("real cores").to_string();
         assert!(error.contains("--overheads") && error.contains("--burn sleep"), "{error}");
-    }
-
-    // Is a load on real cores a share of the capacity once that is measured, and is it measured there and nowhere else?
-    #[test]
-    fn a_load_on_real_cores_is_of_what_was_measured() {
-        let flags = "--workers 2 --cost fixed:10us --load 0.5 --burn cpu";
-        let mut settings = chosen(flags);
-        settings.capacity_rps = Some(150_000.0);
-        let plan = settings.plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
-        assert_eq!((plan.rate, plan.load()), (75_000.0, Some(0.5)));
-        let saturated = |flags: &str| chosen(&format!("--workers 2 --cost fixed:1ms {flags}")).saturated_for;
-        assert_eq!(saturated("--burn cpu"), Some(Nanos::from_secs(2)));
-        assert_eq!(saturated("--burn cpu --saturate 500ms"), Some(Nanos::from_millis(500)));
-        let never = ["--burn sleep", "--burn sleep --saturate 0s", "--burn cpu --saturate 0s", "--burn cpu --rate 9"];
-        assert_eq!(never.map(saturated), [None; 4]);
-        let error = self::settings("--burn sleep --saturate 1s").expect_err("emulated cores").to_string();
-        assert!(error.contains("--saturate") && error.contains("--burn cpu"), "{error}");
-        let parsed =
-            |flags: &str| Arguments::try_parse_from(["loadgen", "compare"].into_iter().chain(flags.split(' ')));
-        assert!(parsed("--saturate 2min").is_err_and(|error| error.to_string().contains("50ms to 1min, or 0s")));
-        assert!(parsed("--saturate 1s --rate 9").is_err());
     }
 
     // Other pools than the ones that would have been chosen, for a policy that has pools.

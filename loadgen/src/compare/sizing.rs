@@ -3,10 +3,8 @@
 //! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes packets rarer at the
 //! same load; the scale chosen here is the smallest round one at which they fit. README.md beside this file has the rule.
 
-use crate::compare::capacity::OVERLOAD;
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
-
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
 use forebay::emulation::overheads::Overheads;
@@ -15,13 +13,10 @@ use forebay::time::Nanos;
 
 /// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
-/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for every host, used
-/// before anything is measured.
+/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for every host.
 const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
 /// The largest share of the server's CPU time for the kernel's part.
 const KERNEL_SHARE_MAX: f64 = 0.05;
-/// How far above the estimated capacity of a server the sender must be able to go, so that it saturates the server.
-const SATURATION_MARGIN: f64 = 1.1;
 /// On an emulated core the shortest request lasts at least so long, next to which it oversleeps little (50 us), ..
 const EMULATED_MIN: Nanos = Nanos::from_millis(2);
 /// .. unless that takes a larger scale than this.
@@ -47,8 +42,6 @@ pub(crate) struct Given<'a> {
     pub(crate) burn: Burn,
     /// The factor on costs, if given.
     pub(crate) time_scale: Option<u64>,
-    /// Whether each server is saturated first, to find its capacity.
-    pub(crate) saturates: bool,
 }
 
 /// The chosen sizing.
@@ -56,8 +49,6 @@ pub(crate) struct Given<'a> {
 pub(crate) struct Sizing {
     /// The factor on costs.
     pub(crate) time_scale: u64,
-    /// Requests per second that saturate a server: [`OVERLOAD`] times its cores, or all that can be sent.
-    pub(crate) saturating_rps: f64,
     /// How it fits, in words, with a warning for given values that do not fit.
     pub(crate) fits: String,
 }
@@ -69,8 +60,6 @@ struct Demand {
     rate: f64,
     /// The number of requests in all, or a little more.
     requests: f64,
-    /// The rate that surely saturates a server; 0 if none is saturated.
-    saturating: f64,
 }
 
 /// The capacity of the machine.
@@ -103,13 +92,12 @@ impl Sizing {
             (Some(time_scale), _) => time_scale,
             (None, Some(_)) => least,
             (None, None) => {
-                let fits = |scale: &u64| room.fits(&Demand::of(given, *scale));
+                let fits = |scale: &u64| room.overfilled_by(&Demand::of(given, *scale)) <= 1.0;
                 let scale = round_scales().filter(|scale| *scale >= least).find(fits);
                 scale.ok_or_else(|| too_much(given, room.overfilled_by(&Demand::of(given, 1))))?
             }
         };
         let demand = Demand::of(given, time_scale);
-        let saturating_rps = given.workload.rate_at(OVERLOAD, workers, time_scale).min(room.rate);
         let mut fits = said(cpus, burn, &demand, &room);
         if burn == Burn::Cpu && workers >= cpus {
             let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
@@ -119,7 +107,7 @@ impl Sizing {
                 factor(Some(load.min(workers as f64)))
             );
         }
-        Ok(Sizing { time_scale, saturating_rps, fits })
+        Ok(Sizing { time_scale, fits })
     }
 }
 
@@ -127,16 +115,13 @@ impl Sizing {
 fn said(cpus: usize, burn: Burn, demand: &Demand, room: &Room) -> String {
     let share = demand.rate / room.kernel_rate * 100.0;
     let whose = if burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
-    let at_most = if demand.saturating > 0.0 { "at most " } else { "" };
     let warning = if room.overfilled_by(demand) > 1.0 {
         ". That is too much: expect INVALID, raise --time-scale or lower --rate"
-    } else if demand.saturating > room.rate {
-        ". It may be unable to saturate a server: then raise --time-scale"
     } else {
         ""
     };
     format!(
-        "{} CPUs; {at_most}{} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
+        "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
          holds, the kernel's {KERNEL_PER_PACKET} per packet {} % of {whose}{warning}",
         grouped(cpus as u64),
         grouped(demand.rate.round() as u64),
@@ -160,11 +145,7 @@ impl Demand {
         let first = given.rate(time_scale);
         // At this rate the second workload asks for as much CPU time.
         let second = given.then.map_or(0.0, |then| then.rate_at(given.workload.load_at(first, 1, 1), 1, 1));
-        // A core that pays the kernel's part of each request completes about so many.
-        let kernel = KERNEL_PER_PACKET.as_secs_f64() * given.workload.rate_at(1.0, 1, time_scale);
-        let capacity = given.workload.rate_at(1.0, usize::from(given.workers), time_scale) / (1.0 + kernel);
-        let saturating = if given.saturates { SATURATION_MARGIN * capacity } else { 0.0 };
-        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64(), saturating }
+        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64() }
     }
 }
 
@@ -177,11 +158,6 @@ impl Room {
             rate: if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX },
             kernel_rate: server as f64 / KERNEL_PER_PACKET.as_secs_f64(),
         }
-    }
-
-    /// Whether the run fits, and the sender can saturate the server.
-    fn fits(&self, demand: &Demand) -> bool {
-        self.overfilled_by(demand) <= 1.0 && demand.saturating <= self.rate
     }
 
     /// The factor by which the run of `demand` has to shrink to fit; at most 1 if it fits.
@@ -227,13 +203,12 @@ mod tests {
 
     fn given(workload: &Workload) -> Given<'_> {
         let (then, rate, load, lasts, time_scale) = (None, None, 0.7, Nanos::from_secs(23), None);
-        Given { workers: 14, workload, then, rate, load, lasts, burn: Burn::Sleep, time_scale, saturates: false }
+        Given { workers: 14, workload, then, rate, load, lasts, burn: Burn::Sleep, time_scale }
     }
 
     fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
         let burn = burn_on(cpus, given.workers);
-        let saturates = burn == Burn::Cpu && given.rate.is_none();
-        let given = Given { burn, saturates, ..*given };
+        let given = Given { burn, ..*given };
         Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
@@ -257,21 +232,13 @@ mod tests {
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
                     let server = if burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 2.68e-6 <= 0.0500001 * server as f64, "{case}");
-                    if burn == Burn::Cpu {
-                        // What one core takes for a request, the kernel's part included, on all of them.
-                        let request_s = workload.mean().as_secs_f64() * chosen.time_scale as f64 + 2.68e-6;
-                        let sender = if cpus - usize::from(workers) < 2 { 125_000.0 } else { 250_000.0 };
-                        assert!(1.099 * f64::from(workers) / request_s <= sender, "{case}");
-                        let saturating = workload.rate_at(1.5, workers.into(), chosen.time_scale).min(sender);
-                        assert!((chosen.saturating_rps / saturating - 1.0).abs() < 1e-9, "{case}");
-                    }
                     // And is no larger than it has to be: the next smaller round scale is too small.
-                    let asked = Given { saturates: burn == Burn::Cpu, ..given };
                     let smaller = chosen.time_scale * 2 / 5;
                     let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(
                         chosen.time_scale == least
-                            || !Room::of(cpus, workers.into(), burn).fits(&Demand::of(&asked, smaller.max(1))),
+                            || Room::of(cpus, workers.into(), burn).overfilled_by(&Demand::of(&given, smaller.max(1)))
+                                > 1.0,
                         "{case}"
                     );
                     assert!(!chosen.fits.contains("INVALID"), "{}", chosen.fits);
@@ -289,9 +256,6 @@ mod tests {
         // With one CPU left over, sender and receiver share it.
         assert_eq!(of(15), (Burn::Cpu, 50));
         assert_eq!([16, 17, 64, 128, 1_024].map(of), [(Burn::Cpu, 20); 5]);
-        // A light load needs no smaller scale: each server is saturated first.
-        let light = Given { load: 0.1, ..given(&workload) };
-        assert_eq!(sizing(16, &light).time_scale, 20);
         let plan = Plan {
             rate: given(&workload).rate(20),
             warmup: Nanos::from_secs(3),
@@ -303,7 +267,7 @@ mod tests {
         let said = sizing(16, &given(&workload)).fits;
         for part in [
             "16 CPUs",
-            "at most 163,470 packets/s of the 250,000",
+            "163,470 packets/s of the 250,000",
             "of the 50,000,000",
             "2.68us per packet 3.13 % of the workers' time",
         ] {
@@ -327,8 +291,6 @@ mod tests {
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
         assert!(unscaled.time_scale == 1 && unscaled.fits.contains("That is too much"), "{}", unscaled.fits);
-        let light = sizing(16, &Given { time_scale: Some(10), load: 0.1, ..given });
-        assert!(light.fits.contains("unable to saturate a server"), "{}", light.fits);
         let rate = sizing(16, &Given { rate: Some(8_000.0), ..given });
         assert!(rate.time_scale == 1 && !rate.fits.contains("INVALID"), "{}", rate.fits);
         let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");

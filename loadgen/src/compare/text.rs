@@ -4,13 +4,13 @@ use crate::compare::pooled::{Figures, is_valid};
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::verdict::Verdict;
 use crate::compare::virtual_time::VirtualTime;
-use crate::compare::{BESIDE_RUN, CompareReport, HEAVY, LIGHT};
+use crate::compare::{ANY_PORT, BESIDE_RUN, CompareReport, HEAVY, LIGHT};
 use crate::plan::Plan;
+use crate::report::text::{account, conditions, offer};
 use crate::text::{factor, grouped, table, wrapped};
 use forebay::cli::page;
 use forebay::config::Burn;
 use forebay::metrics::{ALL_CLASSES, Percentile};
-use forebay::time::Nanos;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -31,8 +31,6 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> St
     };
     let load = plan.load().map_or_else(String::new, |load| format!("at load {} ", factor(Some(load))));
     let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN);
-    let saturated = settings.saturated_for.map_or(Nanos::ZERO, |span| span.plus(BESIDE_RUN));
-    let all = one.times(runs as u64).plus(saturated.times(arguments.policies.len() as u64));
     let text = format!(
         "Comparing {}: {} {load}on {} {cores}. {} of {} for each, about {:.0} s.",
         arguments.policies.join(", "),
@@ -40,9 +38,36 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> St
         settings.workers,
         if arguments.rounds == 1 { "One run".to_owned() } else { format!("{} runs", arguments.rounds) },
         plan.duration,
-        all.as_secs_f64(),
+        one.times(runs as u64).as_secs_f64(),
     );
     wrapped("", &text, "") + "\n"
+}
+
+/// The settings, for `--verbose`.
+pub(crate) fn settings(settings: &ServerSettings, plan: &Plan) -> String {
+    let seeds: Vec<String> = settings.arguments.seeds().map(|seed| seed.to_string()).collect();
+    let (load, rounds) = (offer(plan), conditions(plan, &seeds.join(", ")));
+    let servers = format!("forebay serve {}", settings.serve_arguments("POLICY", ANY_PORT).join(" "));
+    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers), ("fits", &settings.fits)];
+    items.map(|(label, text)| wrapped(&format!("  {label:<9}"), text, "           ")).concat()
+}
+
+/// What became of the datagrams of each run, and whether its figures may be used, for `--verbose`.
+pub(crate) fn accounts(report: &CompareReport, plan: &Plan) -> String {
+    let mut text = String::new();
+    for run in &report.runs {
+        let _ = write!(text, "\n{}, seed {}: {}", run.arm, run.report.seed, account(plan, &run.report));
+        if let Some(counts) = run.report.facts.reconciled {
+            let dropped = counts.server_kernel_dropped.map_or_else(|| "unknown".to_owned(), grouped);
+            let (sent, received) = (grouped(counts.client_sent), grouped(counts.server_received));
+            let _ = write!(text, "in all: {sent} sent = {received} received + {dropped} kernel drops");
+            let _ = match counts.unaccounted {
+                0 => writeln!(text, ": nothing unaccounted"),
+                missing => writeln!(text, ", UNACCOUNTED {missing}"),
+            };
+        }
+    }
+    text
 }
 
 /// The result.

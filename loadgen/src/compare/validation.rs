@@ -1,6 +1,5 @@
 //! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the server's policy.
 
-use crate::compare::nearness::idle;
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::Exchange;
 use crate::drive::receiver::Reply;
@@ -28,8 +27,6 @@ pub(crate) struct Simulated {
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
-    /// Slowdown of the same requests if each met an idle server that is awake.
-    pub(crate) idle: Block,
     /// What virtual time chose of a policy that follows what it measures, where the server chose something else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disagreement: Option<String>,
@@ -140,7 +137,6 @@ pub(crate) fn simulated(
         chosen: fitted.chosen,
         overheads: setup.overheads.to_string(),
         slowdown: ByClass(tally.slowdown()),
-        idle: idle(offered),
         sockets: None,
     }
 }

@@ -84,14 +84,11 @@ impl Verdict {
         percentile: Percentile,
     ) -> Verdict {
         let rounds = own.len().min(other.len());
-        let pairs = || own.iter().zip(other).filter(|(own, other)| is_valid(own) && is_valid(other));
+        let pairs = own.iter().zip(other).filter(|(own, other)| is_valid(own) && is_valid(other));
         let block = |run: &ComparedRun| run.report.result.slowdown.of(class).copied().unwrap_or_default();
-        let ratios: Vec<_> = pairs().map(|(own, other)| ratio(&block(other), &block(own), percentile)).collect();
+        let ratios: Vec<_> = pairs.map(|(own, other)| ratio(&block(other), &block(own), percentile)).collect();
         let valid = ratios.len();
-        let (ratio, mut interval) = over_rounds(&ratios);
-        if let Some((own, other)) = pairs().next().filter(|_| valid == 1) {
-            interval = within(other, own, class, percentile);
-        }
+        let (ratio, interval) = over_rounds(&ratios);
         Verdict {
             policy: (*policy).to_owned(),
             against: (*against).to_owned(),
@@ -154,14 +151,6 @@ fn over_rounds(ratios: &[Interval]) -> (Option<f64>, Interval) {
     let mean = (lows.iter().map(|ratio| ratio.ln()).sum::<f64>() / lows.len() as f64).exp();
     let mean = Some(mean).filter(|_| !ratios.is_empty() && lows == highs);
     (mean, Interval { low: least.low, high: most.high })
-}
-
-/// The interval of a single pair of runs, from the values within them.
-fn within(above: &ComparedRun, below: &ComparedRun, class: &str, percentile: Percentile) -> Interval {
-    let [one, other] = [above, below].map(|run| run.report.result.slowdowns.of(class));
-    let (Some(one), Some(other)) = (one, other) else { return Interval::UNKNOWN };
-    let share = one.count() as f64 / above.report.result.slowdowns.all().count().max(1) as f64;
-    stats::ratio(one, other, percentile.quantile(), above.report.result.memory.of_share(share))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
         };
         let busy = load / made.unstable_from.unwrap_or(1.0);
         let tally = simulate(&setup, drawn.arrivals(workers.into()));
-        let tally = tally.of_queue(busy, overheads.per_request(), offer.precision);
+        let tally = tally.of_queue(busy, overheads.per_request());
         let figures = |(class, block)| (class, Figures::of_block(&block));
         Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown().into_iter().map(figures).collect()) })
     };

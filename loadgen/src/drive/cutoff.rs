@@ -98,7 +98,7 @@ mod tests {
             while sent < schedule.len() as u64 && schedule[sent as usize].at <= Nanos::from_millis(now) && sends(sent) {
                 live.count_sent();
                 if answers(sent) {
-                    live.count_replied(Nanos::from_millis(1));
+                    live.count_replied();
                 }
                 sent += 1;
             }

@@ -1,10 +1,6 @@
 //! Counters that sender, receiver and progress line share while a run lasts.
 
-use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Beyond an hour.
-const OCTAVES: usize = 32;
 
 /// The progress of a run. Figures read while it lasts may be a moment old.
 #[derive(Debug, Default)]
@@ -14,8 +10,6 @@ pub(crate) struct Live {
     replied: AtomicU64,
     port_refused: AtomicBool,
     sending_is_over: AtomicBool,
-    /// Latencies by octave of microseconds, and by its halves.
-    latencies: [[AtomicU64; 2]; OCTAVES],
 }
 
 impl Live {
@@ -60,28 +54,10 @@ impl Live {
         self.unsendable.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that has had its first reply, `latency` after it should have been sent.
-    pub(crate) fn count_replied(&self, latency: Nanos) {
-        let us = (latency.get() / 1_000).clamp(1, (1 << OCTAVES) - 1);
-        let octave = us.ilog2();
-        let is_upper_half = 2 * us >= 3 << octave;
+    /// Counts a request that has had its first reply.
+    pub(crate) fn count_replied(&self) {
         // Ordering: read by the same thread, or for display.
-        self.latencies[octave as usize][usize::from(is_upper_half)].fetch_add(1, Ordering::Relaxed);
         self.replied.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The latency that the share `share` of the replies so far is below, up to a half more; 0 before the first.
-    pub(crate) fn latency(&self, share: f64) -> Nanos {
-        // Ordering: figures for display.
-        let counts: Vec<u64> = self.latencies.iter().flatten().map(|count| count.load(Ordering::Relaxed)).collect();
-        let wanted = share * counts.iter().sum::<u64>() as f64;
-        let mut below = 0;
-        let found = counts.iter().position(|count| {
-            below += count;
-            *count > 0 && below as f64 >= wanted
-        });
-        // The lower end: 2^n us, or half of that more.
-        found.map_or(Nanos::ZERO, |place| Nanos::new((1_000 << (place / 2)) * (2 + place as u64 % 2) / 2))
     }
 
     /// Notes that no server has the port, as the target's host says.

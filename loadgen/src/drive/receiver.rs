@@ -210,7 +210,7 @@ impl<'a> Receiver<'a> {
         };
         let id = header.id as usize;
         if !self.clients.is_replied_to(id) {
-            self.live.count_replied(at.minus(self.clients.due(id)));
+            self.live.count_replied();
         }
         match self.clients.on_reply(id, attempt, header.status, header.retry_after(), at) {
             Heard::Duplicate => self.replies.duplicates += 1,

@@ -162,11 +162,6 @@ impl<'a> Clients<'a> {
         Clients { schedule, retrying, seed, start, warmup, timeout, states, ..Clients::default() }
     }
 
-    /// When a request should be sent first.
-    pub(crate) fn due(&self, id: usize) -> Nanos {
-        self.start.plus(self.schedule[id].at)
-    }
-
     /// Whether requests are sent again at all. If not, no client ever gives up.
     pub(crate) fn retry(&self) -> bool {
         self.retrying.max > 0

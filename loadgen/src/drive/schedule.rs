@@ -3,26 +3,17 @@
 
 use crate::failure::Failure;
 use crate::plan::Plan;
-use crate::replay::{Replay, Replayed};
-use forebay::lab::workload::{Arrival, Arrivals, Workload};
+use crate::replay::Replay;
+use forebay::lab::workload::{Arrivals, Workload};
 use forebay::time::Nanos;
 use std::ops::Range;
 
 /// The most requests in one run: about 100 bytes each, with all their records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
-/// One request, before it is sent. Its number is its place in the schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// When it should be sent, after the start of the run.
-    pub at: Nanos,
-    /// CPU time that the request asks for, already multiplied by the time scale.
-    pub cost: Nanos,
-    /// The source port to send from.
-    pub flow: u16,
-    /// The number of its class.
-    pub class: u8,
-}
+/// One request of a schedule, with its time after the start of the run, and its cost multiplied by the time scale. Its
+/// number is its place in the schedule.
+pub use forebay::lab::workload::Arrival as Request;
 
 /// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the largest cost in
 /// `schedule`.
@@ -59,12 +50,7 @@ fn replayed(plan: &Plan, replay: &Replay) -> Result<Vec<Request>, Failure> {
     if requests.len() as u64 > REQUESTS_MAX {
         return Err(Failure::usage(format!("--replay has {} requests: at most {REQUESTS_MAX}", requests.len())));
     }
-    let of = |request: Replayed| Request {
-        at: request.at,
-        cost: request.cost.times(plan.time_scale),
-        flow: (request.flow % usize::from(plan.flows)) as u16,
-        class: request.class,
-    };
+    let of = |request: Request| Request { flow: request.flow % plan.flows, ..request };
     Ok(requests.into_iter().map(of).collect())
 }
 
@@ -116,11 +102,10 @@ fn drawn<'a>(
 ) -> impl Iterator<Item = Request> + 'a {
     let Range { start, end } = when;
     let arrivals = Arrivals::new(workload, rate, plan.flows, seed);
-    let requests = arrivals.map(move |Arrival { at, cost, flow, class }| Request {
-        at: start.plus(at),
-        cost: cost.times(plan.time_scale),
-        flow,
-        class,
+    let requests = arrivals.map(move |arrival| Request {
+        at: start.plus(arrival.at),
+        cost: arrival.cost.times(plan.time_scale),
+        ..arrival
     });
     requests.take_while(move |request| request.at < end)
 }

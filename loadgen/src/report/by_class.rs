@@ -39,11 +39,11 @@ impl ByClass<Values> {
     }
 
     /// The exact blocks, with the intervals of a queue with `memory`.
-    pub(crate) fn into_blocks(self, memory: Memory, precision: f64) -> ByClass<Block> {
+    pub(crate) fn into_blocks(self, memory: Memory) -> ByClass<Block> {
         let count = self.all().values.len().max(1) as f64;
         let block = |(class, values): (_, Values)| {
             let share = values.values.len() as f64 / count;
-            (class, values.into_block(memory.of_share(share), precision))
+            (class, values.into_block(memory.of_share(share)))
         };
         ByClass(self.0.into_iter().map(block).collect())
     }
@@ -75,8 +75,8 @@ impl Values {
     }
 
     /// The exact block, with the intervals of a queue with `memory`.
-    pub(crate) fn into_block(self, memory: Memory, precision: f64) -> Block {
-        let bounds = self.sample().bounds(memory, precision);
+    pub(crate) fn into_block(self, memory: Memory) -> Block {
+        let bounds = self.sample().bounds(memory);
         block_of(self.values).bounded(bounds)
     }
 }

@@ -127,17 +127,16 @@ impl RunResult {
         }
         let load = plan.load().map(|load| load * replies.attempts.per_request());
         let memory = memory_of(plan, schedule, load);
-        let precision = plan.precision;
         fates.kernel_dropped = kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
         RunResult {
             fates,
             slowdowns: slowdown.map(Values::sample),
             memory,
-            latency_us: latency.into_blocks(memory, precision),
-            latency_answered_us: answered.into_blocks(memory, precision),
-            slowdown: slowdown.into_blocks(memory, precision),
-            slip_us: slips_us.into_block(Memory::UNKNOWN, precision),
+            latency_us: latency.into_blocks(memory),
+            latency_answered_us: answered.into_blocks(memory),
+            slowdown: slowdown.into_blocks(memory),
+            slip_us: slips_us.into_block(Memory::UNKNOWN),
             slips_over_limit,
             by_second,
         }

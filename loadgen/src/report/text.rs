@@ -17,7 +17,7 @@ const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// The meaning of a question mark behind a percentile.
-pub(crate) const NOT_KNOWN: &str = "?: not known within --precision (95 % confidence): a longer run may tell.";
+const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
@@ -25,14 +25,12 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text += &accounts(plan, report);
-    text += &verdict(report);
-    text
+    text + &accounts(plan, report) + &verdict(report)
 }
 
 /// The whole report as a self-contained page: percentiles of each class, and what became of the requests of each second.
 pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
-    let told = (verdict(report) + &accounts(plan, report)).replace("\n  ", " ");
+    let told = account(plan, report).replace("\n  ", " ");
     let (title, findings) = told.split_once('\n').unwrap_or_default();
     let data = json!({
         "title": title,
@@ -45,13 +43,13 @@ pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
     page::render("loadgen run", include_str!("page.js"), &data)
 }
 
-/// One line about the pacer.
-pub(crate) fn pacer(report: &RunReport) -> String {
-    wrapped("", &format!("pacer: {}", report.facts.pacer), "  ")
+/// The validity of a run, and what became of its requests.
+pub(crate) fn account(plan: &Plan, report: &RunReport) -> String {
+    verdict(report) + &accounts(plan, report)
 }
 
 /// One line with the validity, and one for each reason.
-pub(crate) fn verdict(report: &RunReport) -> String {
+fn verdict(report: &RunReport) -> String {
     match report.verdict {
         Validity::Valid if report.is_asked || report.facts.percentile == Percentile::P99_9 => {
             format!("VALID for {}\n", report.facts.percentile)
@@ -83,7 +81,7 @@ pub(crate) fn offer(plan: &Plan) -> String {
 }
 
 /// The offered requests as text: workload and mean cost.
-pub(crate) fn mix(plan: &Plan) -> String {
+fn mix(plan: &Plan) -> String {
     let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
     format!("{} (mean {}{scale})", plan.offered(), time(Some(plan.workload.mean().as_micros_f64())))
 }
@@ -135,7 +133,7 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
 }
 
 /// A percentile, marked where its interval is too wide.
-pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
+fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
     if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }
@@ -188,7 +186,7 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     let slip = &report.result.slip_us;
     let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
-    text + &pacer(report)
+    text + &wrapped("", &format!("pacer: {}", report.facts.pacer), "  ")
 }
 
 /// What became of the attempts, where requests were sent again.

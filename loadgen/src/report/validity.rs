@@ -7,7 +7,7 @@ use crate::report::json::as_text;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::lab::stats::Interval;
-use forebay::metrics::{Block, Percentile};
+use forebay::metrics::{Block, PRECISION, Percentile};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Res
 /// The largest slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
 /// The largest share of a run for which a worker may wait for a CPU.
-pub const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
+const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
 /// The largest share of sends with a slip above [`SLIP_LIMIT`](super::run_result::SLIP_LIMIT).
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 /// The largest share of sends that our own kernel refused.
@@ -119,9 +119,8 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
         _ => format!("its 95 % interval goes from {} to {}", end(low), end(high)),
     };
     Some(format!(
-        "{percentile} of the latency is not known within a factor of {}: {how}; measure longer (--duration), or ask for a \
-         lower --percentile",
-        bounds.precision
+        "{percentile} of the latency is not known within a factor of {PRECISION}: {how}; measure longer (--duration), or ask for a \
+         lower --percentile"
     ))
 }
 

@@ -1,18 +1,17 @@
 //! The flags of `forebay plan`.
 
-use crate::cli::simulate::workloads;
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Workload, forms_help};
 use crate::sched::PolicyName;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
 /// Flags of `forebay plan`.
 #[derive(Clone, Debug, Args)]
-#[command(group = ArgGroup::new("demand").required(true).args(["from", "workload", "replay"]))]
+#[command(group = ArgGroup::new("demand").required(true).args(["workload", "replay"]))]
 pub(crate) struct PlanArguments {
     /// Goal to hold, like p99-latency<=2ms [default: p99.9-slowdown<=10, or twice that of an idle server]
     ///
@@ -24,18 +23,15 @@ pub(crate) struct PlanArguments {
     /// A share of the rate, 0.05 to 3.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_headroom)]
     pub(super) headroom: f64,
-    /// Plan for the last minute of this running server
-    ///
-    /// Its admin address, like http://127.0.0.1:9001/latency.
-    #[arg(long, value_name = "URL")]
-    pub(super) from: Option<String>,
-    /// Instead of --from: what requests cost (--help lists the forms)
+    /// What requests cost (--help lists the forms)
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
-    /// Instead of --from: requests that `GET /capture` wrote
+    /// Instead of --workload: requests that `GET /capture` wrote
+    ///
+    /// curl -s http://127.0.0.1:9001/capture?seconds=10 | forebay plan --replay /dev/stdin plans for a running server.
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
-    /// Requests per second, to all servers [default: those of --from or --replay]
+    /// Requests per second, to all servers [default: those of --replay]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
     /// Instead of --rate: load as a share of capacity
@@ -91,7 +87,7 @@ pub(crate) struct PlanArguments {
 }
 
 fn workload_help() -> String {
-    format!("Instead of --from: what requests cost, as the name of a preset or a form\n\n{}", workloads())
+    format!("What requests cost, as the name of a preset or a form\n\n{}", forms_help())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

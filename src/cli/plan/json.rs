@@ -38,7 +38,6 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "policies": report.search.answers.iter().map(|answer| of_policy(goal, &answer.judged)).collect::<Vec<_>>(),
         "recommendation": advice.map(|advice| recommendation(question, advice)),
         "one_worker_less": report.search.less.as_ref().map(|less| of_policy(goal, less)),
-        "reasons": advice.map(|advice| &advice.reasons),
         "sensitivity": advice.map(sensitivity),
     });
     if let Some(Fleet { servers, lost, balance }) = scenario.fleet {

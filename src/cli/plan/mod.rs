@@ -2,7 +2,6 @@
 
 mod arguments;
 mod json;
-mod measured;
 mod text;
 
 pub(super) use arguments::PlanArguments;
@@ -37,7 +36,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
         let Simulation { spec, workers, .. } = judged.simulation;
         progress.set_message(format!("what {spec} does when things change"));
         let changes = question.changes(spec, workers, demand.replayed.as_ref());
-        Advice::new(&question, &search, judged, changes)
+        Advice::new(&question, judged, changes)
     });
     progress.finish_and_clear();
     let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
@@ -66,22 +65,14 @@ struct Demand {
 }
 
 fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
-    let (workload, measured, source, replayed) = if let Some(url) = &arguments.from {
-        let asked = measured::ask(url)?;
-        let source = format!(
-            "{url} ({}, {} workers, {:.0} s, {:.1} % answered)",
-            asked.policy,
-            asked.workers,
-            asked.seconds,
-            100.0 * asked.answered
-        );
-        (asked.workload, Some(asked.rate), source, None)
-    } else if let Some(path) = &arguments.replay {
+    let (workload, measured, source, replayed) = if let Some(path) = &arguments.replay {
         let replayed = Replayed::read(path)?;
         let source = format!("{} ({})", path.display(), replayed.workload.name());
-        (replayed.workload.clone(), Some(replayed.rate()), source, Some(replayed))
+        // What is left out came too, and counts as the mix of the others.
+        let all = 1.0 + replayed.offered.left_out as f64 / replayed.offered.requests.len() as f64;
+        (replayed.workload.clone(), Some(replayed.rate() * all), source, Some(replayed))
     } else {
-        let workload = arguments.workload.clone().expect("clap requires one of the three");
+        let workload = arguments.workload.clone().expect("clap requires one of the two");
         let source = workload.name().to_owned();
         (workload, None, source, None)
     };

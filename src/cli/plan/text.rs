@@ -1,4 +1,4 @@
-//! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
+//! The plan as text: how each policy does, the recommendation, and the effect of changes.
 
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
@@ -13,11 +13,8 @@ use std::fmt::Write as _;
 pub(super) fn render(report: &Report<'_>) -> String {
     let question = &report.question;
     let mut text = demand(report);
-    let answers = report.search.answers.iter().map(|answer| {
-        let simulation = &answer.judged.simulation;
-        let first = format!("{:<10}{:>8}", simulation.spec.to_string(), simulation.workers);
-        (first, &answer.judged, simulation.chosen.clone())
-    });
+    // Last the advice on one worker fewer, which does not hold.
+    let answers = report.search.answers.iter().map(|answer| &answer.judged).chain(&report.search.less).map(row);
     text += &table(question, &format!("{:<10}{:>8}", "policy", "workers"), answers);
     text += "load: at the planned rate. slowdown: latency over cost.\n";
     text += "?: the run was too short to tell; of the others the 95 % interval is on one side of the goal.\n\n";
@@ -26,6 +23,18 @@ pub(super) fn render(report: &Report<'_>) -> String {
         None => impossible(question),
     };
     text
+}
+
+/// The row of a policy: what it begins with, its figures, and what was chosen, or why that does not hold.
+fn row(judged: &Judged) -> (String, &Judged, String) {
+    let simulation = &judged.simulation;
+    let first = format!("{:<10}{:>8}", simulation.spec.to_string(), simulation.workers);
+    (first, judged, why(judged).unwrap_or_else(|| simulation.chosen.clone()))
+}
+
+/// Why a goal does not hold, if its figure does not say it.
+fn why(judged: &Judged) -> Option<String> {
+    judged.verdict.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string())
 }
 
 /// The settings as in a configuration file.
@@ -84,9 +93,9 @@ fn table<'j>(question: &Question<'_>, first: &str, rows: impl Iterator<Item = (S
     text
 }
 
-/// The recommendation, its reasons, and the effect of changes.
+/// The recommendation, and the effect of changes.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
-    let Advice { judged: Judged { simulation, .. }, settings, reasons, changes } = advice;
+    let Advice { judged: Judged { simulation, .. }, settings, slice_reason, changes } = advice;
     let workers = simulation.workers;
     let plural = if workers == 1 { "" } else { "s" };
     let (each, lost) = match question.scenario.fleet {
@@ -97,8 +106,7 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     };
     let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In its TOML file:\n\n", simulation.spec);
     toml(settings).lines().for_each(|line| text += &format!("    {line}\n"));
-    text += "\nWhy:\n";
-    reasons.iter().for_each(|reason| text += &format!("  - {reason}\n"));
+    slice_reason.iter().for_each(|reason| text += &format!("\n{reason}\n"));
     text += &format!(
         "\nThese settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.",
         simulation.load,
@@ -111,10 +119,9 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     }
     text += " If things change:\n\n";
     let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
-    let rows = changes.iter().map(|change| {
-        let why = change.judged.verdict.cause().filter(|cause| *cause != Cause::Goal);
-        (format!("{:<wide$}", change.what), &change.judged, why.map_or_else(String::new, |cause| cause.to_string()))
-    });
+    let rows = changes
+        .iter()
+        .map(|change| (format!("{:<wide$}", change.what), &change.judged, why(&change.judged).unwrap_or_default()));
     text += &table(question, &" ".repeat(wide), rows);
     text + "bursts: the rate is half as high again for as long in the mean, and half as high for as long between them.\n"
 }

@@ -5,7 +5,7 @@ use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
-use crate::lab::workload::{FORMS, Shape, Workload, preset_names};
+use crate::lab::workload::{Shape, Workload, forms_help};
 use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::{Nanos, parse_duration};
 use clap::Args;
@@ -201,21 +201,7 @@ impl SimulateArguments {
 }
 
 fn workload_help() -> String {
-    format!("What requests cost: the name of a preset or a form\n\n{}", workloads())
-}
-
-/// The presets and forms of `--workload`, explained.
-pub(in crate::cli) fn workloads() -> String {
-    format!(
-        "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
-         P costs A, the rest B; CV is the standard deviation over the mean, 0 to 1000; ALPHA is above 1, at most 1000, \
-         and for bounded-pareto, whose costs are A to B, from 0.01 on; mix:P@FORM+P@FORM... has a class for each part, like \
-         mix:0.9@lognormal:3us:0.3+0.1@fixed:1ms, whose shares sum to 1; a cost is 1ns to 1h. \
-         file:PATH draws from a recorded trace: a file with the CPU time of one request in each line, written as 20us, or \
-         with its class as 0 20us or long 2ms; # begins a comment. Every line is as likely as any other.",
-        preset_names(),
-        FORMS.join(", ")
-    )
+    format!("What requests cost: the name of a preset or a form\n\n{}", forms_help())
 }
 
 fn parse_loads(text: &str) -> Result<Loads, String> {

@@ -5,7 +5,7 @@ pub(super) mod json;
 mod sweep;
 mod table;
 
-pub(super) use arguments::{SimulateArguments, workloads};
+pub(super) use arguments::SimulateArguments;
 pub(super) use sweep::fleet;
 
 use super::page;

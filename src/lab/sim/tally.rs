@@ -1,7 +1,7 @@
 //! The results of a simulation: a fate for each request, and distributions that do not grow with the run.
 
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
-use crate::lab::stats::{Batches, Memory, PRECISION, Sample};
+use crate::lab::stats::{Batches, Memory, Sample};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::sched::Made;
 use crate::time::Nanos;
@@ -22,7 +22,6 @@ pub struct Tally {
     cost_sum: f64,
     cost_squares: f64,
     memory: Memory,
-    precision: f64,
     /// When the last request ended.
     ended_at: Nanos,
     /// What the workers' time went into; none under a reference, which has no workers.
@@ -57,7 +56,6 @@ impl Default for Tally {
             cost_sum: 0.0,
             cost_squares: 0.0,
             memory: Memory::UNKNOWN,
-            precision: PRECISION,
             ended_at: Nanos::ZERO,
             worked: Worked::default(),
             changes: Vec::new(),
@@ -98,14 +96,13 @@ impl Tally {
     }
 
     /// The same tally, of workers that share their work at `load`. A request takes a worker `beside` longer than its
-    /// cost. Intervals need both, and the run cannot show them. A percentile counts as known with an upper end of at
-    /// most `precision` times the lower one.
-    pub fn of_queue(self, load: f64, beside: Nanos, precision: f64) -> Tally {
+    /// cost. Intervals need both, and the run cannot show them.
+    pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
         let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
         let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
         let known = Memory::of_moments(load, mean + beside, square + 2.0 * beside * mean + beside * beside);
         let memory = if self.cost_sum > 0.0 { known } else { Memory::UNKNOWN };
-        Tally { memory, precision, ..self }
+        Tally { memory, ..self }
     }
 
     /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each server.
@@ -181,12 +178,12 @@ impl Tally {
 
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.
     pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
-        self.latency_us.blocks(self.memory, self.precision)
+        self.latency_us.blocks(self.memory)
     }
 
     /// Latency over cost: of `all`, and of each class that occurred, by name.
     pub fn slowdown(&self) -> Vec<(&'static str, Block)> {
-        self.slowdown.blocks(self.memory, self.precision)
+        self.slowdown.blocks(self.memory)
     }
 
     /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
@@ -278,11 +275,11 @@ impl Figure {
     }
 
     /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the queue.
-    fn blocks(&self, memory: Memory, precision: f64) -> Vec<(&'static str, Block)> {
+    fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
         let (all, whole) = (self.all(), self.sample(None));
         let block = |class: &Class, sample: &Sample| {
             let share = sample.count() as f64 / whole.count().max(1) as f64;
-            class.block().bounded(sample.bounds(memory.of_share(share), precision))
+            class.block().bounded(sample.bounds(memory.of_share(share)))
         };
         let classes = self.occurring();
         let classes = classes.map(|(number, name, class)| (name, block(class, &self.sample(Some(number)))));

@@ -153,7 +153,7 @@ fn levels_at(workload: &str, workers: usize, load: f64, changed: impl Fn(Policy)
     let offer =
         OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };
     let setup = Setup::with_overheads(changed(fit.policy(named("levels")).policy()), overheads);
-    simulate(&setup, offer.arrivals(workers)).of_queue(load, overheads.per_request(), 2.0)
+    simulate(&setup, offer.arrivals(workers)).of_queue(load, overheads.per_request())
 }
 
 // Does giving way leave requests the capacity that they need? TPC-C on 14 workers at a load of .98, under `levels` with a

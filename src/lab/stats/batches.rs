@@ -1,7 +1,8 @@
 //! A stream of values, kept as a bounded number of consecutive batches of equal length.
 
-use super::bins::{Counts, add_up, bin_of, merge_into};
+use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
+use crate::metrics::merge;
 
 /// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128 of
 /// them, enough for variances over longer and longer groups of them. A run of 10^7 values needs about 1 MB.
@@ -92,6 +93,6 @@ fn bins_of(batch: &Counts, class: Option<u8>) -> Counts {
         .filter(|(key, _)| class.is_none_or(|class| key >> CLASS_SHIFT == u32::from(class)))
         .map(|(key, count)| (key & ((1 << CLASS_SHIFT) - 1), *count))
         .collect();
-    add_up(&mut bins);
+    merge(&mut bins);
     bins
 }

@@ -1,5 +1,7 @@
 //! Bins of values, and counts by bin.
 
+use crate::metrics::merge;
+
 /// Counts by key, ascending, each key once.
 pub(super) type Counts = Vec<(u32, u32)>;
 
@@ -26,16 +28,5 @@ pub(super) fn upper_edge(bin: u32) -> f64 {
 /// Adds the counts of `other`.
 pub(super) fn merge_into(counts: &mut Counts, other: &Counts) {
     counts.extend(other);
-    add_up(counts);
-}
-
-/// Sorts `counts` and adds up those of one key.
-pub(super) fn add_up(counts: &mut Counts) {
-    // A stable sort merges what is sorted in parts.
-    counts.sort_by_key(|(key, _)| *key);
-    counts.dedup_by(|next, one| {
-        let same = next.0 == one.0;
-        one.1 += if same { next.1 } else { 0 };
-        same
-    });
+    merge(counts);
 }

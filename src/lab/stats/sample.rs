@@ -1,7 +1,7 @@
 //! Quantiles of dependent values, with intervals.
 
 use super::bins::{Counts, lower_edge, merge_into, upper_edge};
-use super::order::{Ranks, widening};
+use super::order::{Ranks, student, widening};
 use super::{Interval, Memory};
 use crate::metrics::Bounds;
 
@@ -15,7 +15,7 @@ const DRIFT_MAX: f64 = 4.14;
 /// Values of a stream in consecutive batches.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    batches: Vec<Counts>,
+    pub(super) batches: Vec<Counts>,
     all: Counts,
     count: u64,
 }
@@ -57,10 +57,9 @@ impl Sample {
         if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
     }
 
-    /// The intervals of all percentiles, for the `memory` of the queue; each known up to an upper end of `precision` times
-    /// the lower one.
-    pub fn bounds(&self, memory: Memory, precision: f64) -> Bounds {
-        Bounds::new(|percentile| self.interval(percentile.quantile(), memory), precision)
+    /// The intervals of all percentiles, for the `memory` of the queue.
+    pub fn bounds(&self, memory: Memory) -> Bounds {
+        Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
     }
 
     /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a
@@ -124,12 +123,6 @@ impl Sample {
         if error > 0.0 { change / error } else { change * f64::MAX }
     }
 
-    /// For each batch, how far its number of values above the quantile is from the expected number. Two streams can be
-    /// compared if their batches cover the same stretches.
-    pub(super) fn deviations(&self, share: f64) -> Vec<f64> {
-        deviations(&self.groups(share), 1)
-    }
-
     /// Each batch as a group, with the values above the quantile counted, or where no value is, those at it.
     fn groups(&self, share: f64) -> Vec<Group> {
         let limit = self.bin_below(1.0 - share);
@@ -179,7 +172,19 @@ fn variance_of_sum(deviations: &[f64]) -> f64 {
     count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()
 }
 
-pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
+/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms. It
+/// includes what differs from run to run. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or
+/// infinity.
+pub fn of_runs(ratios: &[f64]) -> Interval {
+    if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
+        return Interval::UNKNOWN;
+    }
+    let (mean, error) = mean_and_error(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>());
+    let reach = student(ratios.len() - 1) * error;
+    Interval { low: (mean - reach).exp(), high: (mean + reach).exp() }
+}
+
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -1,6 +1,6 @@
 //! What a plan recommends, before it is rendered as text or JSON.
 
-use super::judge::{Cause, Judged};
+use super::judge::Judged;
 use super::question::{Change, Question};
 use super::scenario::Simulation;
 use super::search::Search;
@@ -24,16 +24,22 @@ pub(crate) struct Advice {
     pub(crate) judged: Judged,
     /// Keys of a configuration and their values.
     pub(crate) settings: Vec<(&'static str, String)>,
-    pub(crate) reasons: Vec<String>,
+    /// Where the slice comes from, for a policy that has one.
+    pub(crate) slice_reason: Option<String>,
     pub(crate) changes: Vec<Change>,
 }
 
 impl Advice {
-    /// The advice to take what `search` has chosen.
-    pub(crate) fn new(question: &Question<'_>, search: &Search, judged: Judged, changes: Vec<Change>) -> Advice {
-        let reasons = reasons(question, &judged, search);
-        let settings = configuration(&judged.simulation, question.scenario.fit(1.0).tuning.budget);
-        Advice { judged, settings, reasons, changes }
+    /// The advice to take what was `judged`.
+    pub(crate) fn new(question: &Question<'_>, judged: Judged, changes: Vec<Change>) -> Advice {
+        let (fit, spec) = (question.scenario.fit(1.0), judged.simulation.spec);
+        let slice = fit.tuning.budget;
+        let slice_reason = spec.entry().filter(|entry| entry.has_budget()).map(|_| {
+            let decision = fit.decision();
+            let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
+            format!("slice {slice}{size}: {}.", decision.reason)
+        });
+        Advice { settings: configuration(&judged.simulation, slice), judged, slice_reason, changes }
     }
 }
 
@@ -64,57 +70,4 @@ fn configuration(simulation: &Simulation, slice: Nanos) -> Vec<(&'static str, St
 
 fn quoted(value: impl std::fmt::Display) -> String {
     format!("\"{value}\"")
-}
-
-/// The reasons for what was `judged`, a sentence each.
-fn reasons(question: &Question<'_>, judged: &Judged, search: &Search) -> Vec<String> {
-    let (goal, Simulation { spec: chosen, workers, .. }) = (&question.goal, &judged.simulation);
-    let shown = |judged: &Judged| goal.shown(goal.figure(&judged.simulation.tally));
-    let mut reasons = vec![format!(
-        "{chosen} comes to {} where {goal} is asked, at {:.0} % of the rate, by runs with two other seeds of up to {} \
-         requests.",
-        shown(judged),
-        100.0 * (1.0 + question.headroom),
-        judged.requests
-    )];
-    reasons.push(fewer(question, *workers, search.less.as_ref(), shown));
-    for answer in search.answers.iter().filter(|answer| answer.judged.simulation.spec != *chosen) {
-        let Simulation { spec, workers: needed, .. } = &answer.judged.simulation;
-        reasons.push(match answer.seems {
-            true if needed > workers => format!("{spec} needs {} or more.", counted(*needed)),
-            true => format!("{spec} comes to {} on as many.", shown(&answer.judged)),
-            false => format!("{spec} does not hold it on {}: {}.", counted(*needed), shown(&answer.judged)),
-        });
-    }
-    if chosen.entry().is_some_and(|entry| entry.has_budget()) {
-        let fit = question.scenario.fit(1.0);
-        let (slice, decision) = (fit.tuning.budget, fit.decision());
-        let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
-        reasons.push(format!("slice {slice}{size}: {}.", decision.reason));
-    }
-    reasons
-}
-
-/// Why one worker fewer is too few.
-fn fewer(question: &Question<'_>, workers: usize, less: Option<&Judged>, shown: impl Fn(&Judged) -> String) -> String {
-    let Some(less) = less else {
-        let busy = question.scenario.load_of_left(question.load_at(question.planned_rate(), 1));
-        let each = if question.scenario.fleet.is_some() { " at each server that is left" } else { "" };
-        return match (workers as f64) <= busy + 1.0 {
-            true => {
-                format!("The requests keep {busy:.2} workers busy{each}: fewer than {workers} fall behind for ever.")
-            }
-            false => format!("Fewer than {workers} workers were not considered."),
-        };
-    };
-    let why = match less.verdict.cause() {
-        Some(Cause::Goal) | None => format!("{} in {} requests", shown(less), less.requests),
-        Some(cause) => cause.to_string(),
-    };
-    let does = if less.verdict.cause().is_some() { "does not hold" } else { "is not known to hold" };
-    format!("On {} it {does}: {why}.", counted(workers - 1))
-}
-
-fn counted(workers: usize) -> String {
-    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }

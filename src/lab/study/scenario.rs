@@ -4,7 +4,6 @@ use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
-use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, MaxWait, Objective, PolicyName, Sizes, Tuning, grouping};
@@ -258,7 +257,7 @@ impl<'a> Scenario<'a> {
         let unstable_from = self.bound(of_server);
         // A group at its own bound is as busy as all workers at theirs.
         let busy = load / unstable_from.unwrap_or(1.0);
-        let tally = tally.take().of_queue(busy, self.overheads.per_request(), PRECISION);
+        let tally = tally.take().of_queue(busy, self.overheads.per_request());
         let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
         let (workers, sizes, fleet) = (self.workers, self.sizes.clone(), self.fleet.zip(busiest));
         Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally }

@@ -62,13 +62,7 @@ pub enum Cost {
 impl Cost {
     /// The mean of the distribution.
     pub fn mean(&self) -> Nanos {
-        match *self {
-            Cost::Fixed(mean)
-            | Cost::Exponential { mean }
-            | Cost::LogNormal { mean, .. }
-            | Cost::Pareto { mean, .. } => mean,
-            Cost::Recorded(_) | Cost::BoundedPareto { .. } => Nanos::new((self.mean_seconds() * 1e9).round() as u64),
-        }
+        Nanos::new((self.mean_seconds() * 1e9).round() as u64)
     }
 
     /// One request's cost, from a nanosecond to [`COST_MAX`].
@@ -107,7 +101,10 @@ impl Cost {
                 let integral = if exponent.abs() < 1e-12 { span } else { (exponent * span).exp_m1() / exponent };
                 low.as_secs_f64() * alpha * integral / -(-alpha * span).exp_m1()
             }
-            other => other.mean().as_secs_f64(),
+            Cost::Fixed(mean)
+            | Cost::Exponential { mean }
+            | Cost::LogNormal { mean, .. }
+            | Cost::Pareto { mean, .. } => mean.as_secs_f64(),
         }
     }
 }
@@ -172,10 +169,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Class>, String> {
             "it has costs of class {present}, but none of class {missing}: classes count from 0 without a gap"
         ));
     }
-    // A share in proportion to its lines makes every line equally likely.
+    Ok(recorded(costs.into_iter().take(last + 1)))
+}
+
+/// Classes of which each has some of the costs, every one of them equally likely.
+pub(super) fn recorded(costs: impl Iterator<Item = Vec<Nanos>> + Clone) -> Vec<Class> {
+    let count: usize = costs.clone().map(|costs| costs.len()).sum();
     let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;
-    let class = |costs: Vec<Nanos>| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) };
-    Ok(costs.into_iter().take(last + 1).map(class).collect())
+    costs.map(|costs| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) }).collect()
 }
 
 /// Class and cost of one line without its comment; `None` for a blank one.

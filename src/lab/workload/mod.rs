@@ -23,7 +23,7 @@ pub use arrivals::{Arrival, Arrivals, Shape};
 pub use cost::{
     ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, VARIATION_MAX,
 };
-pub use parse::{FORMS, PRESETS, preset_names};
+pub use parse::{FORMS, PRESETS, forms_help};
 pub use trace::{TRACE_LINES_MAX, Trace, TraceRequest};
 
 use crate::time::Nanos;
@@ -50,24 +50,6 @@ pub struct Class {
 }
 
 impl Workload {
-    /// A workload from measurements. Each class, in the order of their numbers, has a number of requests, and costs of which
-    /// each is as likely as the others. `None` if there is no class, too many, one without requests or costs, or a cost
-    /// above [`COST_MAX`].
-    pub fn measured(name: &str, classes: Vec<(u64, Vec<Nanos>)>) -> Option<Workload> {
-        let all: f64 = classes.iter().map(|(requests, _)| *requests as f64).sum();
-        let is_whole = |(requests, costs): &(u64, Vec<Nanos>)| {
-            *requests > 0 && costs.iter().any(|cost| *cost > Nanos::ZERO) && costs.iter().all(|cost| *cost <= COST_MAX)
-        };
-        if classes.is_empty() || classes.len() > crate::fate::CLASSES || !classes.iter().all(is_whole) {
-            return None;
-        }
-        let class = |(requests, costs): (u64, Vec<Nanos>)| Class {
-            share: requests as f64 / all,
-            cost: Cost::Recorded(Recorded::new(costs.into_iter().map(|cost| cost.max(Nanos::new(1))).collect())),
-        };
-        Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect(), beside: Nanos::ZERO })
-    }
-
     /// The preset's name, or the form as it was written.
     pub fn name(&self) -> &str {
         &self.name
@@ -136,16 +118,6 @@ mod tests {
 
     fn parsed(text: &str) -> Workload {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    #[test]
-    fn measured_costs_make_a_workload() {
-        let us = Nanos::from_micros;
-        let workload = Workload::measured("m", vec![(900, vec![us(1), us(3)]), (100, vec![us(50)])]).expect("whole");
-        assert_eq!((workload.name(), workload.mean(), workload.smallest_cost()), ("m", Nanos::new(6_800), us(2)));
-        assert_eq!(Workload::measured("m", vec![]), None);
-        assert_eq!(Workload::measured("m", vec![(1, vec![])]), None);
-        assert_eq!(Workload::measured("m", vec![(0, vec![us(1)])]), None);
     }
 
     #[test]

@@ -63,8 +63,22 @@ fn preset(name: &str) -> Option<Vec<Class>> {
 }
 
 /// The names of the presets, as help and errors show them.
-pub fn preset_names() -> String {
+fn preset_names() -> String {
     PRESETS.map(|(name, _)| name).join(", ")
+}
+
+/// The presets and the forms, explained.
+pub fn forms_help() -> String {
+    format!(
+        "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
+         P costs A, the rest B; CV is the standard deviation over the mean, 0 to 1000; ALPHA is above 1, at most 1000, \
+         and for bounded-pareto, whose costs are A to B, from 0.01 on; mix:P@FORM+P@FORM... has a class for each part, like \
+         mix:0.9@lognormal:3us:0.3+0.1@fixed:1ms, whose shares sum to 1; a cost is 1ns to 1h. \
+         file:PATH draws from a recorded trace: a file with the CPU time of one request in each line, written as 20us, or \
+         with its class as 0 20us or long 2ms; # begins a comment. Every line is as likely as any other.",
+        preset_names(),
+        FORMS.join(", ")
+    )
 }
 
 fn form(text: &str) -> Result<Vec<Class>, String> {

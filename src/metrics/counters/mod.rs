@@ -210,8 +210,6 @@ impl WorkerCounters {
 pub struct Counts {
     /// When they were read.
     pub at: Nanos,
-    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
-    pub kernel_dropped: Option<u64>,
     /// Datagrams received.
     pub received: u64,
     /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's own among them.
@@ -261,12 +259,6 @@ impl Counts {
     /// The time that all workers together spent on this.
     pub fn spent(&self, on: Spent) -> Nanos {
         Nanos::new(self.spent_ns[on as usize])
-    }
-
-    /// Well-formed datagrams that were received and not refused.
-    pub(super) fn asked(&self) -> u64 {
-        let ended = |fate: Fate| self.ended[fate as usize];
-        self.received.saturating_sub(ended(Fate::Malformed) + ended(Fate::Refused))
     }
 
     /// The time that all workers together spent on requests.

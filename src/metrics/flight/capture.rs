@@ -21,9 +21,10 @@ pub(crate) struct Capture<'m> {
     /// For each recorder, the number of the next record to read.
     next: Vec<u64>,
     until: Nanos,
-    before: Counts,
-    /// What had come when its time was over.
-    after: Option<Counts>,
+    /// What had come when it began, and what the kernel had dropped.
+    before: (Counts, Option<u64>),
+    /// The same when its time was over.
+    after: Option<(Counts, Option<u64>)>,
     captured: Captured,
 }
 
@@ -45,7 +46,7 @@ impl<'m> Capture<'m> {
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let next = tapes(metrics).map(|tape| tape.ring.get_or_init(|| Ring::new(slots)).written()).collect();
-        let before = Counts { kernel_dropped: dropped, ..metrics.counts() };
+        let before = (metrics.counts(), dropped);
         let now = clock::now();
         tapes(metrics).for_each(|tape| tape.is_on.store(true, Relaxed));
         let captured = Captured { from: now, ..Captured::default() };
@@ -58,7 +59,7 @@ impl<'m> Capture<'m> {
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
         let now = clock::now();
         if now >= self.until && self.after.is_none() {
-            self.after = Some(Counts { kernel_dropped: dropped(), ..self.metrics.counts() });
+            self.after = Some((self.metrics.counts(), dropped()));
             // What came since its time was over is counted too.
             self.until = now;
         }
@@ -86,9 +87,8 @@ impl<'m> Capture<'m> {
     /// What was captured.
     pub(crate) fn end(mut self) -> Captured {
         let mut captured = std::mem::take(&mut self.captured);
-        let (before, after) = (&self.before, self.after.as_ref().unwrap_or(&self.before));
-        let dropped = after.kernel_dropped.zip(before.kernel_dropped);
-        captured.kernel_dropped = dropped.map_or(0, |(after, before)| after - before);
+        let ((before, before_dropped), (after, dropped)) = (&self.before, self.after.as_ref().unwrap_or(&self.before));
+        captured.kernel_dropped = dropped.zip(*before_dropped).map_or(0, |(after, before)| after - before);
         let malformed = |counts: &Counts| counts.ended[Fate::Malformed as usize];
         captured.malformed = malformed(after) - malformed(before);
         captured.arrived = after.received - before.received + captured.kernel_dropped;

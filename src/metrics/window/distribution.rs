@@ -5,6 +5,7 @@
 use super::histograms::bin;
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
 use crate::metrics::Block;
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported too low.
@@ -132,12 +133,14 @@ impl Bins {
 }
 
 /// Sorts bins, and adds up the counts of each key.
-pub(super) fn merge(bins: &mut Vec<(u64, u64)>) {
+pub(crate) fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
     // A few ascending runs, which a stable sort merges.
     bins.sort_by_key(|bin| bin.0);
     bins.dedup_by(|next, bin| {
         let same = next.0 == bin.0;
-        bin.1 += if same { next.1 } else { 0 };
+        if same {
+            bin.1 += next.1;
+        }
         same
     });
 }

@@ -2,9 +2,8 @@
 //!
 //! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
 //! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
-//! that, [`Demand`] for plans and [`Recent`] for policies.
+//! that, and [`Recent`] for policies.
 
-mod demand;
 mod distribution;
 mod histograms;
 mod recent;
@@ -12,7 +11,8 @@ mod shift;
 #[cfg(feature = "cli")]
 mod work;
 
-pub use demand::{ClassDemand, Demand};
+#[cfg(feature = "cli")]
+pub(crate) use distribution::merge;
 pub(crate) use distribution::{Bins, Distribution, Gathered};
 pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
 #[cfg(feature = "admin")]

@@ -163,7 +163,6 @@ struct Desk<'a, 'm> {
 impl Desk<'_, '_> {
     fn collect(&mut self) {
         // Also because scrapes may be rarer than a wrap of the kernel's counters.
-        self.collector.kernel_dropped = self.probe.kernel_dropped();
         self.collector.collect();
     }
 

@@ -128,7 +128,7 @@ plan --workload fixed:1ms --rate 5000 --workers 4 => and --workers is 4: raise i
 plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms => requests that never wait come to 1.00ms: write
 plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
 plan --workload file:/nowhere/costs --rate 1000 => file /nowhere/costs: it cannot be read
-plan --from 127.0.0.1:1 --slo p99-latency<=1ms => --from 127.0.0.1:1
+plan --from 127.0.0.1:1 => --from is gone: curl -s http://ADMIN/capture?seconds=10 | forebay plan --replay /dev/stdin
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us => requests that never wait come to 20.0us
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1 => requests that never wait come to 1.13
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1000000 --workers 4 => the requests keep 22.0 workers busy with the headroom, and --workers is 4
@@ -143,7 +143,6 @@ simulate --servers 4 --policy steal,srpt => --policy srpt: with --servers each s
 simulate --servers 256 --workers 1024 => a fleet has 16384 at most: lower --servers or the workers of each
 simulate --servers 2 --replay /nowhere => --replay /nowhere: it cannot be read
 plan --servers 2 --replay /nowhere => --replay /nowhere: it cannot be read
-plan --servers 2 --from 127.0.0.1:1 => --from 127.0.0.1:1
 plan --workload fixed:1us --rate 1000 --balance jsq => --servers <N>
 plan --workload fixed:1us --rate 1000 --servers 1 => --lost 1: of --servers 1 one must be left; allowed: 0 to 0
 plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024 => a fleet has 16384 at most

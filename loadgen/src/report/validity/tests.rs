@@ -1,12 +1,12 @@
 use super::*;
 use crate::report::by_class::{ByClass, Values, block_of};
-use forebay::lab::stats::{Memory, PRECISION};
+use forebay::lab::stats::Memory;
 use forebay::metrics::ALL_CLASSES;
 
 fn bounded(values: Vec<f64>) -> Block {
     let mut stream = Values::default();
     values.into_iter().for_each(|value| stream.add(value));
-    stream.into_block(Memory::UNKNOWN, PRECISION)
+    stream.into_block(Memory::UNKNOWN)
 }
 
 fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {

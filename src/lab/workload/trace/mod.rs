@@ -1,7 +1,7 @@
 //! Reading a [`Trace`], and what follows from its requests.
 
 use super::Workload;
-use super::cost::{parse_class, parse_cost};
+use super::cost::{parse_class, parse_cost, recorded};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
@@ -60,16 +60,10 @@ impl Trace {
     /// The costs of the trace as a workload to draw from. Classes without a request are left out, so others may have
     /// another number there.
     pub fn to_workload(&self) -> Workload {
-        let mut classes = vec![(0, Vec::new()); CLASSES];
-        for request in &self.requests {
-            let (count, costs) = &mut classes[usize::from(request.class)];
-            *count += 1;
-            costs.push(request.cost);
-        }
-        classes.retain(|(count, _)| *count > 0);
-        let workload = Workload::measured(&self.workload, classes);
-        let workload = workload.expect("there is a request, and each costs something");
-        workload.with_time_beside(self.overheads.per_request())
+        let mut costs = vec![Vec::new(); CLASSES];
+        self.requests.iter().for_each(|request| costs[usize::from(request.class)].push(request.cost));
+        let classes = recorded(costs.into_iter().filter(|costs| !costs.is_empty()));
+        Workload { name: self.workload.clone(), classes, beside: self.overheads.per_request() }
     }
 }
 
