@@ -121,31 +121,24 @@ fn answers_of_an_unsigned_zone() {
     assert!(circle.starts_with("NOERROR aa"), "{circle}");
 }
 
-// Is everything that is the zone's own signed, and what is not there denied compactly?
+// Is everything that is the zone's own signed, and what is not there denied compactly? What delv validates is not here.
 #[test]
 fn answers_of_a_signed_zone() {
     let zones = zones(Some(Algorithm::Ed25519));
     for (name, rtype, flags, expected) in [
-        ("www.example.test", Rtype::A, DO, "NOERROR aa | A A RRSIG | | OPT"),
         ("www.example.test", Rtype::A, Some(0), "NOERROR aa | A A | | OPT"),
         ("www.example.test", Rtype::A, None, "NOERROR aa | A A | |"),
-        ("www.example.test", Rtype::MX, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
         ("no.example.test", Rtype::A, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
         ("no.example.test", Rtype::A, Some(0xc000), "NXDOMAIN aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
         ("no.example.test", Rtype::A, None, "NXDOMAIN aa | | SOA(example) |"),
-        ("alias.example.test", Rtype::A, DO, "NOERROR aa | CNAME RRSIG A(www) A(www) RRSIG(www) | | OPT"),
         (
             "dangling.example.test",
             Rtype::A,
             DO,
             "NOERROR aa | CNAME RRSIG | SOA(example) RRSIG(example) NSEC(nothing) RRSIG(nothing) | OPT",
         ),
-        ("a.star.example.test", Rtype::A, DO, "NOERROR aa | A RRSIG | | OPT"),
         ("child.example.test", Rtype::A, DO, "NOERROR | | NS NS NSEC RRSIG | A(ns) AAAA(ns) OPT"),
         ("a.secure.example.test", Rtype::A, DO, "NOERROR | | NS(secure) DS(secure) RRSIG(secure) | A(ns) OPT"),
-        ("secure.example.test", Rtype::DS, DO, "NOERROR aa | DS RRSIG | | OPT"),
-        ("child.example.test", Rtype::DS, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
-        ("example.test", Rtype::DNSKEY, DO, "NOERROR aa | DNSKEY RRSIG | | OPT"),
         ("www.example.test", Rtype::NSEC, DO, "NOERROR aa | NSEC RRSIG | | OPT"),
         ("www.example.test", Rtype::ANY, DO, "NOERROR aa | A A RRSIG | | OPT"),
         ("www.example.test", Rtype::RRSIG, None, "NOERROR aa | RRSIG | |"),
