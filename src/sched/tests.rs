@@ -114,11 +114,6 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     steps
 }
 
-/// The first step of a search.
-fn first_of(policy: &Policy, local: &mut Local) -> Option<Step> {
-    policy.search(local).next(local, NOW, &FIXED)
-}
-
 // Where does a search look, and in which order? The steps of a group come in any order. At the end it looks for what other
 // policies may have left.
 #[test]
@@ -144,27 +139,6 @@ fn each_policy_has_its_order() {
             rest = behind;
         }
         assert_eq!(rest, (orphans_from..QUEUES).map(Queue).collect::<Vec<_>>(), "worker {worker}: {steps:?}");
-    }
-}
-
-/// Each socket has its turn, so requests are received in nearly the order in which they were sent. The searches between,
-/// which find something nearer, must not matter.
-#[test]
-fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
-    for (policy, before) in [(&policies()[1], 2), (&policies()[3], 2), (&policies()[4], 10)] {
-        let mut local = Local::new(1, policy.topology());
-        let mut from = Vec::new();
-        for nearer in [0, 1, 4, 2, 60, 3, 7] {
-            (0..nearer).for_each(|_| assert!(!matches!(first_of(policy, &mut local), Some(Step::Receive(_)))));
-            // The socket after the last one is empty.
-            let mut walk = policy.search(&mut local);
-            let steps: Vec<Step> = (0..before + 2).map_while(|_| walk.next(&mut local, NOW, &FIXED)).collect();
-            match steps.last() {
-                Some(Step::Receive(owner)) => from.push(*owner),
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(from, [2, 4, 1, 3, 0, 2, 4], "every other one, for the one between was empty");
     }
 }
 
