@@ -50,8 +50,6 @@ fn any_command_line_is_taken_or_refused() {
 fn refusals_name_the_value_and_the_range() {
     let lines = [
         ("run --rate 10 --duration 99999999999999h", "`99999999999999h` is too long: a duration is at most 1000h"),
-        ("run --rate 10 --cost lognormal:1us:1e300", "not a coefficient of variation, 0 to 1000"),
-        ("run --rate 10 --cost fixed:100000000000000000000000us", "a duration is at most 1000h"),
         ("run --rate 10 --cost fixed:2h", "`2h` in `fixed:2h` is out of range: a cost is 1ns to 1h"),
         ("run --rate 1e300", "0.001 to 1000000000"),
         ("run --rate 1e-300", "0.001 to 1000000000"),

@@ -126,8 +126,7 @@ pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{cpus, value};
-    use crate::time::Nanos;
+    use crate::config::value;
 
     fn pools(pairs: &[(&str, &str)]) -> (usize, String) {
         let config = Config::from_pairs(pairs.iter().copied()).unwrap();
@@ -137,17 +136,6 @@ mod tests {
     fn problems(pairs: &[(&str, &str)]) -> Vec<String> {
         let problems = Config::from_pairs(pairs.iter().copied()).unwrap_err();
         problems.iter().map(|problem| problem.to_string()).collect()
-    }
-
-    // Are the defaults those of CONTRACTS, and valid?
-    #[test]
-    fn defaults_hold() {
-        let config = Config::from_pairs([]).unwrap();
-        assert_eq!(config, Config::default());
-        assert_eq!(config.workers, cpus());
-        assert_eq!((config.policy.name(), config.wait, config.burn), ("auto", Wait::Adaptive, Burn::Cpu));
-        assert_eq!((config.slice, config.cost_cap), (Nanos::from_micros(50), Nanos::from_millis(100)));
-        assert_eq!(config.listen, ["127.0.0.1:9000".parse().expect("an address")]);
     }
 
     // How are workers split when no pools are given, and counted when they are?

@@ -208,7 +208,7 @@ impl Recorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fate::{Failed, Malformed, Refused};
+    use crate::fate::Refused;
     use std::sync::mpsc;
 
     /// Is `received >= sum of fates` in every reading, while one thread receives and another ends what it received?
@@ -247,28 +247,6 @@ mod tests {
         });
         let counts = metrics.counts();
         assert_eq!((counts.received, counts.ended[Fate::Refused as usize]), (DATAGRAMS, DATAGRAMS / 3));
-    }
-
-    /// Does each reason count once, under its fate?
-    #[test]
-    fn reasons_sum_to_their_fate() {
-        let metrics = WorkerMetrics::new(1);
-        let mut recorder = metrics.recorder(0);
-        recorder.count(Counter::Malformed(Malformed::Magic));
-        recorder.ended(Fate::Malformed);
-        recorder.count(Counter::Refused(Refused::UnknownClass));
-        recorder.count(Counter::Failed(Failed::Overflow));
-        recorder.ended(Fate::Failed);
-        let counts = metrics.counts();
-        assert_eq!(counts.ended[Fate::Malformed as usize], 2);
-        assert_eq!(counts.counted.malformed[Malformed::Magic as usize], 1);
-        assert_eq!(counts.counted.malformed[Malformed::Other as usize], 1);
-        assert_eq!(counts.ended[Fate::Refused as usize], 1);
-        assert_eq!(counts.ended[Fate::Failed as usize], 2);
-        assert_eq!(
-            (counts.counted.failed[Failed::Overflow as usize], counts.counted.failed[Failed::Panic as usize]),
-            (1, 1)
-        );
     }
 
     /// Is a second writer of the same counters impossible?

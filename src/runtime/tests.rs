@@ -279,38 +279,6 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     }
 }
 
-/// Under `isolated` a job behind a stuck worker waits for its owner. Without this the test above could not fail.
-#[test]
-fn isolated_waits_for_the_stuck() {
-    with_workers(&plain("isolated", 2), Wait::Park, |play| {
-        play.send(0, STUCK);
-        assert_eq!(play.next(), (0, STUCK));
-        play.send(0, 10);
-        play.send(1, 11);
-        assert_eq!(play.next(), (1, 11));
-        play.release.send(()).expect("one is stuck");
-        assert_eq!(play.next(), (0, 10));
-    });
-}
-
-#[test]
-fn hops_go_to_the_heavy_pool_and_ingress_stays_with_the_front() {
-    with_workers(&pools(&[2, 2]), Wait::Park, |play| {
-        for round in 0..400 {
-            play.send(round % 4, if round % 3 == 0 { HOPS } else { 10 });
-            let (worker, job) = play.next();
-            assert_eq!(worker >= 2, job == HOPS, "worker {worker} did job {job}");
-        }
-    });
-    // The heavy pool has nothing but its ingress, which is full of light jobs: the front serves them.
-    with_workers(&pools(&[1, 1]), Wait::Park, |play| {
-        for job in [HOPS].into_iter().chain([10; 200]) {
-            play.send(1, job);
-            assert_eq!(play.next(), (usize::from(job == HOPS), job));
-        }
-    });
-}
-
 /// Jobs that were set aside begin as fresh ones do. They begin in the front pool, and on all of its workers, even if these
 /// have gone to sleep.
 #[test]

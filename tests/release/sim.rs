@@ -78,19 +78,6 @@ fn what_is_begun_is_finished_in_an_overload() {
     }
 }
 
-#[test]
-fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
-    let workload = workload("extreme-bimodal");
-    let arrivals = || offer(&workload, 0.8, 8).arrivals(8);
-    let best = Reference::Srpt.simulate(8, arrivals()).slowdown_mean(None);
-    assert!(best >= 1.0);
-    for (name, policy) in policies(&workload, 0.8, 8) {
-        let tally = simulate(&Setup::ideal(policy), arrivals());
-        assert!(tally.slowdown_mean(None) >= best, "{name}");
-        assert!(tally.slowdown_at(Percentile::P50) >= 1.0, "{name}");
-    }
-}
-
 /// What is compared of two runs: all distributions, to the bit.
 fn figures(tally: &Tally) -> impl PartialEq + std::fmt::Debug + use<> {
     (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown(), tally.utilisation().map(f64::to_bits))

@@ -5,7 +5,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// The sockets of a service, as systemd holds them.
@@ -17,7 +17,14 @@ pub(crate) struct Held {
 }
 
 /// Above every number that the shell moves them to.
-pub(crate) const HELD_FROM: RawFd = 100;
+const HELD_FROM: RawFd = 100;
+
+/// A copy of a descriptor that children inherit.
+pub(crate) fn inherited(descriptor: &dyn AsFd) -> OwnedFd {
+    let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
+    fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
+    copy
+}
 
 impl Held {
     /// This number of UDP sockets that share an address and its datagrams, and a TCP listener.
@@ -39,12 +46,7 @@ impl Held {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let admin = listener.local_addr().expect("bound");
         let all = [first].into_iter().chain(others).map(OwnedFd::from).chain([OwnedFd::from(listener)]);
-        let inherited = |descriptor: OwnedFd| {
-            let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
-            fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
-            copy
-        };
-        Held { udp, admin, descriptors: all.map(inherited).collect() }
+        Held { udp, admin, descriptors: all.map(|descriptor| inherited(&descriptor)).collect() }
     }
 
     /// `forebay serve` with `flags` as systemd starts it; `LISTEN_PID` is `pid`.

@@ -32,7 +32,7 @@ pub(crate) mod prelude {
     pub(crate) use super::fates::fates;
     pub(crate) use super::held::Held;
     pub(crate) use super::http::{config, exchange, fates, http, latency, metric, page, ready};
-    pub(crate) use super::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
+    pub(crate) use super::network::{HERE, HERE_V6, THERE, in_own_network, ip, lonely_device};
     pub(crate) use super::place::Place;
     pub(crate) use super::process::{
         Configured, Forebay, Process, cargo, ended, example, figure, serve, this_as, wait_for_exit,

@@ -77,6 +77,5 @@ pub(crate) fn lonely_device() {
 }
 
 pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-pub(crate) const THERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

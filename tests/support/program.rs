@@ -37,6 +37,13 @@ pub(crate) fn assert_refused(table: &str) {
     }
 }
 
+/// A file that holds `text`.
+pub(crate) fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), text).expect("written");
+    file
+}
+
 /// The trace of a server of two workers, one of whose requests came each so many microseconds, from 64 flows. `kind` says
 /// the class and the cost of each.
 pub(crate) fn trace(head: &str, every_us: u64, requests: u64, kind: impl Fn(u64) -> &'static str) -> NamedTempFile {
@@ -45,7 +52,5 @@ pub(crate) fn trace(head: &str, every_us: u64, requests: u64, kind: impl Fn(u64)
         format!("{at}us {at}us {} {} {}\n", kind(number), number % 64, number % 2)
     };
     let head = format!("forebay-trace/1 {head} burn=sleep workers=2 seed=1 workload=recorded\n");
-    let file = NamedTempFile::new().expect("a temporary file");
-    fs::write(file.path(), head + &(0..requests).map(line).collect::<String>()).expect("written");
-    file
+    file(&(head + &(0..requests).map(line).collect::<String>()))
 }

@@ -63,53 +63,6 @@ fn reserve(address: SocketAddr) -> Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay::config::Config;
-    use forebay::handler::builtin::{Bench, Burner, Spin};
-    use forebay::server::Server;
-    use forebay::time::Nanos;
-
-    /// The flow map of a server with `workers` workers on `listen`, and the address where it listened.
-    fn asked(listen: SocketAddr, workers: usize, flows: &mut Vec<UdpSocket>) -> (SocketAddr, Vec<u16>) {
-        let (listen, workers) = (listen.to_string(), workers.to_string());
-        let pairs = [
-            ("listen", listen.as_str()),
-            ("admin", "127.0.0.1:0"),
-            ("policy", "isolated"),
-            ("workers", &workers),
-            ("burn", "sleep"),
-        ];
-        let config = Config::from_pairs(pairs).expect("a configuration");
-        let server = Server::bind(&config).expect("a free port");
-        let (address, stop) = (server.udp_address(), server.stop_handle());
-        let serving =
-            std::thread::spawn(move || server.run(&Bench::new(Spin::new(Burner::Sleep, 1), Nanos::from_secs(1))));
-        if flows.is_empty() {
-            *flows = flows::open(address, 256, None).expect("sockets");
-        }
-        let sockets = sockets_of(flows).expect("answers");
-        stop.stop();
-        serving.join().expect("no panic").expect("a server that ran");
-        (address, sockets)
-    }
-
-    /// Does the kernel hash the same flows to the same sockets of every server with as many sockets on one port? Does
-    /// it hash them to others where there are more? Method: servers one after the other, asked over the same client
-    /// sockets.
-    #[test]
-    fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
-        let mut flows = Vec::new();
-        let (address, first) = asked(SocketAddr::from(([127, 0, 0, 1], 0)), 4, &mut flows);
-        let _reservation = reserve(address).expect("another loopback address");
-        for worker in 0..4 {
-            let share = first.iter().filter(|socket| **socket == worker).count();
-            // 64 expected, with a standard deviation of 7.
-            assert!((20..=110).contains(&share), "{share} of 256 flows at socket {worker}");
-        }
-        for _ in 0..2 {
-            assert_eq!(asked(address, 4, &mut flows).1, first);
-        }
-        assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
-    }
 
     /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only its own datagrams
     /// reach, and a port that is taken.

@@ -43,14 +43,6 @@ fn refusals_name_the_value_and_the_range() {
         ),
         ("serve --config /nowhere", "config = \"/nowhere\" (flag --config): the file cannot be read: No such file"),
         ("serve --config /dev/zero", "config = \"/dev/zero\" (flag --config): the file is larger than 1024 KiB"),
-        (
-            "simulate --workload lognormal:1us:1e300",
-            "`1e300` in `lognormal:1us:1e300` is not a coefficient of variation, 0 to 1000",
-        ),
-        (
-            "simulate --workload fixed:100000000000000000000000us",
-            "`100000000000000000000000us` is too long: a duration is at most 1000h",
-        ),
         ("simulate --workload fixed:2h", "a cost is 1ns to 1h"),
         ("simulate --workload fixed:1h", "one simulation takes at most 1e11: lower --requests, or raise --checkpoint"),
         ("simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal", "at most 1e9"),

@@ -43,47 +43,6 @@ fn what_does_not_fit_marks_the_reply() {
     write!(reply, "{}-{}", 12, 34).expect("five bytes");
     assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
 }
-// Do the datagrams of a reply share its room, is none empty, and is cut away what begins behind a cut?
-#[test]
-fn datagrams_share_the_room() {
-    let mut buffer = [0; 6];
-    let mut reply = Reply::new(&mut buffer);
-    assert_eq!(reply.datagrams().count(), 0);
-    for text in ["a", "", "bc", "def"] {
-        assert_eq!(reply.begin_datagram(), Ok(()));
-        reply.put(text.as_bytes()).expect("six bytes in all");
-    }
-    assert_eq!((reply.len(), reply.room(), reply.bytes()), (6, 0, &b"abcdef"[..]));
-    assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"def"]));
-    assert_eq!(reply.put(b"g"), Err(Overflow { bytes: 1, room: 0 }));
-    reply.truncate(3);
-    reply.put(b"x").expect("three bytes were cut");
-    assert!(reply.datagrams().eq([&b"a"[..], b"bc", b"x"]), "the last one begins where it was cut");
-    reply.truncate(2);
-    reply.put(b"y").expect("they were cut");
-    assert!(reply.datagrams().eq([&b"a"[..], b"by"]));
-    reply.clear();
-    reply.put(b"z").expect("all is empty");
-    assert!(reply.datagrams().eq([b"z"]));
-}
-
-// Does the ninth datagram not begin, and mark the reply until that is emptied?
-#[test]
-fn a_reply_has_at_most_eight_datagrams() {
-    let mut buffer = [0; 20];
-    let mut reply = Reply::new(&mut buffer);
-    for number in 0..8 {
-        assert_eq!(reply.begin_datagram(), Ok(()), "{number}");
-        reply.put(&[number]).expect("twenty bytes");
-    }
-    assert!(!reply.has_overflowed());
-    let error = reply.begin_datagram().expect_err("there are eight");
-    assert_eq!(error.to_string(), "a reply has at most 8 datagrams");
-    assert_eq!((reply.datagrams().count(), reply.has_overflowed(), reply.too_many), (8, true, true));
-    reply.clear();
-    assert_eq!((reply.begin_datagram(), reply.has_overflowed(), reply.too_many), (Ok(()), false, false));
-}
-
 // No datagram is longer than a length of UDP can say, and no reply longer than a datagram.
 #[test]
 fn a_reply_is_no_longer_than_a_datagram() {

@@ -93,20 +93,6 @@ fn an_idle_group_helps_a_full_one() {
     assert!(shared > 4);
 }
 
-#[test]
-fn a_heavy_request_steps_aside_for_a_fresh_one() {
-    let us = Nanos::from_micros;
-    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
-    for (name, worst) in [("ondemand", us(3)), ("hybrid", us(4))] {
-        let setup =
-            Setup::with_overheads(fit.policy(named(name)).policy(), Overheads { yield_: us(1), ..Overheads::NONE });
-        let tally = simulate(&setup, [arriving(1, 500, 1), arriving(100, 1, 0)].into_iter());
-        assert!(tally.latency_mean(Some(0)) <= worst, "{name}: {}", tally.latency_mean(Some(0)));
-        let heavy = tally.latency_mean(Some(1));
-        assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
-    }
-}
-
 // A fresh request comes while one of two workers is in a light request. Does the other worker, in a heavy one, leave it to
 // that worker where a yield costs more? Is it served all the same if the light request turns out to be heavy? Is the other
 // worker asked to step aside for one of two that come at once?

@@ -176,13 +176,6 @@ fn histograms_of_known_classes_exist_before_the_first_request() {
     assert!(!text.contains("class2"), "a class that nobody has asked for costs nothing");
 }
 
-/// Does the OpenMetrics format keep its own names, and end with its end mark?
-#[test]
-fn open_metrics_is_open_metrics() {
-    let text = scrape(Format::accepted(Some("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")));
-    assert!(text.contains("# TYPE forebay_datagrams counter\n") && text.ends_with("# EOF\n"));
-}
-
 /// Do the bounds span 1 us to about 100 s in steps of 1.41?
 #[test]
 fn bounds_grow_by_the_square_root_of_two() {

@@ -220,15 +220,6 @@ mod tests {
         assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
     }
 
-    #[test]
-    fn three_classes_have_three() {
-        // 5, 50 and 500 us, each with much of the time.
-        let limits = of(&[(5_000, 90_000), (50_000, 9_000), (500_000, 1_000)]);
-        let [light, heavy] = limits[..] else { panic!("{limits:?}") };
-        assert!(light > Nanos::from_micros(5) && light < Nanos::from_micros(50), "{limits:?}");
-        assert!(heavy > Nanos::from_micros(50) && heavy < Nanos::from_micros(500), "{limits:?}");
-    }
-
     // What has taken long ends as soon as what begins, or sooner: is first come, first served left alone?
     #[test]
     fn light_tails_have_one_level() {
@@ -297,16 +288,6 @@ mod tests {
         assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
     }
 
-    // Does the cost of a yield count in the index? Here 9,500 requests take 1,000 ns, below the limit of 1,024, and 500 take
-    // 3,160. Free yields: 9,500 / (9,500 * 1,000 + 500 * 1,024) is 2.03 times 1 / (3,160 - 1,024). A yield of 50 ns adds
-    // 10,000 * 50 and 50 to these times, which makes it 1.98: less than what a level takes.
-    #[test]
-    fn the_index_counts_what_a_yield_costs() {
-        let times = times(&[(1_000, 9_500), (3_160, 500)]);
-        assert_eq!(limits(&times, Nanos::ZERO), [Nanos::new(1_024)]);
-        assert_eq!(limits(&times, Nanos::new(50)), []);
-    }
-
     fn of_classes(classes: &[&[(u64, u64)]]) -> Ladders {
         let of_class: TimesOfClass =
             std::array::from_fn(|class| classes.get(class).map_or_else(ServiceTimes::default, |bins| times(bins)));
@@ -315,19 +296,6 @@ mod tests {
 
     fn firsts(ladders: &Ladders, classes: u8) -> Vec<usize> {
         (0..classes).map(|class| ladders.of(Some(class)).first()).collect()
-    }
-
-    // Do classes begin at levels by their costs, and do fixed costs stay there?
-    #[test]
-    fn a_class_begins_where_its_index_is() {
-        let tpcc: [&[_]; 5] =
-            [&[(5_700, 44_000)], &[(6_000, 4_000)], &[(20_000, 44_000)], &[(88_000, 4_000)], &[(100_000, 4_000)]];
-        let ladders = of_classes(&tpcc);
-        assert_eq!(firsts(&ladders, 5), [0, 0, 1, 2, 2]);
-        for class in 0..5 {
-            assert_eq!(ladders.of(Some(class)).limits().count(), 0, "class {class}");
-        }
-        assert_eq!(ladders.all.limits().collect::<Vec<_>>(), of(&tpcc.concat()), "the limits of what is not known");
     }
 
     // A class whose requests are of two kinds gives way within itself; one of which nothing is known, as all together do.
@@ -343,14 +311,5 @@ mod tests {
         }
         let nothing = of_classes(&[]);
         assert_eq!((nothing.last(), nothing.first_limit()), (0, None));
-    }
-
-    #[test]
-    fn a_limit_lies_above_the_times_of_a_class() {
-        for light in (3_000..40_000).step_by(1_234) {
-            let limits = of(&[(light, 9_000), (light * 100, 1_000)]);
-            let first = limits[0].get();
-            assert!(first > light && first <= light * 11 / 10, "{light}: {limits:?}");
-        }
     }
 }

@@ -96,10 +96,4 @@ mod tests {
             assert_eq!(ladder.limits().count(), count, "{ladder:?}");
         }
     }
-
-    #[test]
-    fn a_level_lasts_for_twenty_yields() {
-        let times = ServiceTimes::new([(Nanos::new(500), 99_970), (Nanos::from_millis(5), 30)]);
-        assert_eq!(ladder(&times, std::iter::empty(), Nanos::from_micros(1)).limits().next(), Some(Nanos::new(20_001)));
-    }
 }

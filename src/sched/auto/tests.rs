@@ -75,27 +75,6 @@ fn costs_and_yields_decide() {
     assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
-// Is it first come, first served where the latency counts and a yield costs nearly as much as a request? A gap alone does not
-// make that worse.
-#[test]
-fn where_the_latency_counts_dear_yields_change_no_order() {
-    let rare = times(&[(500, 99_960), (5_000_000, 40)]);
-    let judged = |objective, yield_ns| Auto { objective, ..auto(yield_ns) }.judge(&measured(&rare)).policy.name();
-    assert_eq!(judged(Objective::Latency, 100), "levels");
-    assert_eq!(judged(Objective::Slowdown, 450), "hybrid");
-    assert_eq!(judged(Objective::Latency, 450), "global");
-}
-
-// Does what cannot give way get no levels?
-#[test]
-fn without_checkpoints_there_are_no_levels() {
-    let brief = times(&[(500, 9_000), (5_500, 1_000)]);
-    for (times, choice) in [(extreme(), "global"), (brief, "steal")] {
-        let expected = Decision::of(choice, "requests pass no checkpoints, where they could give way");
-        assert_eq!(decided(&times.run_to_completion(), 100), expected);
-    }
-}
-
 // Sixteen workers, 10 us, .1 us for a queue. In one group that is cheap at any load; in four it takes a tenth of all time,
 // which must be idle twice.
 #[test]
@@ -138,27 +117,6 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
             assert!(noisy >= exact && noisy <= most, "{light} and {heavy} ns: {noisy}, {exact} to {most}");
         }
     }
-}
-
-#[test]
-fn a_change_of_mind_takes_three_in_a_row() {
-    let mut auto = auto(100);
-    let alike = times(&[(10_000, 50_000)]);
-    assert_eq!(decide(&mut auto, &extreme()), None);
-    assert_eq!(decide(&mut auto, &extreme()), None);
-    let decision = decide(&mut auto, &extreme()).expect("the third").clone();
-    assert!(decision.policy.name() == "levels");
-    assert_eq!(*auto.current(), decision);
-    for _ in 0..5 {
-        assert_eq!(decide(&mut auto, &extreme()), None, "nothing new");
-        assert_eq!(decide(&mut auto, &ServiceTimes::default()), None, "silence changes nothing");
-    }
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &times(&[(2_000, 50_000), (200_000, 50_000)])), None, "begins anew");
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &alike).map(|decision| decision.policy.name()), Some("global"));
 }
 
 // Does the number of decisions in a row, which grows with each change, fall again by half after an hour without any?

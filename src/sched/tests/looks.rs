@@ -86,19 +86,3 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
         }
     }
 }
-
-// Which queue does a worker of the heaviest group take from first? Groups have 1, 1 and 3 workers.
-#[test]
-fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {
-    let policy = &policies()[7];
-    let first = |worker, jobs| {
-        let view = Seen { busy: false, jobs, half_full: true };
-        let mut local = Local::new(worker, policy.topology());
-        policy.search(&mut local).next(&mut local, NOW, &view).expect("a step")
-    };
-    assert_eq!(first(4, [1, 1, 9]), Step::Queue(2), "each of these jobs has a worker that comes free soon");
-    assert_eq!(first(4, [1, 2, 9]), Step::Queue(1));
-    assert_eq!(first(4, [2, 2, 9]), Step::Queue(0), "the lightest first");
-    assert_eq!(first(1, [1, 9, 9]), Step::Queue(1));
-    assert_eq!(first(0, [0, 9, 9]), Step::Queue(0), "a light worker takes nothing heavy");
-}

@@ -4,10 +4,8 @@
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
 use super::scripted_child;
-use crate::support::held::HELD_FROM;
+use crate::support::held::inherited;
 use crate::support::prelude::*;
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{self, Receiver};
 
@@ -163,11 +161,6 @@ fn sockets_of_no_use_are_refused() {
     let refused = |held: &Held, workers: usize, pid: &str, expected: &str| {
         let (code, _, said) = ended(&mut held.command(workers, pid, ECHO));
         assert!(code == Some(2) && said.lines().count() == 1 && said.contains(expected), "{expected}: {said}");
-    };
-    let inherited = |descriptor: &dyn AsFd| {
-        let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
-        fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
-        copy
     };
     let mut held = Held::new(2);
     refused(&held, 3, "$$", "LISTEN_FDS: --workers 3, and 2 UDP sockets; allowed: 3 lines of ListenDatagram=");

@@ -2,7 +2,6 @@
 //! Method: networks of our own, in which a path is short, closed or gone; others ask in the same batches.
 
 use crate::support::prelude::*;
-use crate::support::raw::datagram;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const ROUNDS: u64 = 10;
@@ -47,41 +46,6 @@ fn a_reply_that_is_too_long_for_its_path() {
         let longest = if server.udp.is_ipv6() { 1500 - 48 } else { 1500 - 28 } - HEADER_BYTES;
         let answer = client.ask(&Header::request(0, 0, Nanos::ZERO), &vec![7; longest]);
         assert_eq!((answer.header.status, answer.payload.len()), (Status::Ok, longest), "{listen}");
-    }
-}
-
-// Method: a router claims that a neighbour's path takes next to nothing; then the longest replies of the device.
-#[test]
-fn a_forged_path_length_mutes_nobody() {
-    if !in_own_network("net::unsent::a_forged_path_length_mutes_nobody") {
-        return;
-    }
-    lonely_device();
-    ip(&format!("neigh add {THERE} lladdr 02:00:00:00:00:02 dev near nud permanent"));
-    ip(&format!("neigh add {THERE_V6} lladdr 02:00:00:00:00:02 dev near nud permanent"));
-    for (here, there, headers) in [(IpAddr::from(HERE), IpAddr::from(THERE), 28), (HERE_V6.into(), THERE_V6.into(), 48)]
-    {
-        for listen in [SocketAddr::new(here, 0).to_string(), "[::]:0".to_owned()] {
-            let server = Running::start(&[("listen", &listen), ("workers", "1")], Bench::new(Echo, CAP));
-            let (client, target) = (SocketAddr::new(there, 5_000), SocketAddr::new(here, server.udp.port()));
-            let peer = Raw::new(client, target).expect("root of this network");
-            let ask = |length: usize| {
-                let payload = vec![7; length - HEADER_BYTES];
-                peer.send(&message(&Header::request(0, 0, Nanos::ZERO), &payload)).expect("sent");
-            };
-            ask(1_000);
-            server.quiescent(1);
-            // The least that a network of its family must take, or that this kernel believes.
-            let mtu = if here.is_ipv4() { 552 } else { 1_280 };
-            peer.send_too_big(&datagram(target, client, &[7; 1_000]), mtu).expect("sent");
-            let longest = 1_500 - headers;
-            (0..3).for_each(|_| ask(longest));
-            assert_eq!(server.quiescent(4), fates! { received: 4, answered: 4 }, "{listen} {here}");
-            ask(longest + 1);
-            let expected = fates! { received: 5, answered: 4, unsent: 1 };
-            assert_eq!(server.quiescent(5), expected, "{listen} {here}");
-            assert_unsent(&server, "too_long", 1);
-        }
     }
 }
 

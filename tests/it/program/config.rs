@@ -2,7 +2,7 @@
 //! an empty environment.
 
 use crate::support::prelude::*;
-use crate::support::program;
+use crate::support::program::{self, file};
 use assert_cmd::Command;
 use forebay::config::Group;
 use std::net::TcpStream;
@@ -25,12 +25,6 @@ fn checked(command: &mut Command) -> BTreeMap<String, String> {
 
 fn text(command: &mut assert_cmd::Command) -> String {
     String::from_utf8(command.assert().code(0).get_output().stdout.clone()).unwrap()
-}
-
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), text).unwrap();
-    file
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
 use crate::support::prelude::*;
+use crate::support::program::file;
 
 /// What a service has no use for.
 const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];
@@ -18,12 +19,6 @@ fn refusal(command: &mut Command) -> String {
     let (code, printed, said) = ended(command);
     assert_eq!((code, &*printed), (Some(2), ""), "{said}");
     said
-}
-
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), text).expect("written");
-    file
 }
 
 // Does flag win over environment, environment (which names the file) over file, file over the program's default, and that over ours? Is a setting

@@ -38,14 +38,6 @@ fn a_minus_is_standard_output_for_one_result_alone() {
 }
 
 #[test]
-fn the_same_seed_prints_the_same_and_another_does_not() {
-    let run = |seed: u64| stdout(&format!("simulate --policy ondemand --workers 3 --requests 5000 --seed {seed}"));
-    assert_eq!(run(1), run(1));
-    assert_ne!(run(1).lines().last(), None);
-    assert_ne!(run(1).replace("seed 1", ""), run(2).replace("seed 2", ""));
-}
-
-#[test]
 fn a_run_is_simulated_as_it_was_offered() {
     let mut run = tempfile::NamedTempFile::new().expect("a file");
     let header = "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=9 warmup=1ms workload=two classes";

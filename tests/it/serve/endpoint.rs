@@ -22,7 +22,7 @@ pub(super) fn busy_server() -> Running {
     server
 }
 
-// Which keys and series there are is asked by src/metrics/latency.rs and src/metrics/prometheus/tests.rs.
+// Which keys and series there are is asked by fields.rs and src/metrics/prometheus/tests.rs.
 #[test]
 fn both_pages_have_what_was_sent() {
     let server = busy_server();

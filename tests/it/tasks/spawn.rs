@@ -55,9 +55,6 @@ fn a_blocked_worker_does_not_stop_the_others() {
     let mut numbers: Vec<i32> = (0..20).map(|_| told.recv_timeout(DEADLINE).unwrap()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..20).collect::<Vec<_>>());
-    for number in 0..200 {
-        assert_eq!(runtime.spawn(move || number).join(), Ok(number));
-    }
     assert!(!stuck.is_over());
     release.send(()).unwrap();
     stuck.join().unwrap();

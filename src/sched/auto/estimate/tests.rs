@@ -61,31 +61,6 @@ fn groups_follow_the_demand_of_their_classes() {
     assert_eq!(Groups::by_demand(&measured, 0.5, 1, None).expect("measured").sizes, [1]);
 }
 
-#[test]
-fn no_group_is_overloaded_while_another_has_workers_to_spare() {
-    let mut measured = [(0, Nanos::ZERO); CLASSES];
-    // Extreme bimodal: 0.166 and 0.834 of the time.
-    (measured[0], measured[1]) = ((99_500, Nanos::new(49_750_000)), (500, Nanos::from_millis(250)));
-    let groups = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured");
-    let sizes = |workers, lightest| groups(workers, lightest).sizes;
-    assert_eq!(sizes(14, None), [3, 11], "2.3 of 14 would overload two");
-    let bound = |lightest| (groups(14, Some(lightest)).unstable_from(&measured) * 1e3).round();
-    assert_eq!([2, 3, 13].map(bound), [1_000.0, 942.0, 86.0]);
-    assert_eq!((sizes(3, None), sizes(64, None)), (vec![1, 2], vec![11, 53]));
-    assert_eq!((sizes(14, Some(4)), sizes(1, Some(1))), (vec![4, 10], vec![1]));
-}
-
-#[test]
-fn softly_reserved_workers_follow_the_demand() {
-    // Extreme bimodal: a sixth of the time is spent on light requests.
-    let times = bimodal((500, 99_500), (500_000, 500));
-    let budget = Nanos::new(5_000);
-    assert!((times.share_within(budget) - 0.174).abs() < 0.001);
-    assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
-    assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
-    assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 14);
-}
-
 // Does the time beside the handler, which a light request takes as a heavy one does, count for the light ones?
 #[test]
 fn the_time_beside_handlers_is_work_too() {

@@ -19,44 +19,6 @@ fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     Recent { service_times, busy_workers, idle_workers: 1.0, ..Recent::default() }
 }
 
-#[test]
-fn hybrid_follows_the_demand_when_two_measurements_agree() {
-    let mut adaptation = adaptation(&config(&[("policy", "hybrid"), ("workers", "14"), ("slice", "5us")]));
-    let reserved = |adaptation: &Adaptation| adaptation.decision().and_then(|decision| decision.reserved);
-    assert_eq!(reserved(&adaptation), Some(3));
-    let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
-    assert!(!adaptation.core.follow(&heavier));
-    assert!(!adaptation.core.follow(&recent(&[], 0.0)), "silence");
-    assert!(adaptation.core.follow(&heavier));
-    assert_eq!(reserved(&adaptation), Some(2));
-    assert!(!adaptation.core.follow(&heavier), "nothing new");
-}
-
-#[test]
-fn hybrid_keeps_a_number_that_was_given() {
-    let pairs = [("policy", "hybrid"), ("workers", "14"), ("reserved", "4")];
-    let mut adaptation = adaptation(&config(&pairs));
-    let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
-    assert!(!adaptation.core.follow(&heavier) && !adaptation.core.follow(&heavier));
-    assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
-}
-
-#[test]
-fn auto_finds_the_levels_of_what_it_measures() {
-    let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
-    let begun = adaptation.decision().expect("auto decides");
-    assert_eq!((begun.policy.as_str(), begun.budget), ("levels", Some(Nanos::from_millis(50))), "the slice, scaled");
-    // On the scale of emulated cores a yield costs nothing.
-    let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
-    assert!(!adaptation.core.follow(&divided) && !adaptation.core.follow(&divided));
-    assert!(adaptation.core.follow(&divided));
-    let decision = adaptation.decision().expect("auto decides");
-    assert_eq!(decision.policy, "levels");
-    let budget = decision.budget.expect("a first level");
-    assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(3), "{budget}");
-    assert!(decision.reason.contains("ends later"), "{}", decision.reason);
-}
-
 // Are there levels where a hundredth of the time passes checkpoints, and none where a hundred-thousandth does?
 #[test]
 fn auto_makes_no_levels_of_what_cannot_give_way() {
@@ -67,42 +29,6 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
             adaptation.core.follow(&divided);
         }
         assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
-    }
-}
-
-// Does `levels` learn from when on to leave fresh requests to others, also where its limits are those that it began with?
-#[test]
-fn levels_learns_its_patience_whatever_its_limits() {
-    let mut adaptation = adaptation(&config(&[("policy", "levels"), ("workers", "4"), ("slice", "1ms")]));
-    assert_eq!(adaptation.core.policy().patience(), None);
-    let measured = recent(&[(500, 9_900), (500_000, 100)], 2.0);
-    assert!(
-        !adaptation.core.follow(&measured) && adaptation.core.follow(&measured) && !adaptation.core.follow(&measured)
-    );
-    let budget = adaptation.decision().and_then(|decision| decision.budget).expect("a first level");
-    assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(2), "{budget}");
-    assert!(adaptation.core.policy().patience().is_some());
-}
-
-// Do levels serve what they are for, and is it published? One request in 2,500 takes nearly half of the time.
-#[test]
-fn auto_makes_least_what_it_is_told() {
-    let decided = |optimise, mix: &[(u64, u64)]| {
-        let mut adaptation = adaptation(&config(&[("policy", "auto"), ("optimise", optimise)]));
-        let measured = recent(mix, 2.0);
-        assert!((0..3).any(|_| adaptation.core.follow(&measured)));
-        let decision = adaptation.decision().expect("auto decides");
-        (decision.policy, decision.budget.is_some_and(|budget| budget > Nanos::from_micros(99)), decision.reason)
-    };
-    let rare = [(1, 45_000), (100, 4_980), (20_000, 20)];
-    for (optimise, mix, policy, is_beyond, reason) in [
-        ("slowdown", &rare[..], "levels", false, "ends later"),
-        ("latency", &rare, "levels", true, "the longest of 2,000"),
-        ("latency", &[(10, 9_900), (500, 100)], "global", false, "first come is to go first"),
-    ] {
-        let (chosen, beyond, why) = decided(optimise, mix);
-        assert_eq!((chosen.as_str(), beyond), (policy, is_beyond), "{optimise}: {why}");
-        assert!(why.contains(reason), "{optimise}: {why}");
     }
 }
 
@@ -134,21 +60,6 @@ fn reserve_follows_the_demand_of_classes() {
     let decision = adaptation.decision().expect("reserve decides");
     assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
     assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
-}
-
-#[test]
-fn reserve_keeps_a_number_that_was_given() {
-    let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
-    let mut adaptation = adaptation(&config(&pairs));
-    let mut recent = Recent::default();
-    // Extreme bimodal, then a mix that calls for another number.
-    for light in [99_500, 50_000] {
-        (recent.by_class[0], recent.by_class[1]) =
-            ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
-        adaptation.core.follow(&recent);
-        adaptation.core.follow(&recent);
-        assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
-    }
 }
 
 /// `forebay simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
@@ -209,15 +120,6 @@ fn a_server_decides_what_the_planner_predicts() {
             let served = adaptation.core.policy();
             assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
         }
-    }
-}
-
-#[test]
-fn fixed_policies_decide_nothing() {
-    for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {
-        let mut adaptation = adaptation(&config(&[("policy", policy), ("workers", "2")]));
-        assert!(!adaptation.core.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
-        assert_eq!(adaptation.decision(), None);
     }
 }
 
@@ -349,11 +251,4 @@ fn auto_keeps_levels_while_requests_are_left() {
     assert_eq!(seconds(LONG, work(LONG)), "levels", "no worker is idle");
     let policy = seconds(ALIKE, work(ALIKE));
     assert!(["global", "steal"].contains(&policy.as_str()), "{policy}");
-}
-
-// Does the choice rest where requests take up to twice as long?
-#[test]
-fn auto_rests_where_the_mix_is_alike() {
-    let changes = seconds_to_change(&[(ALIKE, 20), (TWICE_AS_LONG, 20), (ALIKE, 20)]);
-    assert_eq!(changes.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0]);
 }

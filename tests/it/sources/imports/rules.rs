@@ -113,11 +113,6 @@ fn contains(segments: &[String], banned: &str) -> bool {
     segments.windows(banned.len()).any(|window| window.iter().zip(&banned).all(matches))
 }
 
-/// Whether `text` has the keyword `unsafe`.
-pub(crate) fn has_unsafe(text: &str) -> bool {
-    paths(text, &[]).iter().any(|named| named.segments == ["unsafe"])
-}
-
 /// `src/net/socket.rs` is `net::socket`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's roots are nothing.
 pub(crate) fn module_of(path: &str) -> Vec<String> {
     let segments = path.trim_end_matches(".rs").split('/');
