@@ -114,7 +114,7 @@ impl Known {
     /// Samples in a period that it would have if all of it came in. Of a source from which little comes in, most periods see
     /// nothing; and one is not cut for one heavy request. So it is a ratio of means.
     fn offered(&self) -> f64 {
-        self.used / self.share.max(SHARE_MIN)
+        self.used / self.share.max(SHARE_MIN * SHARE_MIN)
     }
 }
 
@@ -218,9 +218,10 @@ impl Sources {
         let mut used = 0.0;
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
-            let share = in_force.share(*prefix);
+            // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
+            let share = in_force.share(*prefix) / asked;
             used += known.now / periods;
-            let now = (asked * known.now + known.refused) / periods;
+            let now = (known.now + known.refused) / periods;
             if begins {
                 (known.used, known.share) = (now, share);
             } else {
