@@ -18,9 +18,9 @@ use super::pace::LOOKS_PER_NOTICE;
 use super::{Looked, Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
-/// A debt counts as one request when it is as long as so many heavy ones. Idle time makes up for most of it before they
-/// wait for it. With one in place of three, p99.9 rises by a fifth where the costs are a lognormal. Without the debt, it is
-/// three times as high on 64 workers (TPC-C at .95).
+/// A debt as long as three heavy requests counts as one that waits: idle time makes up for most of it before they wait for
+/// it. With one in place of three, p99.9 rises by a fifth where the costs are a lognormal. Without the debt, it is three
+/// times as high on 64 workers (TPC-C at .95).
 const OWED: u64 = 3;
 
 /// The debt counts as this many requests for each worker at most. Then workers look as rarely as they ever do.
