@@ -94,7 +94,7 @@ mod tests {
     // Is every setting that differs in the one list or the other?
     #[test]
     fn every_setting_is_live_or_named() {
-        let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 classic-buckets=true \
+        let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 \
             policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency reserved=1 classify=header handler=echo \
             burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 \
             amplification=2 cost-cap=2s max-wait=off gate=off source-prefix=32,64 trusted-networks=10.0.0.0/8 \

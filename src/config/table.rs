@@ -50,10 +50,6 @@ settings! {
             |address| option_text(*address, "off"),
         ),
     }
-    /// Whether histograms in protobuf have classic buckets too.
-    /// - Prometheus needs it where it asks for protobuf and does not keep native histograms.
-    /// - The text formats of /metrics always have classic buckets, and no others.
-    classic_buckets: bool { value_name: "BOOL", live: false, default: "false", form: value::SWITCH }
     /// How the server receives datagrams.
     /// - batches: many in one system call.
     /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers

@@ -42,8 +42,6 @@ pub struct Gauges {
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
     pub reason_names: &'static [&'static str],
-    /// True if histograms in protobuf have classic buckets beside the native ones.
-    pub classic_buckets: bool,
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
     /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].

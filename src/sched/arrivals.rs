@@ -18,7 +18,7 @@ use super::pace::LOOKS_PER_NOTICE;
 use super::{Looked, Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
-/// A debt as long as three heavy requests counts as one that waits: idle time makes up for most of it before they wait for
+/// A debt as long as three heavy requests counts as one that waits. Idle time makes up for most of it before they wait for
 /// it. With one in place of three, p99.9 rises by a fifth where the costs are a lognormal. Without the debt, it is three
 /// times as high on 64 workers (TPC-C at .95).
 const OWED: u64 = 3;

@@ -23,7 +23,6 @@ impl Effective {
             "time-scale" if self.config.burn == Burn::Cpu => {
                 Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
             }
-            "classic-buckets" if self.config.admin.is_none() => Some("there is no admin endpoint".to_owned()),
             _ if OF_POLICIES.contains(&key) && !uses(self.config.policy) => {
                 let those = PolicyName::list(|entry| entry.settings.contains(&key));
                 Some(format!("policy {} does not use it, but {those}", self.config.policy))
@@ -71,15 +70,11 @@ mod tests {
             assert_eq!(unused(&all), expected, "{policy}");
         }
         let steal = ("policy", "steal");
-        let buckets = ("classic-buckets", "true");
         for (pairs, named) in [
             // Nothing is given, the default, and what the handler uses.
             (&[steal][..], &[][..]),
             (&[steal, ("slice", "50us")], &[]),
             (&[steal, ("slice", "1ms"), ("handler", "fork")], &[]),
-            // An endpoint that is off has no settings.
-            (&[buckets], &[]),
-            (&[buckets, ("admin", "off")], &["classic-buckets"]),
             // Nothing but a few times follows a scale of real cores.
             (&[("time-scale", "10")], &["time-scale"]),
             (&[("time-scale", "10"), ("burn", "sleep")], &[]),

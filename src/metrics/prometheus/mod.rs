@@ -68,13 +68,11 @@ struct Scrape {
 
 impl Scrape {
     /// Writes the histogram of `series`, its classic bounds and its sum divided by `unit`. Histograms in protobuf are native
-    /// ones, which have classic buckets on demand.
+    /// ones besides.
     fn histogram(&self, metric: MetricEncoder<'_>, series: Series, bounds: &[u64], unit: f64) -> fmt::Result {
-        let (distribution, mut classic) = (self.snapshot.measured(&[series]), Vec::new());
-        if self.format != Format::Protobuf || self.snapshot.gauges.classic_buckets {
-            let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
-            classic.extend(upper.zip(distribution.buckets(bounds)));
-        }
+        let distribution = self.snapshot.measured(&[series]);
+        let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+        let classic: Vec<_> = upper.zip(distribution.buckets(bounds)).collect();
         let created = UNIX_EPOCH + Duration::from(self.snapshot.start_time);
         native::encode(metric, &distribution, &classic, unit, created)
     }

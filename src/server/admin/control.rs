@@ -163,7 +163,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
-            classic_buckets: config.classic_buckets,
             own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
             spawned: self.bound.spawning.0.ends(),
             // `Flight::shown` adds these.
