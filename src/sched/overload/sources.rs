@@ -47,6 +47,9 @@ const DOWN: f64 = 0.9;
 const LEAST: f64 = 0.75;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
 const RETURN: f64 = 0.95;
+/// What a decision keeps at least of the capacity that is known. If a queue stood at the start of a period only, the cores
+/// idled at its end.
+const CAPACITY_KEPT: f64 = 0.98;
 /// What each decision adds from there on: 5 % take a second and a half.
 const UP: f64 = 1.01;
 /// The part of what comes in from which on sources that are not limited are worth room for their heavy requests.
@@ -54,7 +57,7 @@ const MODEST_FROM: f64 = 0.1;
 /// [`RETURN`] and [`UP`] for their sake. With 95 %, heavy requests wait for 30 of their service times, while a flood of light
 /// ones goes first.
 const MODEST_RETURN: f64 = 0.8;
-const MODEST_UP: f64 = 1.0025;
+const MODEST_UP: f64 = 1.000_5;
 /// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
 /// of what is left than that where the target has fallen too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
@@ -125,7 +128,7 @@ pub struct Sources {
     known: BTreeMap<u64, Known>,
     /// Samples in a period that the gate lets through; `None` while it is off.
     target: Option<f64>,
-    /// Samples in the last period in which a queue stood.
+    /// Samples in a period in which a queue stood.
     capacity: f64,
     /// Decisions since something may be shut out.
     decided: u8,
@@ -177,7 +180,7 @@ impl Sources {
             let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };
             (target * up).max(back * self.capacity)
         } else {
-            self.capacity = used;
+            self.capacity = used.max(CAPACITY_KEPT * self.capacity);
             (DOWN * target.min(used)).max(LEAST * used)
         };
         self.target = Some(target);
@@ -203,7 +206,7 @@ impl Sources {
 
     /// Keeps of all prefixes only that some were validated of late.
     fn forget(&mut self) {
-        self.decided = 0;
+        (self.decided, self.capacity) = (0, 0.0);
         self.known.retain(|_, known| {
             *known = Known { validated: known.validated.saturating_sub(1), ..Known::default() };
             known.validated > 0
@@ -223,7 +226,8 @@ impl Sources {
             used += known.now / periods;
             let now = (known.now + known.refused) / periods;
             if begins {
-                (known.used, known.share) = (now, share);
+                // As for a prefix that is new: what comes next counts as much.
+                (known.used, known.share) = (now / MEAN_OF, share / MEAN_OF);
             } else {
                 known.used += (now - known.used) / MEAN_OF;
                 known.share += (share - known.share) / MEAN_OF;

@@ -62,6 +62,7 @@ fn honest_sources_are_served_beside_a_flood() {
         let gate = latency(server.admin)["gate"].clone();
         assert!(gate["share"].as_f64() < Some(0.2) && gate["limited_prefixes"] == 1, "{gate}");
         assert!(gate["dropped_at_least"].as_u64() > Some(5_000), "{gate}");
+        assert!(metric(&server.metrics(), "forebay_gate_dropped_at_least_total") > 5_000.0);
         drop(end);
         (attacker.join().expect("no panic"), sent, late.len())
     });
