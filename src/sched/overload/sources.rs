@@ -226,8 +226,7 @@ impl Sources {
             used += known.now / periods;
             let now = (known.now + known.refused) / periods;
             if begins {
-                // As for a prefix that is new: what comes next counts as much.
-                (known.used, known.share) = (now / MEAN_OF, share / MEAN_OF);
+                (known.used, known.share) = (now, share);
             } else {
                 known.used += (now - known.used) / MEAN_OF;
                 known.share += (share - known.share) / MEAN_OF;
