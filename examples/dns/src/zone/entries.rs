@@ -1,7 +1,6 @@
-//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the data, some record
-//! types by name, and entries over several lines.
+//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the data, and entries
+//! over several lines.
 
-use super::typed;
 use crate::query::rtype;
 use domain::base::iana::Rtype;
 
@@ -120,18 +119,15 @@ impl Entry {
         format!("line {}: {problem}: {text}", self.line)
     }
 
-    /// The entry in one line, as `domain` reads it; `origin` ends names that do not end in a dot.
-    ///
-    /// # Errors
-    /// What is wrong in the data of a record that is read here.
-    pub(super) fn ready(&self, origin: &str) -> Result<String, String> {
+    /// The entry in one line, as `domain` reads it.
+    pub(super) fn ready(&self, origin: &str) -> String {
         let mut words = self.words.clone();
         if !self.indented && words[0].starts_with('$') {
             words.iter_mut().skip(1).for_each(|word| at_origin(word, origin));
             if words[0].eq_ignore_ascii_case("$TTL") {
                 words.iter_mut().skip(1).for_each(in_seconds);
             }
-            return Ok(words.join(" ") + "\n");
+            return words.join(" ") + "\n";
         }
         let mut place = usize::from(!self.indented);
         while words.get(place).is_some_and(|word| is_class(word) || seconds(word).is_some()) {
@@ -153,14 +149,9 @@ impl Entry {
             if rtype == rtype::SOA {
                 data.iter_mut().take(2).for_each(|word| at_origin(word, origin));
             }
-            if let Some(data) = typed::data(rtype, &words[place + 1..], origin)? {
-                let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-                words.truncate(place);
-                words.push(format!("TYPE{rtype} \\# {} {hex}", data.len()));
-            }
         }
         let indent = if self.indented { " " } else { "" };
-        Ok(format!("{indent}{}\n", words.join(" ")))
+        format!("{indent}{}\n", words.join(" "))
     }
 }
 

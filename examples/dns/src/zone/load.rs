@@ -62,7 +62,7 @@ fn read(
     while let Some(written) = entries.next().map_err(wrong)? {
         let bad = |problem: String| wrong(written.wrong(&problem));
         let origin = zonefile.origin().map_err(|error| bad(error.to_string()))?;
-        let line = written.ready(&origin.fmt_with_dot().to_string()).map_err(bad)?;
+        let line = written.ready(&origin.fmt_with_dot().to_string());
         zonefile.extend_from_slice(line.as_bytes());
         // One line at a time: a place in it says nothing of the file.
         let unplaced = |error: String| error.splitn(3, ':').last().unwrap_or_default().trim().to_owned();

@@ -4,7 +4,6 @@ mod build;
 mod entries;
 mod load;
 mod rrset;
-mod typed;
 mod types;
 
 pub use load::{LoadError, load};
