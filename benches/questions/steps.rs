@@ -218,11 +218,12 @@ async fn handled(bytes: &[u8], peer: SocketAddr) {
 fn task(times: usize) {
     let runtime = Runtime::builder().pool("main", 1).wait(Wait::Park).build().expect("threads");
     let group = runtime.group();
-    group.spawn(move || {
+    let first = group.spawn(move || {
         let spawner = Spawner::current().expect("this is a task");
         (0..times).for_each(|_| drop(spawner.spawn(|| black_box(1))));
     });
-    group.close().join().expect("no task panics");
+    group.close().join().expect("it was not refused");
+    first.join().expect("no task panics");
     assert_eq!(runtime.counters().total().completed, times as u64 + 1);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Why a task has no result.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,9 +26,6 @@ pub enum JoinError {
     /// A worker must not block for this task or group: see [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
     #[error("a worker cannot block for a future or a group: await its handle")]
     WouldBlock,
-    /// The node of a group has not run: a node before it has no result.
-    #[error("a node before it has no result")]
-    Skipped,
 }
 
 crate::time::show_as_text!(JoinError);
@@ -44,8 +41,6 @@ pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
 
 /// The open members of a group hold it; the last that drops it ends the group.
 pub(super) struct Latch {
-    /// The first failure, if there was one.
-    pub(super) failure: OnceLock<JoinError>,
     pub(super) outcome: Arc<Outcome<()>>,
     /// The group of the task that made this one, which waits for this one too.
     pub(super) _outer: Option<Arc<Latch>>,
@@ -53,6 +48,6 @@ pub(super) struct Latch {
 
 impl Drop for Latch {
     fn drop(&mut self) {
-        self.outcome.complete(self.failure.take().map_or(Ok(()), Err));
+        self.outcome.complete(Ok(()));
     }
 }

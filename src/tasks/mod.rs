@@ -48,11 +48,12 @@
 //! assert_eq!(sum.join(), Ok(285));
 //!
 //! let tree = runtime.group();
-//! tree.spawn(|| {
+//! let root = tree.spawn(|| {
 //!     let spawner = Spawner::current().expect("this is a task");
 //!     (0..10).for_each(|_| drop(spawner.spawn(|| ())));
 //! });
 //! tree.close().join()?;
+//! root.join()?;
 //! assert_eq!(runtime.counters().total().completed, 22);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -99,9 +100,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Graphs and loops
+//! # Loops
 //!
-//! A node of a [`Group`] may wait for other nodes and read their results. [`Spawner::parallel_for`] spreads a loop.
+//! [`Spawner::parallel_for`] spreads a loop.
 //!
 //! # How it stops
 //!
@@ -123,7 +124,7 @@ pub use crate::sched::Wait;
 pub use builder::{BuildError, Builder, Runtime};
 pub use counters::{Counters, PoolCounters};
 pub use error::JoinError;
-pub use group::{Group, Node};
+pub use group::Group;
 pub use handle::JoinHandle;
 pub use scheduler::Priority;
 pub use spawner::Spawner;

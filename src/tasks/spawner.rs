@@ -28,11 +28,12 @@ pub struct Spawner {
     pool: Option<PoolId>,
     priority: Option<Priority>,
     token: Option<CancellationToken>,
+    pub(super) group: Option<Arc<Latch>>,
 }
 
 impl Spawner {
     pub(super) fn new(scheduler: Arc<Scheduler>) -> Spawner {
-        Spawner { scheduler, pool: None, priority: None, token: None }
+        Spawner { scheduler, pool: None, priority: None, token: None, group: None }
     }
 
     /// The spawner of the runtime whose task runs on this thread, if one does.
@@ -56,9 +57,14 @@ impl Spawner {
         Spawner { token: Some(token.clone()), ..self.clone() }
     }
 
+    /// Spawns into `group`.
+    pub(super) fn with_group(&self, group: Arc<Latch>) -> Spawner {
+        Spawner { group: Some(group), ..self.clone() }
+    }
+
     /// Spawns a closure.
     pub fn spawn<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        match self.submit(None, |membership, _| ClosureTask::new(membership, task)) {
+        match self.submit(|membership, _| ClosureTask::new(membership, task)) {
             Ok(task) => JoinHandle::new(self.scheduler.number, task),
             Err(error) => self.refused(error),
         }
@@ -70,7 +76,7 @@ impl Spawner {
     /// least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or here if the queue there is full.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
-        match self.submit(None, make) {
+        match self.submit(make) {
             Ok(task) => JoinHandle::new(self.scheduler.number, Arc::clone(&task.outcome) as _),
             Err(error) => self.refused(error),
         }
@@ -92,11 +98,10 @@ impl Spawner {
         self.scheduler.counters()
     }
 
-    /// Makes a task, which may be a node of `group`, and puts it where a worker finds it. A task that is refused is dropped.
+    /// Makes a task, and puts it where a worker finds it. A task that is refused is dropped.
     #[inline]
     pub(super) fn submit<R: Runnable + 'static>(
         &self,
-        group: Option<Arc<Latch>>,
         make: impl FnOnce(Membership, PoolId) -> Arc<R>,
     ) -> Result<Arc<R>, JoinError> {
         let place = worker::of(&self.scheduler);
@@ -105,7 +110,8 @@ impl Spawner {
         let inherited = place.map(|place| place.membership.borrow().clone()).unwrap_or_default();
         let priority = self.priority.unwrap_or(inherited.priority);
         let token = self.token.clone().or(inherited.token);
-        let task = make(Membership { priority, token, group: group.or(inherited.group) }, pool);
+        let group = self.group.clone().or(inherited.group);
+        let task = make(Membership { priority, token, group }, pool);
         match self.scheduler.submit(place, Job { priority, task: Arc::clone(&task) as _ }, pool) {
             Ok(()) => Ok(task),
             Err(error) => {

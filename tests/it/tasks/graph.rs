@@ -1,4 +1,4 @@
-//! Does a group run every node once, after its prerequisites and with their results, and does a loop cover its range?
+//! Does a group end with the last of its tasks, however these end, and does a loop cover its range?
 
 use super::*;
 
@@ -14,14 +14,14 @@ fn a_chain_of_a_thousand_hands_its_results_on() {
         let (release, held) = channel::<()>();
         let mut last = group.spawn(move || held.recv_timeout(DEADLINE).map(|()| 1_u64).unwrap());
         for _ in 1..1_000 {
-            last = group.then(&last, |value| value + 1);
+            last = group.spawn_future(async move { last.await.unwrap() + 1 });
         }
-        assert_eq!((group.open(), last.result()), (1, None), "only the first has begun");
+        assert_eq!((group.open(), last.is_over()), (1_000, false), "none is over");
         release.send(()).unwrap();
-        let group = group.close();
-        group.join().unwrap();
-        assert_eq!(last.result(), Some(Ok(&1_000)));
-        assert_eq!(runtime.counters().total().completed, 1_000, "each node is a task");
+        group.close().join().unwrap();
+        assert!(last.is_over());
+        assert_eq!(last.join(), Ok(1_000));
+        assert_eq!(runtime.counters().total().completed, 1_000);
     }
 }
 
@@ -30,71 +30,48 @@ fn a_group_may_be_awaited() {
     let runtime = Runtime::with_workers(1).unwrap();
     let sum = runtime.spawn_future(async {
         let group = here().group();
-        let source = group.spawn(|| 3);
-        let leaves: Vec<Node<usize>> = (0..50).map(|leaf| group.then(&source, move |value| value * leaf)).collect();
-        let sum = group.all(&leaves, |values| values.iter().copied().sum::<usize>());
-        let both = group.both(&source, &sum, |source, sum| source + sum);
+        let leaves: Vec<JoinHandle<usize>> = (0..50).map(|leaf| group.spawn(move || 3 * leaf)).collect();
+        let sum = group.spawn_future(async move {
+            let mut sum = 0;
+            for leaf in leaves {
+                sum += leaf.await.unwrap();
+            }
+            sum
+        });
         group.close().await.unwrap();
-        both.result().unwrap().copied()
+        sum.try_join().ok()
     });
-    assert_eq!(sum.join(), Ok(Ok(3 + 3 * 50 * 49 / 2)));
+    assert_eq!(sum.join(), Ok(Some(Ok(3 * 50 * 49 / 2))));
 }
 
+// The group ends all the same, and each handle says how its task ended.
 #[test]
-fn a_panic_skips_what_depends_on_it_and_nothing_else() {
+fn a_group_outlasts_a_panic_and_a_cancellation() {
     let runtime = Runtime::with_workers(2).unwrap();
+    let token = CancellationToken::new();
     let group = runtime.group();
-    let bad: Node<u32> = group.spawn(|| panic!("a bad node"));
-    let after = group.then(&bad, |value| value + 1);
+    let bad = group.spawn(|| panic!("a bad task"));
     let good = group.spawn(|| 7);
-    let join = group.both(&after, &good, |after, good| after + good);
-    let other = group.then(&good, |value| value + 1);
-    let panic = JoinError::Panicked("a bad node".to_owned());
-    assert_eq!(group.close().join().as_ref(), Err(&panic));
-    assert_eq!(bad.result(), Some(Err(panic)));
-    let skipped = || Err(JoinError::Skipped);
-    assert_eq!([after, join].map(|node| node.result().unwrap().copied()), [skipped(), skipped()]);
-    assert_eq!((good.result(), other.result()), (Some(Ok(&7)), Some(Ok(&8))));
+    let asks = token.clone();
+    let first = group.spawn(move || asks.cancel());
+    let never = group.with_token(&token).spawn_future(async move {
+        let () = first.await.unwrap();
+        checkpoint().await;
+    });
+    group.close().join().unwrap();
+    assert_eq!((bad.is_over(), good.is_over(), never.is_over()), (true, true, true));
+    assert_eq!(bad.join(), Err::<(), _>(JoinError::Panicked("a bad task".to_owned())));
+    assert_eq!((good.join(), never.join()), (Ok(7), Err(JoinError::Cancelled)));
     assert_eq!(runtime.counters().total().panicked, 1);
 }
 
 #[test]
-fn a_cancelled_group_begins_no_further_node() {
-    let runtime = Runtime::with_workers(2).unwrap();
-    let token = CancellationToken::new();
-    let asks = token.clone();
-    let group = runtime.with_token(&token).group();
-    let first = group.spawn(move || asks.cancel());
-    let second = group.then(&first, |()| ());
-    group.close().join().unwrap();
-    assert_eq!((first.result(), second.result()), (Some(Ok(&())), None));
-}
-
-#[test]
-#[should_panic(expected = "a node before it is of another group")]
-fn nodes_of_another_group_are_refused() {
+fn a_group_that_is_refused_its_tasks_is_over() {
     let runtime = Runtime::with_workers(1).unwrap();
-    let stranger = runtime.group().spawn(|| 1);
-    let group = runtime.group();
-    let _ = group.spawn(|| 1);
-    let _ = group.then(&stranger, |value| value + 1);
-}
-
-#[test]
-fn a_node_may_come_late_and_a_refused_one_is_an_error() {
-    let runtime = Runtime::with_workers(1).unwrap();
-    let group = runtime.group();
-    let first = group.spawn(|| 1);
-    while first.result().is_none() {
-        std::thread::yield_now();
-    }
-    let second = group.then(&first, |value| value + 1);
-    group.close().join().unwrap();
-    assert_eq!(second.result(), Some(Ok(&2)));
     runtime.shutdown();
     let late = runtime.group();
     let never = late.spawn(|| 3);
-    assert_eq!((late.close().join(), never.result()), (Err(JoinError::ShutDown), None));
+    assert_eq!((late.close().join(), never.join()), (Ok(()), Err(JoinError::ShutDown)));
 }
 
 #[test]

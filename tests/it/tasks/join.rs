@@ -49,7 +49,7 @@ fn a_worker_does_not_block_for_what_may_need_it() {
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
     let refused = runtime.spawn(|| {
         let group = here().group();
-        group.spawn(|| 1);
+        drop(group.spawn(|| 1));
         group.close().join()
     });
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
@@ -104,7 +104,7 @@ fn what_nobody_can_wake_ends_as_stalled() {
     assert_eq!(runtime.spawn_future(std::future::pending::<()>()).join(), Err(JoinError::Stalled));
     // A group ends with its last task, however that ends.
     let group = runtime.group();
-    group.spawn(|| drop(here().spawn_future(std::future::pending::<()>())));
+    drop(group.spawn(|| drop(here().spawn_future(std::future::pending::<()>()))));
     assert_eq!(group.close().join(), Ok(()));
     runtime.shutdown();
     assert_eq!(runtime.counters().total().stalled, 2);

@@ -1,9 +1,7 @@
 //! The runtime as a library.
 
 use crate::support::prelude::*;
-use forebay::tasks::{
-    CancellationToken, Counters, JoinError, JoinHandle, Node, PoolCounters, Priority, Runtime, Spawner,
-};
+use forebay::tasks::{CancellationToken, Counters, JoinError, JoinHandle, PoolCounters, Priority, Runtime, Spawner};
 use std::num::NonZeroUsize;
 use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel};

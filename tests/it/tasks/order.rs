@@ -125,12 +125,13 @@ fn the_oldest_in_a_deque_does_not_starve() {
     let runtime = Runtime::with_workers(1).unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let group = runtime.group();
-    group.spawn(move || {
+    let first = group.spawn(move || {
         let oldest = Arc::clone(&done);
         drop(here().spawn(move || oldest.store(true, Ordering::Relaxed)));
         go_on(&done, 183 + 1);
     });
     group.close().join().unwrap();
+    first.join().unwrap();
     assert_eq!(runtime.counters().total().panicked, 0);
 }
 

@@ -15,7 +15,7 @@ fn a_task_spawns_more_than_queues_hold() {
     let runtime = Runtime::builder().pool("main", 2).queue_capacity(16).build().unwrap();
     let spawner = runtime.spawner().clone();
     let group = runtime.group();
-    group.spawn(move || (0..20_000).for_each(|_| drop(spawner.spawn(|| {}))));
+    drop(group.spawn(move || (0..20_000).for_each(|_| drop(spawner.spawn(|| {})))));
     group.close().join().unwrap();
     assert_eq!(total(&runtime.counters()).completed, 20_001);
 }
@@ -78,16 +78,17 @@ fn a_tree_is_over_when_its_last_leaf_is() {
     let (release, held) = channel::<()>();
     let group = runtime.group();
     let inner = Arc::clone(&leaves);
-    group.spawn(move || {
+    let root = group.spawn(move || {
         wait(&held);
         let group = here().group();
-        group.spawn(move || walk(5, &inner));
+        drop(group.spawn(move || walk(5, &inner)));
     });
     assert_eq!(group.open(), 1);
     let group = group.close();
     assert!(!group.is_over());
     release.send(()).unwrap();
     group.join().unwrap();
+    root.join().unwrap();
     assert_eq!(leaves.load(Ordering::Relaxed), 6_usize.pow(5));
     let nodes: usize = (0..=5).map(|depth| 6_usize.pow(depth)).sum();
     assert_eq!(total(&runtime.counters()).completed, nodes as u64 + 1);
