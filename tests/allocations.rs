@@ -191,7 +191,7 @@ fn serving_a_request_allocates_nothing() {
 #[test]
 fn no_way_of_datagrams_allocates() {
     let _alone = alone();
-    for io in ["batches", "gro", "portable"] {
+    for io in ["batches", "gro"] {
         for in_trains in [false, true] {
             let settings = [("io", io), ("workers", "4")];
             let (allocated, _) = allocated(&settings, Way::AtOnce, "yield", in_trains);
@@ -208,7 +208,7 @@ fn a_further_address_takes_what_is_said() {
     for io in Io::ALL {
         let taken = |addresses: usize| {
             let before = bytes();
-            let link = KernelLink::new(io, io, addresses);
+            let link = KernelLink::new(io, addresses);
             let taken = bytes() - before;
             drop(link);
             taken as f64

@@ -1,7 +1,7 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
 use super::layers::Layers;
-use super::{Burn, Classify, Config, HandlerName, Io, Pool, SOCKETS_MAX, Wait, caches};
+use super::{Burn, Classify, Config, Pool, SOCKETS_MAX, Wait, caches};
 use crate::emulation::overheads::Overheads;
 use crate::sched::{Sizes, grouping};
 
@@ -54,27 +54,15 @@ fn parking(config: &mut Config, layers: &mut Layers) {
 }
 
 /// Whether two settings exclude each other, which ones, and why.
-fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 9] {
-    let &Config { ref listen, io, policy, workers, groups, classify, reserved, handler, burn, .. } = config;
-    let (addresses, name) = (listen.len(), handler.name());
+fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
+    let &Config { ref listen, policy, workers, groups, classify, reserved, burn, .. } = config;
+    let addresses = listen.len();
     [
         (
             burn == Burn::Cpu && config.overheads != Overheads::NONE,
             ["overheads", "burn"],
             "a real core pays for its steps by itself, only an emulated one is charged; allowed: overheads none, or \
              none given, or burn sleep"
-                .to_owned(),
-        ),
-        (
-            burn == Burn::Sleep && handler == HandlerName::Digest,
-            ["burn", "handler"],
-            format!("{name} does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork"),
-        ),
-        (
-            io == Io::Portable && listen.iter().any(|address| address.ip().is_unspecified()),
-            ["io", "listen"],
-            "no portable call tells which address a datagram came to, and the reply must come from there; \
-             allowed: listen on addresses of one host, or io batches or gro"
                 .to_owned(),
         ),
         // Every worker has a socket on each address.
@@ -174,16 +162,12 @@ mod tests {
         for (first, second) in [
             (("burn", "sleep"), ("wait", "spin")),
             (("burn", "sleep"), ("wait", "adaptive")),
-            (("burn", "sleep"), ("handler", "digest")),
             (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
             (("reserved", "5"), ("workers", "4")),
             (("groups", "5"), ("workers", "4")),
             (("groups", "2"), ("policy", "pools")),
-            (("io", "portable"), ("listen", "0.0.0.0:9000")),
-            (("io", "portable"), ("listen", "[::]:9000")),
-            (("io", "portable"), ("listen", "127.0.0.1:9000,[::]:9000")),
             (("workers", "1024"), ("listen", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5")),
         ] {
             let problems = problems(&[first, second]);
@@ -193,7 +177,17 @@ mod tests {
             assert!(problems[0].contains("allowed: "), "{problems:?}");
         }
         // One does not hide another, and a wrong value is no half of one.
-        assert_eq!(problems(&[("burn", "sleep"), ("wait", "spin"), ("handler", "digest")]).len(), 2);
+        assert_eq!(
+            problems(&[
+                ("burn", "sleep"),
+                ("wait", "spin"),
+                ("overheads", "lab"),
+                ("policy", "pools"),
+                ("workers", "1")
+            ])
+            .len(),
+            2
+        );
         assert_eq!(problems(&[("policy", "pools"), ("workers", "1"), ("pools", "front")]).len(), 1);
     }
 }

@@ -54,10 +54,6 @@ settings! {
     /// - batches: many in one system call.
     /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers
     ///   send bursts, and costs a twentieth elsewhere.
-    /// - portable: one in each call, for sandboxes without other calls. It excludes 0.0.0.0 and \[::\], and does not
-    ///   measure how long requests waited in the socket.
-    ///
-    /// Never [`Io::Portable`] where `listen` is all addresses.
     io: Io { value_name: "HOW", live: false, default: "batches", form: choice!(Io) }
     /// Source ports whose datagrams are dropped as malformed.
     /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
@@ -256,7 +252,6 @@ settings! {
     /// - echo: sends the payload back.
     /// - spin: burns the CPU time that the request asks for.
     /// - fork: as spin, in parts of at least a slice, on several workers at once.
-    /// - digest: chains hashes over the payload.
     handler: HandlerName { value_name: "NAME", live: false, default: "spin", form: choice!(HandlerName) }
     /// Refuses requests that ask for more CPU time.
     ///
@@ -267,8 +262,7 @@ settings! {
     }
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
-    /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park, and
-    ///   excludes handler digest.
+    /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park.
     burn: Burn { value_name: "HOW", live: false, default: "cpu", form: choice!(Burn) }
     /// Factor that lengthens times, for emulated cores.
     /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.

@@ -41,8 +41,6 @@ labels! {
         Spin = "spin",
         /// Burns as `Spin` does, heavy requests on several workers at once.
         Fork = "fork",
-        /// Chains hashes over the payload, with a checkpoint per chunk.
-        Digest = "digest",
     }
     /// The least severe log lines that are written.
     LogLevel {

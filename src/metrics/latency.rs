@@ -108,9 +108,7 @@ impl<V: Serialize> Serialize for Pairs<'_, V> {
 
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // An unknown stage is null.
-        let blocks = |stage: Stage| Some(Pairs(self.stage(stage))).filter(|blocks| !blocks.0.is_empty());
-        serializer.collect_map(Stage::ALL.map(|stage| (stage.name(), blocks(stage))))
+        serializer.collect_map(Stage::ALL.map(|stage| (stage.name(), Pairs(self.stage(stage)))))
     }
 }
 
@@ -237,18 +235,6 @@ mod tests {
         assert!(fates["kernel_dropped"].is_null() && fates["received"] == 5, "{fates}");
         let read: Fates = serde_json::from_value(fates.clone()).expect("null is a value");
         assert_eq!(read.kernel_dropped, None);
-    }
-
-    /// Is a stage without kernel time stamps null, and no other stage?
-    #[test]
-    fn a_stage_without_stamps_is_null() {
-        let body = idle(Gauges { unstamped: true, ..Gauges::default() });
-        for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
-            assert!(latencies["kernel"].is_null(), "{latencies}");
-            for stage in ["total", "queue", "service", "send"] {
-                assert_eq!(latencies[stage]["all"]["count"], 0);
-            }
-        }
     }
 
     /// Is the overshoot share unknown while nothing was slept?

@@ -21,8 +21,6 @@ pub struct Gauges {
     pub description: Description,
     /// Datagrams that the kernel dropped at each socket since the start; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
-    /// True if the kernel does not report how long datagrams waited in the sockets: the stage `kernel` is unknown.
-    pub unstamped: bool,
     /// For each worker, how long its thread has waited for a CPU since the start; `None` where that cannot be read.
     pub run_queue_waits: Vec<Option<Nanos>>,
     /// The current length of each queue, by name.
@@ -180,8 +178,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. Empty for a stage
-    /// that is unknown.
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }
@@ -190,9 +187,6 @@ impl Latencies {
     pub(super) fn of(window: &Window, now: Nanos, gauges: &Gauges) -> Latencies {
         let parts: Vec<&Bins> = window.last(now).collect();
         let stages = Stage::ALL.map(|stage| {
-            if gauges.unstamped && stage == Stage::Kernel {
-                return Vec::new();
-            }
             let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
             let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
             let classes = gauges.class_names.0.into_iter().zip(&series).map(|(name, series)| (name, block(&[*series])));

@@ -46,13 +46,13 @@ impl Drops {
         Drops { counts: inodes.into_iter().map(count).collect(), source: table }
     }
 
-    /// Lets the counts begin at `counters`, in the order of the inodes: what the kernel counted before belongs to another
-    /// process. An unknown counter is read now.
-    pub fn begin_at(&mut self, counters: &[Option<u32>]) {
+    /// Lets the counts begin at `counters`, by inode: what the kernel counted before belongs to another process. An unknown
+    /// counter is read now.
+    pub fn begin_at(&mut self, counters: &[(u64, Option<u32>)]) {
         // A reading that fails leaves what is unknown at 0, and is reported by the next one.
         let _ = self.read();
-        for (number, count) in self.counts.iter_mut().enumerate() {
-            let given = counters.get(number).copied().flatten();
+        for count in &mut self.counts {
+            let given = counters.iter().find(|(inode, _)| *inode == count.inode).and_then(|(_, counter)| *counter);
             (count.last, count.total) = (given.unwrap_or(count.last), 0);
         }
     }
@@ -214,11 +214,10 @@ mod tests {
     // knew nothing begins at what it reads.
     #[test]
     fn counts_begin_where_another_process_ended() {
-        let mut drops =
-            Drops { source: || Ok(ByInode::from([(1, (5, 0)), (2, (u32::MAX, 0))])), ..Drops::new([1, 2]) };
+        let mut drops = Drops { source: || Ok(ByInode::from([(1, (5, 0)), (2, (u32::MAX, 0))])), ..Drops::new([1, 2]) };
         drops.read().expect("a source");
         assert_eq!(drops.counters(), [Some(5), Some(u32::MAX)]);
-        for (begin, later) in [([Some(5), Some(u32::MAX)], [3, 4]), ([Some(4), None], [4, 4])] {
+        for (begin, later) in [([(2, Some(u32::MAX)), (1, Some(5))], [3, 4]), ([(1, Some(4)), (2, None)], [4, 4])] {
             let mut successor = Drops { source: drops.source, ..Drops::new([1, 2]) };
             successor.begin_at(&begin);
             successor.source = || Ok(ByInode::from([(1, (8, 0)), (2, (3, 0))]));

@@ -49,9 +49,9 @@ pub struct KernelLink {
 }
 
 impl KernelLink {
-    /// Access to the sockets of this many addresses that were opened for `receive`; replies are sent with `send`.
-    pub fn new(receive: Io, send: Io, addresses: usize) -> KernelLink {
-        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(receive), Sender::new(send))).collect(), last: 0 }
+    /// Access to the sockets of this many addresses that were opened for `io`.
+    pub fn new(io: Io, addresses: usize) -> KernelLink {
+        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(io), Sender::new())).collect(), last: 0 }
     }
 }
 

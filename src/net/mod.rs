@@ -15,10 +15,10 @@ mod filter;
 mod gate;
 mod link;
 mod network;
+mod probe;
 mod receive;
 mod send;
 mod socket;
-mod ways;
 
 use crate::fate::labels;
 pub use drops::{Drops, dropped_by_others};
@@ -26,22 +26,19 @@ pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use gate::{SourcePrefix, program};
 pub use link::{KernelLink, Link};
 pub use network::Network;
+pub use probe::probe;
 pub use receive::{Datagram, Receiver, receive_error};
 use send::Sender;
 pub use send::{Message, Outcomes};
 pub use socket::{Group, Socket, by_address};
-pub use ways::Ways;
 
 labels! {
-    /// A backend: how datagrams go to and from the kernel. The preferred ones come first.
+    /// A backend: how datagrams come from the kernel. All send alike.
     Io {
         /// Many datagrams in one call, straight into packets.
         Batches = "batches",
-        /// Receives the burst of one peer as one GRO batch, cut apart here. Sends like [`Io::Batches`].
+        /// Receives the burst of one peer as one GRO batch, cut apart here.
         Gro = "gro",
-        /// One by one, by calls that every system has. They do not report how long a datagram waited in the socket. Nor do
-        /// they report its destination, so a socket that is bound to all addresses cannot use them.
-        Portable = "portable",
     }
 }
 

@@ -18,14 +18,6 @@ use std::time::Duration;
 /// The largest datagram or GRO batch.
 const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
-/// Receives from `socket`, which is empty and stays so, with the backend `io`.
-///
-/// # Errors
-/// The reason why it cannot be received from.
-pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
-    Receiver::new(io).receive(socket, std::iter::once(&mut [0; 1][..])).map(drop)
-}
-
 /// The counted reason of an error from [`Receiver::receive`].
 pub fn receive_error(error: &io::Error) -> ReceiveError {
     match error.raw_os_error().map(Errno::from_raw) {
@@ -68,7 +60,7 @@ pub struct Receiver {
 
 enum Way {
     Batches(MultiHeaders<SockaddrStorage>),
-    Copied(Copied),
+    Gro(GroBatch),
 }
 
 impl Receiver {
@@ -76,7 +68,7 @@ impl Receiver {
     pub fn new(io: Io) -> Receiver {
         let way = match io {
             Io::Batches => Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo)))),
-            Io::Gro | Io::Portable => Way::Copied(Copied::new(io == Io::Gro)),
+            Io::Gro => Way::Gro(GroBatch::new()),
         };
         Receiver { way, datagrams: ArrayVec::new() }
     }
@@ -91,7 +83,7 @@ impl Receiver {
         self.datagrams.clear();
         match &mut self.way {
             Way::Batches(headers) => receive_batch(headers, socket, buffers, &mut self.datagrams)?,
-            Way::Copied(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::Gro(way) => way.receive(socket, buffers, &mut self.datagrams)?,
         }
         Ok(self.datagrams.len())
     }
@@ -100,14 +92,14 @@ impl Receiver {
     /// returns only these.
     pub fn left(&self) -> usize {
         match &self.way {
-            Way::Copied(way) => way.left(),
+            Way::Gro(way) => way.left(),
             Way::Batches(_) => 0,
         }
     }
 
     /// Drops the datagrams counted by [`Receiver::left`].
     pub fn discard(&mut self) {
-        if let Way::Copied(way) = &mut self.way {
+        if let Way::Gro(way) = &mut self.way {
             way.rest.start = way.rest.end;
         }
     }
@@ -145,18 +137,16 @@ fn receive_batch<'b>(
     Ok(())
 }
 
-/// Receives into a buffer, from which datagrams are copied into packets.
-///
-/// Either they come one by one, by a call that every system has, or as GRO batches. The kernel returns the datagrams of
-/// such a batch, which are of one sender, as one (`UDP_GRO`).
+/// Receives GRO batches, from which datagrams are copied into packets. The kernel returns the datagrams of such a batch,
+/// which are of one sender, as one (`UDP_GRO`).
 ///
 /// A GRO batch is received whole into a buffer for the longest one. Each GRO batch takes one call. The wrapper around
 /// `recvmmsg` keeps of each header only the space for control data that the last message needed. A GRO batch needs more
 /// of it than a single datagram.
-struct Copied {
+struct GroBatch {
     buffer: Box<[u8]>,
-    /// Space for control data; `None` where datagrams come one by one.
-    control: Option<Vec<u8>>,
+    /// Space for control data.
+    control: Vec<u8>,
     /// Where in the buffer the rest of the GRO batch is. An empty datagram has a byte here.
     rest: Range<usize>,
     /// The length of each datagram of the batch; only the last may be shorter.
@@ -165,12 +155,10 @@ struct Copied {
     datagram: Datagram,
 }
 
-impl Copied {
-    /// Receives GRO batches, or datagrams one by one.
-    fn new(gro: bool) -> Copied {
-        let control = gro.then(|| cmsg_space!(TimeSpec, in6_pktinfo, i32));
-        let buffer = vec![0; GRO_BATCH_MAX_BYTES].into();
-        Copied { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
+impl GroBatch {
+    fn new() -> GroBatch {
+        let (buffer, control) = (vec![0; GRO_BATCH_MAX_BYTES].into(), cmsg_space!(TimeSpec, in6_pktinfo, i32));
+        GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
     }
 
     /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it is for.
@@ -206,14 +194,9 @@ impl Copied {
 
     /// Receives one datagram or GRO batch into the buffer, which must be empty.
     fn receive_gro_batch(&mut self, socket: &Socket) -> io::Result<()> {
-        let Control { datagram, segment } = if let Some(space) = &mut self.control {
-            let (mut slices, flags) = ([IoSliceMut::new(&mut self.buffer)], MsgFlags::MSG_DONTWAIT);
-            let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(space), flags)?;
-            Control::read(&message, clock::realtime())
-        } else {
-            let (length, peer) = socket.recv_from(&mut self.buffer)?;
-            Control { datagram: Datagram { length, peer: Some(peer), ..Datagram::default() }, segment: None }
-        };
+        let (mut slices, flags) = ([IoSliceMut::new(&mut self.buffer)], MsgFlags::MSG_DONTWAIT);
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut self.control), flags)?;
+        let Control { datagram, segment } = Control::read(&message, clock::realtime());
         self.rest = 0..datagram.length.max(1);
         (self.segment, self.datagram) = (segment.unwrap_or(GRO_BATCH_MAX_BYTES), datagram);
         Ok(())

@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Deref;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
@@ -55,29 +55,23 @@ impl Group {
         Group::of(by_worker(sockets), bound).map_err(|error| (first, error))
     }
 
-    /// The group of `descriptors`, sockets that another process has bound, for the backend `io`. Its addresses are in the
-    /// order in which they come first, and so are the sockets of each address. Options are only added: a process that
-    /// still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
+    /// The group of sockets that another process has bound, by address, as many for each, for the backend `io`. Options are
+    /// only added: a process that still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
     ///
     /// # Errors
-    /// When they are not bound UDP sockets, as many on each address; the kernel's error.
-    pub fn adopt(descriptors: Vec<OwnedFd>, io: Io) -> io::Result<Group> {
-        let address_of = |socket: &socket2::Socket| match (socket.r#type()?, socket.local_addr()?.as_socket()) {
-            (Type::DGRAM, Some(address)) if address.port() != 0 => Ok(address),
-            _ => Err(io::Error::other("a descriptor is not a bound UDP socket")),
-        };
-        let (addresses, sockets): (Vec<_>, Vec<_>) =
-            by_address(descriptors.into_iter().map(socket2::Socket::from), address_of)?.into_iter().unzip();
-        for (address, sockets) in addresses.iter().zip(&sockets) {
-            sockets.iter().try_for_each(|socket| set_options(socket, *address, io))?;
-        }
-        let first = *addresses.first().ok_or_else(|| io::Error::other("there is no UDP socket"))?;
-        let workers = sockets[0].len();
-        if let Some(other) = sockets.iter().position(|others| others.len() != workers) {
-            let (count, other) = (sockets[other].len(), addresses[other]);
-            return Err(io::Error::other(format!(
-                "{workers} UDP sockets are bound to {first}, and {count} to {other}"
-            )));
+    /// When one is no bound UDP socket; the kernel's error.
+    pub fn adopt(found: Vec<(SocketAddr, Vec<UdpSocket>)>, io: Io) -> io::Result<Group> {
+        let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+        for (address, of_address) in found {
+            let of_address: Vec<_> = of_address.into_iter().map(socket2::Socket::from).collect();
+            for socket in &of_address {
+                if socket.r#type()? != Type::DGRAM || address.port() == 0 {
+                    return Err(io::Error::other("a descriptor is not a bound UDP socket"));
+                }
+                set_options(socket, address, io)?;
+            }
+            addresses.push(address);
+            sockets.push(of_address);
         }
         Group::of(by_worker(sockets), addresses)
     }
@@ -296,7 +290,7 @@ fn by_worker(sockets: Vec<Vec<socket2::Socket>>) -> Vec<socket2::Socket> {
 /// A socket with all options that must be set before it is bound.
 fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() && address.ip().is_unspecified() && io != Io::Portable {
+    if address.is_ipv6() && address.ip().is_unspecified() {
         // Both families unless IPv4 has sockets of its own, whatever `net.ipv6.bindv6only` says.
         socket.set_only_v6(only_v6)?;
     }
@@ -308,13 +302,9 @@ fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2:
 /// The options of a socket for the backend `io` that a bound one may be given too.
 fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    match io {
-        Io::Batches => setsockopt(socket, sockopt::ReceiveTimestampns, &true)?,
-        Io::Gro => {
-            setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
-            setsockopt(socket, sockopt::UdpGroSegment, &true)?;
-        }
-        Io::Portable => {}
+    setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
+    if io == Io::Gro {
+        setsockopt(socket, sockopt::UdpGroSegment, &true)?;
     }
     // A smaller buffer is not an error: the caller reads back the granted size and reports it. One that is large already
     // may have been granted by root, beyond what this process may ask for.
@@ -325,7 +315,7 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
         socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     }
     ignore_path_mtu(socket, address)?;
-    if address.ip().is_unspecified() && io != Io::Portable {
+    if address.ip().is_unspecified() {
         match address {
             SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
             SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?,

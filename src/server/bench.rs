@@ -2,7 +2,7 @@
 
 use super::{Report, ServeError, Server};
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin, Work};
+use crate::handler::builtin::{Bench, Burner, Echo, Forking, Spin, Work};
 
 /// Runs `server` with the handler that its configuration names.
 ///
@@ -16,7 +16,6 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
         HandlerName::Fork => {
             run(server, Forking::new(burner(config), config.time_scale, config.scaled(config.slice), config.workers))
         }
-        HandlerName::Digest => run(server, Digest),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
 use super::ServeError;
-use super::life::handover::{self, Door, Predecessor};
+use super::life::handover::{self, Door, Offered, Predecessor};
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
@@ -27,12 +27,12 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// The sockets for `config`, to be received from with `io`.
-    pub(super) fn open(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
-        let listening = if inherited.is_empty() { Listening::take_over(config, io)? } else { None };
+    /// The sockets for `config`.
+    pub(super) fn open(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
+        let listening = if inherited.is_empty() { Listening::take_over(config)? } else { None };
         let mut listening = match listening {
             Some(listening) => return Ok(listening),
-            None => Listening::bind(config, io, inherited)?,
+            None => Listening::bind(config, inherited)?,
         };
         // Only now: of two servers that start at once, one has the port and comes here.
         if let Some(path) = &config.handover {
@@ -46,19 +46,32 @@ impl Listening {
     }
 
     /// The sockets of the server that listens at the configured path; `None` if there is none.
-    fn take_over(config: &Config, io: Io) -> Result<Option<Listening>, ServeError> {
+    fn take_over(config: &Config) -> Result<Option<Listening>, ServeError> {
         let Some(path) = &config.handover else { return Ok(None) };
-        handover::ask(path, config, io).map_err(|source| ServeError::HandOver { path: path.clone(), source })
+        let offered = handover::ask(path).map_err(|source| ServeError::HandOver { path: path.clone(), source })?;
+        let Some(Offered { sockets, admin, door, kept, gro, predecessor }) = offered else { return Ok(None) };
+        let misfit = |reason| ServeError::Unavailable(format!("--handover {}: {reason}", path.display()));
+        let bound = admin.local_addr()?;
+        if let Some(asked) = config.admin.filter(|asked| !fits(asked, bound)) {
+            return Err(misfit(format!("--admin {asked}; allowed: {bound}, where the listener is bound")));
+        }
+        if gro != (config.io == Io::Gro) {
+            let (asked, allowed) = (config.io.name(), if gro { Io::Gro } else { Io::Batches }.name());
+            return Err(misfit(format!("--io {asked}; allowed: {allowed}, for which what waits was put together")));
+        }
+        let group = adopted(config, sockets.into_iter().map(UdpSocket::from).collect()).map_err(misfit)?;
+        let (admin, door, predecessor) = (Some(admin), Some(door), Some(predecessor));
+        Ok(Some(Listening { door, group, admin, kept, used: true, predecessor }))
     }
 
-    fn bind(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
+    fn bind(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         let Inherited { sockets, admin } = inherited;
         let used = !sockets.is_empty();
         let group = if used {
-            inherited_group(config, io, sockets)?
+            adopted(config, sockets).map_err(|reason| refused(&reason))?
         } else {
-            Group::open(&config.listen, config.workers, io)
+            Group::open(&config.listen, config.workers, config.io)
                 .map_err(|(address, source)| bind_error("listen", address)(source))?
         };
         let admin = match (admin, config.admin) {
@@ -150,12 +163,19 @@ impl Inherited {
     }
 }
 
-/// The group of `sockets`, which must be those that `config` asks for: on each address as many as there are workers.
-fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<Group, ServeError> {
+/// Whether a socket at `bound` is what `asked` means.
+fn fits(asked: &SocketAddr, bound: SocketAddr) -> bool {
+    bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0)
+}
+
+/// The group of `sockets`, which another process has bound. They must be those that `config` asks for: on each address as
+/// many as there are workers.
+///
+/// # Errors
+/// The setting that does not fit, and what is allowed.
+fn adopted(config: &Config, sockets: Vec<UdpSocket>) -> Result<Group, String> {
     let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
-    let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(&error.to_string()))?;
-    let fits =
-        |asked: &SocketAddr, bound: SocketAddr| bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0);
+    let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| error.to_string())?;
     let place = |bound: SocketAddr| listen.iter().position(|asked| fits(asked, bound));
     let is_missing = |asked: &&SocketAddr| !found.iter().any(|(bound, _)| fits(asked, *bound));
     let missing: Vec<SocketAddr> = listen.iter().filter(is_missing).copied().collect();
@@ -164,33 +184,26 @@ fn inherited_group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<G
         let bound: Vec<SocketAddr> = found.iter().map(|(address, _)| *address).collect();
         let missing = if missing.is_empty() { String::new() } else { format!("; none at {}", listen_text(&missing)) };
         let (listen, bound) = (listen_text(listen), listen_text(&bound));
-        return Err(refused(&format!(
-            "--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"
-        )));
+        return Err(format!("--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"));
     }
     found.sort_by_key(|(bound, _)| place(*bound));
     if found.iter().any(|(_, sockets)| sockets.len() != workers) {
         let counts = found.iter().map(|(address, sockets)| format!("{} at {address}", sockets.len()));
-        let (counts, each) = match found.len() {
-            1 => (String::new(), format!(", or --workers {passed}")),
-            _ => (format!(": {}", Vec::from_iter(counts).join(", ")), ", for each address".to_owned()),
-        };
-        return Err(refused(&format!(
-            "--workers {workers}, and {passed} UDP sockets{counts}; allowed: {workers} lines of ListenDatagram= with \
-             ReusePort=yes in the socket unit{each}"
-        )));
+        let counts = Vec::from_iter(counts).join(", ");
+        return Err(format!(
+            "--workers {workers}, and {passed} UDP sockets: {counts}; allowed: a worker for each socket of an address (a \
+             line of ListenDatagram= with ReusePort=yes in a socket unit)"
+        ));
     }
-    let sockets: Vec<UdpSocket> = found.into_iter().flat_map(|(_, sockets)| sockets).collect();
     // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and gives all to the last one.
     let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
-    if workers > 1 && sockets.iter().any(is_alone) {
-        return Err(refused(&format!(
+    if workers > 1 && found.iter().flat_map(|(_, sockets)| sockets).any(is_alone) {
+        return Err(format!(
             "--workers {workers}, and UDP sockets of which one gets all datagrams of an address; allowed: ReusePort=yes in \
              the socket unit, or --workers 1"
-        )));
+        ));
     }
-    let sockets = sockets.into_iter().map(OwnedFd::from).collect();
-    Group::adopt(sockets, io).map_err(|error| refused(&error.to_string()))
+    Group::adopt(found, config.io).map_err(|error| error.to_string())
 }
 
 fn refused(reason: &str) -> ServeError {

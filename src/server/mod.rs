@@ -59,7 +59,7 @@ pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{OwnValue, Snapshot, SpawnEnd, WorkerMetrics};
-use crate::net::{AddressFilter, HostAddresses, Ways};
+use crate::net::{AddressFilter, HostAddresses, probe};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::time::clock;
@@ -132,7 +132,6 @@ struct Bound {
     listening: Listening,
     config: Config,
     filter: AddressFilter,
-    ways: Ways,
     notices: notices::Found,
     stop: StopHandle,
     exit_when_stuck: bool,
@@ -185,18 +184,9 @@ impl Server {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
             return Err(ServeError::Bind { setting: "listen", address, source });
         }
-        let ways = Ways::find(&config.listen, config.io).map_err(ServeError::Unavailable)?;
-        if !ways.refused.is_empty() {
-            tracing::warn!(
-                receive = ways.receive.name(),
-                send = ways.send.name(),
-                "this system does not permit --io {}: {}",
-                config.io.name(),
-                ways.refused
-            );
-        }
+        probe(&config.listen, config.io).map_err(ServeError::Unavailable)?;
         let notices = notices::find(config.notices)?;
-        let mut listening = Listening::open(config, ways.receive, inherited)?;
+        let mut listening = Listening::open(config, inherited)?;
         let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes, listening.group.send_buffer_bytes);
         listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
         if !Path::new("/proc/self/stat").exists() {
@@ -214,13 +204,12 @@ impl Server {
         );
         let addresses = listening.group.addresses().len();
         let waiting = Waiting::new(config);
-        let is_gated = admin::gate::is_on(config, ways.receive);
+        let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting.beside, config.source_prefix, is_gated);
         let bound = Bound {
             listening,
             config: config.clone(),
             filter,
-            ways,
             notices,
             stop,
             exit_when_stuck: false,

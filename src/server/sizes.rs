@@ -100,7 +100,6 @@ const fn address_bytes(io: Io) -> usize {
     match io {
         Io::Batches => 200 << 10,
         Io::Gro => 256 << 10,
-        Io::Portable => 75 << 10,
     }
 }
 

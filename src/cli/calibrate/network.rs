@@ -39,7 +39,7 @@ impl Loopback {
         };
         let peers = (0..BATCH).map(peer).collect::<io::Result<_>>()?;
         let buffers = vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH];
-        Ok(Loopback { group, link: KernelLink::new(Io::Batches, Io::Batches, 1), buffers, peers })
+        Ok(Loopback { group, link: KernelLink::new(Io::Batches, 1), buffers, peers })
     }
 
     /// Receives one datagram of each peer, all in one call where they have come.

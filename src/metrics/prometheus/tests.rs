@@ -141,8 +141,8 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when all are unknown. A stage
-/// without kernel time stamps, a bound on waiting, the quantiles of no request.
+/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when all are unknown, a
+/// bound on waiting, the quantiles of no request.
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
@@ -153,9 +153,6 @@ fn what_is_unknown_is_absent() {
         assert!(!text.contains(absent), "{absent}: {text}");
     }
     assert!(text.contains("stage=\"kernel\""));
-    let gauges = Gauges { unstamped: true, ..Gauges::default() };
-    let text = classic(&metrics, gauges);
-    assert!(!text.contains("stage=\"kernel\"") && text.contains("stage=\"queue\""), "{text}");
 }
 
 /// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every

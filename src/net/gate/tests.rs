@@ -1,10 +1,9 @@
 //! Do programs let in what they say? Method: sockets on loopback; what is sent has come or is counted as dropped.
 
 use super::*;
-use crate::net::{Drops, Group, Io, Socket, dropped_by_others};
+use crate::net::{Drops, Group, Io, dropped_by_others};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 
 const NETWORK: SourcePrefix = SourcePrefix::NETWORK;
 const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -198,8 +197,8 @@ fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
     server.group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0))).expect("a filter");
-    let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
-    let heir = Group::adopt(server.group.sockets().iter().map(copy).collect(), Io::Batches).expect("a group");
+    let copies = server.group.sockets().iter().map(|socket| socket.try_clone().expect("a descriptor")).collect();
+    let heir = Group::adopt(vec![(target, copies)], Io::Batches).expect("a group");
     assert_eq!(server.pass("127.0.0.1", target, 10), 0, "the old process still serves");
     heir.leave_gate(false);
     assert_eq!(server.pass("127.0.0.1", target, 10), 10);

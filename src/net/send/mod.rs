@@ -4,7 +4,7 @@
 //! batch are equally long, only the last one may be shorter. Messages to one peer stay in their order; messages to
 //! different peers may overtake each other.
 
-use super::{Io, SEND_BATCH_MAX, Socket};
+use super::{SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
@@ -13,8 +13,8 @@ use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
-use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -36,37 +36,31 @@ pub struct Message<'a> {
 /// The result for each message of a batch, in order: taken by the kernel, or the reason why not.
 pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
-/// Probes whether `io` can send through `socket`, without sending anything.
-///
-/// # Errors
-/// The reason why it cannot.
-pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
-    Sender::new(io).backend.probe(socket).map_err(io::Error::from)
-}
-
 /// The memory for sending batches through one socket.
-pub(super) struct Sender<B: Backend + ?Sized = dyn Backend> {
+pub(super) struct Sender<B = Batched> {
     /// True unless the kernel is known not to cut GSO batches.
     gso: bool,
     /// True if the last wait for room timed out, and the socket's send buffer is not known to have drained since.
     stuck: bool,
     plan: GsoPlan,
-    backend: Box<B>,
+    backend: B,
 }
 
 impl Sender {
-    /// A sender for batches of at most [`SEND_BATCH_MAX`], through a socket that was opened for `io`.
-    pub(super) fn new(io: Io) -> Sender {
-        match io {
-            Io::Batches | Io::Gro => Sender::with(Box::new(Batched::new()), true),
-            Io::Portable => Sender::with(Box::new(OneByOne), false),
-        }
+    /// A sender for batches of at most [`SEND_BATCH_MAX`].
+    pub(super) fn new() -> Sender {
+        Sender::with(Batched::new())
     }
 }
 
-impl<B: Backend + ?Sized> Sender<B> {
-    fn with(backend: Box<B>, gso: bool) -> Sender<B> {
-        Sender { gso, stuck: false, plan: GsoPlan::new(), backend }
+impl<B: Backend> Sender<B> {
+    fn with(backend: B) -> Sender<B> {
+        Sender { gso: true, stuck: false, plan: GsoPlan::new(), backend }
+    }
+
+    /// Makes the call that sends, with nothing to send.
+    pub(super) fn try_nothing(&mut self, socket: &Socket) -> Result<(), Errno> {
+        self.backend.probe(socket)
     }
 
     /// See [`Link::probe`](super::Link::probe).
@@ -140,7 +134,7 @@ fn reason(errno: Errno) -> Unsent {
     }
 }
 
-/// A backend for sending, or a scripted one in tests.
+/// The kernel, or a scripted one in tests.
 pub(super) trait Backend {
     /// Sends the batches of `call`, and returns how many the kernel took, at least one.
     ///
@@ -169,7 +163,7 @@ pub(super) trait Backend {
 /// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly
 /// full. So there are headers for each kind of control data. One call sends batches from one address, cut at one
 /// length.
-struct Batched {
+pub(super) struct Batched {
     /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
     headers: [[Headers; 2]; 3],
     peers: Vec<Option<SockaddrStorage>>,
@@ -234,32 +228,6 @@ impl Backend for Batched {
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         let nothing: [&[IoSlice<'_>]; 0] = [];
         sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
-    }
-}
-
-/// Sends messages one by one, by a call that every system has.
-struct OneByOne;
-
-impl Backend for OneByOne {
-    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
-        for number in plan.messages(&plan.batches[call.first]) {
-            let Message { bytes, peer, .. } = messages[*number];
-            let sent = socket.send_to(bytes, peer);
-            // An error without a number is from the library itself, about an address that no socket takes.
-            sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
-        }
-        Ok(1)
-    }
-
-    fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
-        // Nothing can be sent to port 0: a permitted call reports that and does nothing else.
-        let is_ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
-        let nowhere: IpAddr = if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-        let sent = socket.send_to(&[], SocketAddr::new(nowhere, 0));
-        match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
-            Err(Some(errno @ (Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP))) => Err(errno),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
-use crate::net::Group;
+use crate::net::{Group, Io};
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 
 /// A kernel with scripted answers, which takes everything in the end.
 #[derive(Default)]
@@ -39,7 +40,7 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
         |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
     let messages: Vec<_> = peers.iter().map(message).collect();
     let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
-    let mut sender = Sender::with(Box::new(backend), true);
+    let mut sender = Sender::with(backend);
     let outcomes = sender.send(&group.sockets()[0], &messages).to_vec();
     (sender, outcomes)
 }
@@ -90,7 +91,7 @@ fn a_batch_goes_on_after_a_failure() {
 #[test]
 fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
-    let mut sender = Sender::with(Box::new(Scripted::default()), true);
+    let mut sender = Sender::with(Scripted::default());
     let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
     let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
     let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
@@ -111,7 +112,7 @@ fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
 }
 
 use proptest::prelude::*;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 const BYTES: [u8; 2048] = [0; 2048];
 

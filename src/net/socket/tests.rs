@@ -21,37 +21,32 @@ fn buffers_are_as_large_as_allowed() {
     }
 }
 
-// Are sockets of another process taken only if all are UDP sockets, as many on each address, with all that a group has?
+// Are sockets of another process taken only if all are UDP sockets, with all that a group has?
 #[test]
 fn sockets_are_adopted_as_a_group() {
-    let group = opened(2, Io::Portable);
-    let copies = |group: &Group| -> Vec<OwnedFd> {
-        let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
-        group.sockets().iter().map(copy).collect()
+    let (group, other) = (opened(2, Io::Gro), opened(2, Io::Gro));
+    let copies = |group: &Group| -> Vec<UdpSocket> {
+        group.sockets().iter().map(|socket| socket.try_clone().expect("a descriptor")).collect()
     };
-    let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
+    let adopt = |sockets: Vec<UdpSocket>| {
+        Group::adopt(by_address(sockets, UdpSocket::local_addr).expect("addresses"), Io::Batches)
+    };
+    let adopted = adopt(copies(&group)).expect("a group");
     let inodes = |group: &Group| group.sockets().iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&*adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
-    let other = opened(1, Io::Batches);
-    // As many on each, worker by worker, whatever their order.
-    let both = Group::adopt(copies(&group).drain(..1).chain(copies(&other)).collect(), Io::Batches).expect("a group");
+    // Worker by worker, whatever their order.
+    let both = adopt(copies(&group).into_iter().chain(copies(&other)).collect()).expect("a group");
     assert_eq!(both.addresses(), [group.addresses(), other.addresses()].concat());
-    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    for (descriptors, reason) in [
-        (vec![], "there is no UDP socket"),
-        (copies(&group).into_iter().chain(copies(&other)).collect(), "2 UDP sockets are bound to"),
-        (vec![OwnedFd::from(tcp)], "not a bound UDP socket"),
-        (
-            vec![
-                UdpSocket::bind("127.0.0.1:0").expect("a free port").into(),
-                std::io::pipe().expect("a pipe").0.into(),
-            ],
-            "",
-        ),
-    ] {
-        let error = Group::adopt(descriptors, Io::Batches).expect_err("they are no group").to_string();
-        assert!(error.contains(reason), "{error}");
+    let [own, others] = [inodes(&group), inodes(&other)];
+    assert_eq!(inodes(&both), [own[0], others[0], own[1], others[1]]);
+    let tcp =
+        UdpSocket::from(std::os::fd::OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")));
+    let unbound = UdpSocket::from(std::os::fd::OwnedFd::from(
+        socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket"),
+    ));
+    for wrong in [tcp, unbound] {
+        assert_eq!(adopt(vec![wrong]).expect_err("refused").to_string(), "a descriptor is not a bound UDP socket");
     }
 }
 

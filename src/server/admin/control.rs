@@ -7,7 +7,7 @@ use super::stuck::{self, Stuck, Watch};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
-use crate::net::{Drops, Io};
+use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
 use crate::sched::{Sizes, UNINTERRUPTED};
@@ -83,7 +83,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(|socket| socket.inode))),
             drops_unread: Once::new(),
             said: Mutex::default(),
-            gate: Mutex::new(Gate::new(config, bound.ways.receive)),
+            gate: Mutex::new(Gate::new(config)),
             following: Mutex::new(following),
         }
     }
@@ -154,7 +154,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 notices: self.bound.notices.text(),
             },
             kernel_dropped: self.dropped_by_socket(),
-            unstamped: self.bound.ways.receive == Io::Portable,
             run_queue_waits: self.bound.run_queue.waits(),
             queue_depths,
             decision: following.decision(),

@@ -24,11 +24,11 @@ const IDLE_SHARE: u64 = 10;
 /// Full buffers count from 5 % of what is received: less is a burst.
 const FULL_SHARE: u64 = 20;
 
-/// Whether sources are limited under `config`, where datagrams are received with `io`. The kernel passes a GRO batch as
+/// Whether sources are limited under `config`. The kernel passes a GRO batch as
 /// one packet, and counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say where the
 /// datagrams of a waiting GRO batch end.
-pub(in crate::server) fn is_on(config: &Config, io: Io) -> bool {
-    config.gate == config::Gate::Auto && io != Io::Gro
+pub(in crate::server) fn is_on(config: &Config) -> bool {
+    config.gate == config::Gate::Auto && config.io != Io::Gro
 }
 
 /// The state of the gate.
@@ -76,8 +76,8 @@ struct Reading {
 }
 
 impl Gate {
-    pub(in crate::server) fn new(config: &Config, io: Io) -> Gate {
-        let on = is_on(config, io);
+    pub(in crate::server) fn new(config: &Config) -> Gate {
+        let on = is_on(config);
         if config.gate == config::Gate::Auto && !on {
             tracing::info!(
                 "the gate stays open with --io gro: the kernel counts a GRO batch that it drops as one datagram"

@@ -26,7 +26,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
-            // Counts what the kernel drops from the predecessor's counters on, by socket; without them from now on.
+            // Counts what the kernel drops from the predecessor's counters on; without them from now on.
             lock(&self.drops).begin_at(&dropped.unwrap_or_default());
             // What another process attached, also one that was killed.
             self.bound.listening.group.leave_gate(false);
@@ -91,10 +91,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         (door, listener): &(&Door, TcpListener),
         demands: &mut Demands,
     ) -> Result<(), String> {
-        if let Some(reason) = asked.refusal(self.bound, listener) {
-            asked.refuse(&reason);
-            return Err(reason);
-        }
         let offered = asked.offer(self.bound, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
             // First, so that at every time one of the two receives.

@@ -116,8 +116,8 @@ pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     worker: WorkerId,
     emulated: bool,
 ) -> Engine<'s, 'e, 'c, H, M, CoreLink> {
-    let Bound { ways, listening, metrics, .. } = bound;
-    let link = KernelLink::new(ways.receive, ways.send, listening.group.addresses().len());
+    let Bound { config, listening, metrics, .. } = bound;
+    let link = KernelLink::new(config.io, listening.group.addresses().len());
     Engine::new(common, worker, metrics.recorder(worker), CoreLink::new(link, emulated))
 }
 

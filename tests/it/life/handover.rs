@@ -22,10 +22,8 @@ impl Side {
         Side(UnixStream::from(OwnedFd::from(socket)))
     }
 
-    fn hello(&mut self, server: &Forebay) {
-        self.say(&json!({"hello": {
-            "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
-        }}));
+    fn hello(&mut self) {
+        self.say(&json!({"hello": {"protocol": 1, "version": "test"}}));
     }
 
     fn say(&mut self, message: &Value) {
@@ -51,7 +49,7 @@ impl Side {
 const STEPS: [&str; 7] = ["connect", "rubbish", "hello", "offer", "descriptors", "ready", "begin"];
 
 /// Plays a successor up to `step`, and dies.
-fn die_at(step: &str, place: &Place, server: &Forebay) {
+fn die_at(step: &str, place: &Place) {
     let mut side = Side::connect(&place.path());
     if step == "rubbish" {
         side.say(&json!({"begin": 7}));
@@ -59,7 +57,7 @@ fn die_at(step: &str, place: &Place, server: &Forebay) {
     let at = STEPS.iter().position(|known| *known == step).expect("a step");
     for next in &STEPS[2..(at + 1).max(2)] {
         match *next {
-            "hello" => side.hello(server),
+            "hello" => side.hello(),
             "ready" => side.say(&json!("ready")),
             expected => {
                 let heard = side.hear().expect("a message");
@@ -77,7 +75,7 @@ fn a_successor_that_dies_changes_nothing() {
     let (udp, admin) = (server.udp, server.admin);
     let (_, successor) = answered_while(10_000, 0, udp, |_| {
         for step in STEPS {
-            die_at(step, &place, &server);
+            die_at(step, &place);
             // What comes after that is served by the same server.
             let received = || fates(&latency(admin)).received;
             let before = received();
@@ -93,9 +91,9 @@ fn a_successor_that_dies_changes_nothing() {
 }
 
 /// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's drop counters too.
-fn begun(place: &Place, server: &Forebay) -> (Side, Vec<u64>) {
+fn begun(place: &Place) -> (Side, Vec<u64>) {
     let mut side = Side::connect(&place.path());
-    side.hello(server);
+    side.hello();
     (0..2).for_each(|_| drop(side.hear().expect("an offer")));
     side.say(&json!("ready"));
     let begin = side.hear().expect("a message");
@@ -124,7 +122,7 @@ fn drops_between_two_readings_are_counted() {
     let place = Place::new("echo");
     let server = place.start();
     let client = Client::new(server.udp);
-    let (side, dropped) = begun(&place, &server);
+    let (side, dropped) = begun(&place);
     assert_eq!(dropped, [0, 0]);
     flood(&client);
     drop(side);
@@ -134,7 +132,7 @@ fn drops_between_two_readings_are_counted() {
         || {
             let before = quiescent(server.admin, sent).kernel_dropped;
             let began = clock::now();
-            let (_side, dropped) = begun(&place, &server);
+            let (_side, dropped) = begun(&place);
             assert!(before > Some(0) && Some(dropped.iter().sum::<u64>()) == before, "{before:?} {dropped:?}");
             flood(&client);
             sent += FLOOD;
@@ -174,7 +172,7 @@ fn another_user_is_refused() {
 fn a_successor_that_stands_still_is_told() {
     let place = Place::new("echo");
     let server = place.start();
-    let (mut side, _) = begun(&place, &server);
+    let (mut side, _) = begun(&place);
     let reason = "the successor has not answered in time";
     assert_eq!(side.hear(), Some(json!({"staying": {"reason": reason}})));
     assert_eq!((side.hear(), status_at(server.udp)), (None, Status::Ok));
@@ -208,10 +206,10 @@ fn play(place: &mut Place) -> Played {
     let successor = Process { child };
     let mut side = Side(UnixStream::from(OwnedFd::from(door.accept().expect("it asks").0)));
     let hello = side.hear().expect("hello");
-    assert_eq!(hello["hello"]["workers"], 2, "{hello}");
+    assert_eq!(hello["hello"]["protocol"], 1, "{hello}");
     let client = Client::new(udp);
     client.request(7, Nanos::ZERO, b"");
-    side.say(&json!({"offer": {"sockets": 2, "kept": false}}));
+    side.say(&json!({"offer": {"sockets": 2, "kept": false, "gro": false}}));
     let descriptors = [sockets[0].as_raw_fd(), sockets[1].as_raw_fd(), admin.as_raw_fd(), door.as_raw_fd()];
     side.send_descriptors(&json!("descriptors"), &descriptors[..3]);
     side.send_descriptors(&json!("descriptors"), &descriptors[3..]);
@@ -242,13 +240,16 @@ fn a_predecessor_that_stays_is_left_alone() {
     assert!(place.path().exists(), "the path is the predecessor's");
 }
 
-// `src/server/life/handover/predecessor.rs` has each setting that must fit.
+// `src/server/listening.rs` has each setting that must fit.
 #[test]
-fn a_successor_that_does_not_fit_is_refused() {
+fn a_successor_that_does_not_fit_goes() {
     let place = Place::new("echo");
     let server = place.start();
     for (flag, value, says) in [
-        ("--workers", "3", "the running server refuses: --workers 3; allowed: 2, one for each socket"),
+        ("--workers", "3", "--workers 3, and 2 UDP sockets: 2 at 127."),
+        ("--listen", "127.0.0.1:9", "--listen 127.0.0.1:9; allowed: 127."),
+        ("--admin", "127.0.0.1:9", "--admin 127.0.0.1:9; allowed: 127.0.0.1:"),
+        ("--io", "gro", "--io gro; allowed: batches, for which"),
         ("--handover", "/dev/null", "cannot listen there: there is a file, and it is no socket"),
         ("--handover", "/nowhere/socket", "cannot listen there: No such file"),
     ] {

@@ -4,7 +4,7 @@
 use crate::support::prelude::*;
 
 const CAP: Nanos = Nanos::from_millis(1);
-const IOS: [&str; 3] = ["batches", "gro", "portable"];
+const IOS: [&str; 2] = ["batches", "gro"];
 /// An address without a client: an answer to it reaches no one.
 const NOBODY: [u8; 4] = [127, 0, 7, 7];
 

@@ -4,7 +4,7 @@
 use crate::support::prelude::*;
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
-const IOS: [&str; 3] = ["batches", "gro", "portable"];
+const IOS: [&str; 2] = ["batches", "gro"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 // And told to its client, however workers wait and datagrams come.

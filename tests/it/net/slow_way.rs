@@ -21,7 +21,7 @@ fn a_send_buffer_that_stays_full_is_counted() {
     if !in_own_network("net::slow_way::a_send_buffer_that_stays_full_is_counted") || !slow_way(100_000_000) {
         return;
     }
-    for io in ["batches", "gro", "portable"] {
+    for io in ["batches", "gro"] {
         let before = Kernel::read();
         let (fates, buffer_full) = overrun(io);
         println!("{io}: {} taken, {} not", fates.answered, fates.unsent);
@@ -38,7 +38,7 @@ fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     if !in_own_network("net::slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {
         return;
     }
-    for io in ["batches", "gro", "portable"] {
+    for io in ["batches", "gro"] {
         let before = Kernel::read();
         let (fates, _) = overrun(io);
         assert_eq!((fates.answered, fates.unsent), (fates.received, 0), "{io}: {fates:?}");

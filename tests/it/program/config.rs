@@ -124,7 +124,7 @@ fn all_problems_are_said_at_once() {
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
     assert_says(
         &said,
-        &["allowed: echo, spin, fork, digest", "(environment FOREBAY_POOL): no such setting, did you mean pools?"],
+        &["allowed: echo, spin, fork", "(environment FOREBAY_POOL): no such setting, did you mean pools?"],
     );
     assert_says(&said, &["wrokers = \"3\" ", &line(2), "did you mean workers?", "drain-timeout"]);
     assert_says(&said, &["slice = \"50\" ", &line(3), "expected text in quotes, found integer; allowed: 1us to 1s"]);

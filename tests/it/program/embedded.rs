@@ -57,7 +57,8 @@ fn sockets_of_several_addresses() {
         builder.bind().expect_err("they do not fit").to_string()
     };
     let said = refused(vec![first, second, first], &[first, second]);
-    let expected = format!("workers 2, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: 2 lines of Listen");
+    let expected =
+        format!("workers 2, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: a worker for each socket");
     assert!(said.contains(&expected), "{said}");
     let few = Server::builder().admin(None).sockets(vec![bound(first)]).workers(2).bind().expect_err("one is missing");
     assert!(few.to_string().contains("workers 2, and 1 UDP sockets"), "{few}");

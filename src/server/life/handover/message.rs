@@ -10,7 +10,6 @@ use rustix::net::{
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -30,13 +29,14 @@ const SEND_WITHIN: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub(super) enum Message {
-    /// The successor asks.
-    Hello(Hello),
+    /// The successor asks. `version`: that of the program, for the log.
+    Hello { protocol: u32, version: String },
     /// The predecessor will not, and serves on.
     Refused { reason: String },
     /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this socket's listener follow.
-    /// `watchdog_us`: the predecessor's supervisor expects a sign of life this often.
-    Offer { sockets: usize, kept: bool, watchdog_us: Option<u64> },
+    /// `kept`: they outlive both servers. `gro`: they are received from in GRO batches. `watchdog_us`: the predecessor's
+    /// supervisor expects a sign of life this often.
+    Offer { sockets: usize, kept: bool, gro: bool, watchdog_us: Option<u64> },
     /// Some of the descriptors.
     Descriptors,
     /// The successor has made everything that it needs: from here on it only has to begin.
@@ -72,22 +72,6 @@ impl Message {
     fn decode(_: &[u8]) -> io::Result<Message> {
         Err(io::ErrorKind::Unsupported.into())
     }
-}
-
-/// What a successor wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
-pub(super) struct Hello {
-    pub(super) protocol: u32,
-    /// The program's version, for the log.
-    pub(super) version: String,
-    /// Where requests arrive, as the setting is written.
-    pub(super) listen: String,
-    pub(super) admin: SocketAddr,
-    /// Workers, and so sockets of each address.
-    pub(super) workers: usize,
-    /// Whether the sockets are received from in GRO batches.
-    pub(super) gro: bool,
 }
 
 /// One end of a hand-over.

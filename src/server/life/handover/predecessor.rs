@@ -2,15 +2,14 @@
 
 use super::PATIENCE;
 use super::door::Door;
-use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
-use crate::config::listen_text;
+use super::message::{Connection, Heard, Message, PROTOCOL};
 use crate::net::Io;
 use crate::server::Bound;
 use crate::server::listening::Listening;
 use crate::time::{Nanos, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, PipeReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::thread;
 
@@ -27,7 +26,8 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 #[derive(Debug)]
 pub(in crate::server) struct Asked {
     connection: Connection,
-    hello: Hello,
+    /// Of its program, for the log.
+    version: String,
 }
 
 /// Accepts successors at `door` until the writing end of `end` is closed.
@@ -54,12 +54,17 @@ pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Ask
 
 fn hear(door: &Door) -> io::Result<Asked> {
     let connection = Connection::new(door.accept()?)?;
-    if let Err(error) = connection.check_peer() {
-        let _ = connection.send(&Message::Refused { reason: error.to_string() });
-        return Err(error);
-    }
+    let refused = |reason: String| {
+        // One that has ended needs no word.
+        let _ = connection.send(&Message::Refused { reason: reason.clone() });
+        io::Error::other(reason)
+    };
+    connection.check_peer().map_err(|error| refused(error.to_string()))?;
     match connection.hear(HELLO_WITHIN)? {
-        Heard::Message(Message::Hello(hello), _) => Ok(Asked { connection, hello }),
+        Heard::Message(Message::Hello { protocol: PROTOCOL, version }, _) => Ok(Asked { connection, version }),
+        Heard::Message(Message::Hello { protocol, .. }, _) => {
+            Err(refused(format!("it speaks version {protocol} of the hand-over, this server {PROTOCOL}")))
+        }
         heard => Err(io::Error::other(format!("expected hello, found {heard:?}"))),
     }
 }
@@ -77,11 +82,12 @@ impl Asked {
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
-        tracing::info!(version = self.hello.version, "a successor takes over");
-        let Listening { ref group, kept, .. } = bound.listening;
+        tracing::info!(version = self.version, "a successor takes over");
+        let (Listening { group, kept, .. }, gro) = (&bound.listening, bound.config.io == Io::Gro);
         let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
         let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
-        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
+        let offer = Message::Offer { sockets: sockets.len(), kept: *kept, gro, watchdog_us };
+        self.connection.send(&offer).map_err(failed)?;
         let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
         self.await_ready(is_stopping)
@@ -127,53 +133,6 @@ impl Asked {
             }
         }
     }
-
-    /// Why this successor cannot take over; `None` if it can.
-    pub(in crate::server) fn refusal(&self, bound: &Bound, listener: &TcpListener) -> Option<String> {
-        let Bound { config, listening, ways, .. } = bound;
-        let Ok(admin) = listener.local_addr() else { return Some("its admin listener has no address".to_owned()) };
-        let (listen, admin) = ([&config.listen, listening.group.addresses()], [config.admin.unwrap_or(admin), admin]);
-        refusal(&self.hello, listen, admin, config.workers, ways.receive == Io::Gro)
-    }
-}
-
-fn refusal(
-    hello: &Hello,
-    listen: [&[SocketAddr]; 2],
-    admin: [SocketAddr; 2],
-    workers: usize,
-    gro: bool,
-) -> Option<String> {
-    let wrong =
-        |setting: &str, asked: String, allowed: String| Some(format!("--{setting} {asked}; allowed: {allowed}"));
-    if hello.protocol != PROTOCOL {
-        return Some(format!("it speaks version {} of the hand-over, this server {PROTOCOL}", hello.protocol));
-    }
-    if !are_asked_for(&hello.listen, listen) {
-        let bound = listen_text(listen[1]);
-        return wrong("listen", hello.listen.clone(), format!("{bound}, where the sockets are bound"));
-    }
-    if !admin.contains(&hello.admin) {
-        return wrong("admin", hello.admin.to_string(), format!("{}, where the listener is bound", admin[1]));
-    }
-    if hello.workers != workers {
-        let allowed =
-            format!("{workers}, one for each socket of an address; for another number stop this server first");
-        return wrong("workers", hello.workers.to_string(), allowed);
-    }
-    if hello.gro != gro {
-        let (asked, allowed) = if gro { ("batches or portable", "gro") } else { ("gro", "batches or portable") };
-        return wrong("io", asked.to_owned(), format!("{allowed}: what waits in the sockets was put together for it"));
-    }
-    None
-}
-
-/// Whether `asked` names the addresses in their order, each as it was configured or as it is bound.
-fn are_asked_for(asked: &str, [configured, bound]: [&[SocketAddr]; 2]) -> bool {
-    let Ok(asked) = asked.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>() else { return false };
-    let fits =
-        |(number, address): (usize, &SocketAddr)| configured.get(number) == Some(address) || bound[number] == *address;
-    asked.len() == bound.len() && asked.iter().enumerate().all(fits)
 }
 
 fn unexpected(heard: Heard) -> String {
@@ -181,53 +140,5 @@ fn unexpected(heard: Heard) -> String {
         Heard::Gone => "the successor has ended".to_owned(),
         Heard::Late => "the successor has not answered in time".to_owned(),
         Heard::Message(message, _) => format!("the successor said {message:?} out of turn"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Is each difference that would lose something refused, with what is allowed?
-    #[test]
-    fn successors_must_fit() {
-        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-        let [any, bound, admin, other] =
-            ["127.0.0.1:0", "127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:1"].map(address);
-        let [any_v6, bound_v6] = ["[::1]:0", "[::1]:9000"].map(address);
-        let listen = |text: &str| text.to_owned();
-        let good = Hello {
-            protocol: PROTOCOL,
-            version: "0".to_owned(),
-            listen: listen("127.0.0.1:9000,[::1]:9000"),
-            admin,
-            workers: 2,
-            gro: false,
-        };
-        let refused = |hello: Hello| refusal(&hello, [&[any, any_v6], &[bound, bound_v6]], [admin, admin], 2, false);
-        assert_eq!(refused(good.clone()), None);
-        for as_started in ["127.0.0.1:0,[::1]:0", "127.0.0.1:0,[::1]:9000"] {
-            assert_eq!(refused(Hello { listen: listen(as_started), ..good.clone() }), None, "{as_started}");
-        }
-        for (hello, start) in [
-            (Hello { protocol: 2, ..good.clone() }, "it speaks version 2 of the hand-over, this server 1"),
-            (
-                Hello { listen: listen("127.0.0.1:1,[::1]:9000"), ..good.clone() },
-                "--listen 127.0.0.1:1,[::1]:9000; allowed: 127.0.0.1:9000,[::1]:9000, ",
-            ),
-            (Hello { listen: listen("127.0.0.1:9000"), ..good.clone() }, "--listen 127.0.0.1:9000; allowed: "),
-            (Hello { listen: listen("[::1]:9000,127.0.0.1:9000"), ..good.clone() }, "--listen [::1]:9000,127"),
-            (
-                Hello { listen: listen("127.0.0.1:9000,[::1]:9000,127.0.0.1:1"), ..good.clone() },
-                "--listen 127.0.0.1:9000,[::1]:9000,127.0.0.1:1; allowed: ",
-            ),
-            (Hello { admin: other, ..good.clone() }, "--admin 127.0.0.1:1; allowed: 127.0.0.1:9001, "),
-            (Hello { workers: 3, ..good.clone() }, "--workers 3; allowed: 2, one for each socket"),
-            (Hello { workers: 1, ..good.clone() }, "--workers 1; allowed: 2, one for each socket"),
-            (Hello { gro: true, ..good }, "--io gro; allowed: batches or portable: "),
-        ] {
-            let reason = refused(hello).expect("refused");
-            assert!(reason.starts_with(start), "{reason}");
-        }
     }
 }

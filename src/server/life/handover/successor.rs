@@ -2,15 +2,29 @@
 //! stopped receiving.
 
 use super::door::Door;
-use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
+use super::message::{Connection, Heard, Message, PROTOCOL};
 use super::{HandOverError, PATIENCE};
-use crate::config::{Config, listen_text};
-use crate::net::{Group, Io};
-use crate::server::listening::{Listening, tcp_listener};
+use crate::server::listening::tcp_listener;
 use crate::time::Nanos;
 use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+
+/// What a server that runs gives to its successor.
+#[derive(Debug)]
+pub(in crate::server) struct Offered {
+    /// The UDP sockets.
+    pub(in crate::server) sockets: Vec<OwnedFd>,
+    pub(in crate::server) admin: TcpListener,
+    pub(in crate::server) door: Door,
+    /// Whether they outlive both servers.
+    pub(in crate::server) kept: bool,
+    /// Whether they are received from in GRO batches.
+    pub(in crate::server) gro: bool,
+    pub(in crate::server) predecessor: Predecessor,
+}
 
 /// The server from which a successor takes over, which serves until the successor does.
 #[derive(Debug)]
@@ -18,26 +32,17 @@ pub(crate) struct Predecessor {
     connection: Connection,
     /// The time of its supervisor's watchdog.
     pub(in crate::server) watchdog: Option<Duration>,
+    /// The inodes of its sockets, in the order in which it gave them.
+    inodes: Vec<u64>,
 }
 
 /// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does not run that long
 /// finds the word that this server serves when it wakes up.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Asks the server that listens at `path` for its sockets, for a server with `config` that receives with `io`. `None` if
-/// there is no server.
-pub(in crate::server) fn ask(path: &Path, config: &Config, io: Io) -> Result<Option<Listening>, HandOverError> {
-    let Some(admin) = config.admin else {
-        return Err(io::Error::other("there is no admin endpoint to take over").into());
-    };
-    let hello = Hello {
-        protocol: PROTOCOL,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        listen: listen_text(&config.listen),
-        admin,
-        workers: config.workers,
-        gro: io == Io::Gro,
-    };
+/// Asks the server that listens at `path` for its sockets. `None` if there is no server. One that goes without a word, for
+/// what is offered does not fit, changes nothing.
+pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -46,37 +51,38 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, io: Io) -> Result<Opt
         Err(error) => return Err(error.into()),
     };
     connection.check_peer()?;
-    connection.send(&Message::Hello(hello))?;
-    let (sockets, kept, watchdog_us) = match connection.hear(PATIENCE)? {
-        Heard::Message(Message::Offer { sockets, kept, watchdog_us }, _) => (sockets, kept, watchdog_us),
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    connection.send(&Message::Hello { protocol: PROTOCOL, version })?;
+    let (count, kept, gro, watchdog_us) = match connection.hear(PATIENCE)? {
+        Heard::Message(Message::Offer { sockets, kept, gro, watchdog_us }, _) => (sockets, kept, gro, watchdog_us),
         heard => return Err(unexpected(heard)),
     };
-    let mut descriptors = Vec::new();
-    while descriptors.len() < sockets + 2 {
+    let mut sockets = Vec::new();
+    while sockets.len() < count + 2 {
         match connection.hear(PATIENCE)? {
-            Heard::Message(Message::Descriptors, some) if !some.is_empty() => descriptors.extend(some),
+            Heard::Message(Message::Descriptors, some) if !some.is_empty() => sockets.extend(some),
             heard => return Err(unexpected(heard)),
         }
     }
-    let (Some(listener), Some(admin)) = (descriptors.pop(), descriptors.pop()) else {
+    let (Some(listener), Some(admin)) = (sockets.pop(), sockets.pop()) else {
         return Err(io::Error::other("too few descriptors").into());
     };
-    // Those of worker 0 first, one for each address, then those of worker 1, and so on.
-    let group = Group::adopt(descriptors, io)?;
-    let (admin, door) = (Some(tcp_listener(admin)?), Some(Door::taken(listener, path)));
-    let predecessor = Some(Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros) });
-    Ok(Some(Listening { door, group, admin, kept, used: true, predecessor }))
+    let inode = |socket| nix::sys::stat::fstat(socket).map(|found| found.st_ino);
+    let inodes = sockets.iter().map(inode).collect::<Result<_, _>>().map_err(io::Error::from)?;
+    let (admin, door) = (tcp_listener(admin)?, Door::taken(listener, path));
+    let predecessor = Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros), inodes };
+    Ok(Some(Offered { sockets, admin, door, kept, gro, predecessor }))
 }
 
 impl Predecessor {
     /// Says that this server only has to begin, and waits until it may. Returns the last readings of the kernel's drop
-    /// counters: none if the predecessor has died.
-    pub(in crate::server) fn await_begin(&self) -> Result<Vec<Option<u32>>, HandOverError> {
+    /// counters, by inode: none if the predecessor has died.
+    pub(in crate::server) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
         if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
         }
         match self.connection.hear(PATIENCE)? {
-            Heard::Message(Message::Begin { dropped }, _) => Ok(dropped),
+            Heard::Message(Message::Begin { dropped }, _) => Ok(self.inodes.iter().copied().zip(dropped).collect()),
             // This process holds the sockets, and what waits in them, when no other does.
             Heard::Gone => Ok(Vec::new()),
             heard => Err(unexpected(heard)),
