@@ -110,7 +110,7 @@ pub(crate) fn receive_error(_: &io::Error) -> ReceiveError {
 pub struct Sender;
 
 impl Sender {
-    pub(crate) fn new(_: Io) -> Sender {
+    pub(crate) fn new() -> Sender {
         Sender
     }
 

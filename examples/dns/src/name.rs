@@ -14,9 +14,6 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name of the root.
-    pub const ROOT: Name = Name { bytes: [0; NAME_MAX_BYTES], length: 1 };
-
     /// The uncompressed name at the start of `bytes`, which may go on after it; `None` if there is none.
     pub fn parse(bytes: &[u8]) -> Option<Name> {
         let mut end = 0;

@@ -43,9 +43,6 @@ pub mod rtype {
 /// The class of the Internet, the only one served.
 pub const CLASS_IN: u16 = 1;
 
-/// The class of TSIG records.
-pub(crate) const CLASS_ANY: u16 = 255;
-
 /// Response codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -57,9 +54,7 @@ pub enum Rcode {
     NxDomain = 3,
     NotImp = 4,
     Refused = 5,
-    NotAuth = 9,
     BadVers = 16,
-    BadCookie = 23,
 }
 
 /// Why a message has no answer but an error.
@@ -84,19 +79,6 @@ pub struct Query<'a> {
     pub class: u16,
     /// What the OPT record says, if there is one.
     pub edns: Option<Edns>,
-    /// What signs the question, if something does: no key is known here.
-    pub tsig: Option<Tsig<'a>>,
-}
-
-/// A TSIG record (RFC 8945), as far as the answer repeats it.
-#[derive(Clone, Copy, Debug)]
-pub struct Tsig<'a> {
-    /// Its owner, the name of the key; it may end in a pointer into the question.
-    pub owner: &'a [u8],
-    /// Algorithm, time and allowed difference.
-    pub head: &'a [u8],
-    /// The message's number where the client numbered it.
-    pub id: u16,
 }
 
 /// An OPT record.
@@ -144,44 +126,33 @@ impl<'a> Query<'a> {
 
     fn sections(message: &'a [u8]) -> Option<Query<'a>> {
         let [questions, answers, authorities, additional] = [4, 6, 8, 10].map(|at| u16_at(message, at));
-        if questions > 1 || answers != 0 {
+        if questions != 1 || answers != 0 {
             return None;
         }
-        let (mut name, mut rtype, mut class) = (Name::ROOT, 0, CLASS_IN);
-        let mut reader = Reader::new(message, HEADER_BYTES);
-        if questions == 1 {
-            name = Name::parse(&message[HEADER_BYTES..])?;
-            reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
-            (rtype, class) = (reader.u16()?, reader.u16()?);
-        }
+        let name = Name::parse(&message[HEADER_BYTES..])?;
+        let mut reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
+        let (rtype, class) = (reader.u16()?, reader.u16()?);
         let head = &message[..reader.at()];
         // An IXFR says there which version its client has; it is refused later.
         if authorities > u16::from(rtype == rtype::IXFR) {
             return None;
         }
         (0..authorities).try_for_each(|_| reader.record().map(drop))?;
-        let (mut edns, mut tsig): (Option<Edns>, _) = (None, None);
+        let mut edns: Option<Edns> = None;
         for _ in 0..additional {
-            // Nothing comes after a TSIG record (RFC 8945, 5.1).
-            let record = reader.record().filter(|_| tsig.is_none())?;
-            if record.rtype == rtype::TSIG {
-                tsig = Some(Tsig::parse(&record, head.len())?);
-            }
-            if record.rtype == rtype::OPT {
+            let record = reader.record()?;
+            match record.rtype {
                 // A second OPT, or one that is not the root's, is an error (RFC 6891, 6.1.1).
-                let opt = Edns::parse(&record).filter(|_| edns.is_none() && record.owner == [0])?;
-                edns = Some(opt);
+                rtype::OPT => {
+                    edns = Some(Edns::parse(&record).filter(|_| edns.is_none() && record.owner == [0])?);
+                }
+                // No key is known here, and nothing is signed with one.
+                rtype::TSIG => return None,
+                _ => {}
             }
         }
         let complete = reader.at() == message.len() && rtype != rtype::OPT && rtype != rtype::NXNAME;
-        // Without a question only a cookie can be asked for (RFC 7873, 5.4).
-        let asks = questions == 1 || edns.as_ref().is_some_and(|edns| edns.cookie.is_some());
-        (complete && asks).then_some(Query { head, name, rtype, class, edns, tsig })
-    }
-
-    /// Whether there is no question, and only a cookie is asked for.
-    pub fn is_empty(&self) -> bool {
-        self.head.len() == HEADER_BYTES
+        complete.then_some(Query { head, name, rtype, class, edns })
     }
 
     /// Whether the answer may need a signature.
@@ -223,24 +194,6 @@ impl Edns {
             }
         }
         Some(edns)
-    }
-}
-
-impl<'a> Tsig<'a> {
-    /// Reads the record after a question that ends at `head_bytes`.
-    fn parse(record: &octets::Record<'a>, head_bytes: usize) -> Option<Tsig<'a>> {
-        let mut reader = Reader::new(record.data, Name::parse(record.data)?.as_bytes().len());
-        reader.bytes(6 + 2)?;
-        let head = &record.data[..reader.at()];
-        let mac = reader.u16()?;
-        reader.bytes(usize::from(mac))?;
-        let (id, _error, other) = (reader.u16()?, reader.u16()?, reader.u16()?);
-        reader.bytes(usize::from(other))?;
-        // A pointer must have the same meaning in the answer, which repeats the question only.
-        let pointer = record.owner.len().checked_sub(2).map(|at| u16_at(record.owner, at));
-        let repeats = pointer.is_none_or(|pointer| pointer < 0xc000 || usize::from(pointer & 0x3fff) < head_bytes);
-        let complete = reader.at() == record.data.len() && record.class == CLASS_ANY && record.ttl == 0;
-        (complete && repeats).then_some(Tsig { owner: record.owner, head, id })
     }
 }
 

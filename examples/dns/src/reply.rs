@@ -2,7 +2,7 @@
 
 use crate::find::{Found, Item, Set};
 use crate::name::{is_within, successor};
-use crate::query::{CLASS_ANY, COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode, rtype};
+use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode, rtype};
 use crate::sign::Signature;
 use crate::zone::{RECORD_HEAD_BYTES, RrSet, Zone};
 use domain::base::opt::cookie::Cookie;
@@ -17,12 +17,6 @@ const REPEATED: u8 = 0x79;
 /// Bytes of an OPT record without options, and of a cookie with the server's part.
 const OPT_BYTES: usize = 11;
 const COOKIE_BYTES: usize = 4 + 8 + 16;
-
-/// Bytes of a TSIG record's data after what it repeats: no signature, the message's number, the error, nothing else.
-const TSIG_END_BYTES: usize = 8;
-
-/// In a TSIG record: the key is not known.
-const BADKEY: u16 = 17;
 
 /// What the OPT record of an answer says beside the response code.
 #[derive(Clone, Debug)]
@@ -61,15 +55,10 @@ pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize
     Some(HEADER_BYTES)
 }
 
-/// Bytes of the records that end an answer: OPT and TSIG.
+/// Bytes of the OPT record that ends an answer.
 pub(crate) fn reserved(query: &Query<'_>, options: &Options) -> usize {
     let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
-    query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie) + tsig_bytes(query)
-}
-
-/// Bytes of the TSIG record that the answer to `query` has.
-fn tsig_bytes(query: &Query<'_>) -> usize {
-    query.tsig.map_or(0, |tsig| tsig.owner.len() + 10 + tsig.head.len() + TSIG_END_BYTES)
+    query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie)
 }
 
 struct Writer<'a, 'o> {
@@ -205,9 +194,8 @@ impl<'a, 'o> Writer<'a, 'o> {
 
     fn finish(mut self, query: &Query<'_>, found: &Found<'_>, options: &Options) -> Option<usize> {
         if let Some(edns) = &query.edns {
-            let cookie =
-                options.cookie.as_ref().filter(|_| self.reserved >= OPT_BYTES + COOKIE_BYTES + tsig_bytes(query));
-            self.reserved = tsig_bytes(query);
+            let cookie = options.cookie.as_ref().filter(|_| self.reserved >= OPT_BYTES + COOKIE_BYTES);
+            self.reserved = 0;
             let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
             let room = self.room(OPT_BYTES + cookie.map_or(0, |_| COOKIE_BYTES))?;
             let (opt, rest) = room.split_at_mut(OPT_BYTES);
@@ -224,20 +212,10 @@ impl<'a, 'o> Writer<'a, 'o> {
             }
             self.counts[2] += 1;
         }
-        if let Some(tsig) = &query.tsig {
-            self.reserved = 0;
-            let length = (tsig.head.len() + TSIG_END_BYTES) as u16;
-            let number = |number: u16| number.to_be_bytes();
-            let head = [rtype::TSIG, CLASS_ANY, 0, 0, length].map(number).concat();
-            let end = [0, tsig.id, BADKEY, 0].map(number).concat();
-            let record = [tsig.owner, &head, tsig.head, &end].concat();
-            self.room(record.len())?.copy_from_slice(&record);
-            self.counts[2] += 1;
-        }
         if self.truncated {
             self.out[2] |= TC;
         }
-        // The question, if there was one, is as it came.
+        // The question is as it came.
         for (count, at) in self.counts.iter().zip([6, 8, 10]) {
             self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());
         }

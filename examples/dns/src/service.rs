@@ -53,24 +53,12 @@ impl Service {
         };
         let now = now();
         let zones = self.zones.load_full();
-        let mut answer = self.find(&zones, &query, client, now);
+        let mut answer = Answer::find(&zones, &query, now);
         while let Some(index) = answer.unsigned() {
             uninterrupted(|| answer.sign(index)).await;
         }
         let options = self.options(&query, client, now);
         written(|out| answer.write(&options, out))
-    }
-
-    /// What `zones` say to `query`, and the cookies to its cookie.
-    fn find<'z>(&self, zones: &'z Zones, query: &'z Query<'z>, client: IpAddr, now: u32) -> Answer<'z> {
-        let mut answer = Answer::find(zones, query, now);
-        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());
-        if query.is_empty()
-            && cookie.is_some_and(|shown| shown.server().is_some() && !self.cookies.is_valid(shown, client, now))
-        {
-            answer.reject_cookie();
-        }
-        answer
     }
 
     fn options(&self, query: &Query<'_>, client: IpAddr, now: u32) -> Options {
@@ -113,13 +101,12 @@ impl Handler for Service {
         let now = now();
         let options = self.options(&query, request.peer().ip(), now);
         let zones = self.zones.load();
-        let client = request.peer().ip();
-        if put(&self.find(&zones, &query, client, now), &query, &options, reply) {
+        if put(&Answer::find(&zones, &query, now), &query, &options, reply) {
             return;
         }
         // From here on the request may wait, and a reload must not; what was found is found again in 100 ns.
         let zones = Guard::into_inner(zones);
-        let mut answer = self.find(&zones, &query, client, now);
+        let mut answer = Answer::find(&zones, &query, now);
         answer.shorten(&options, query.payload().min(reply.room()));
         // Under `pools` a signature is made where it keeps nothing light waiting.
         hop(1).await;

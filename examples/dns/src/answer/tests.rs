@@ -249,26 +249,6 @@ fn headers_say_what_they_must() {
     assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
 }
 
-// Is what is signed with an unknown key answered NOTAUTH, with a record that says so and no signature (RFC 8945, 5.2.1, 5.3.2)?
-#[test]
-fn an_unknown_key_is_named() {
-    let zones = zones(None);
-    for (flags, owner) in [(None, &b"\x03key\0"[..]), (Some(0), b"\x03key\xc0\x10")] {
-        let mut message = question("www.example.test", Rtype::A, flags);
-        let plain = message.len();
-        message[11] += 1;
-        message.extend(crate::query::tests::tsig(owner));
-        let answer = answered(&zones, &message, 4_096);
-        assert_eq!(
-            (answer[2] & 4, answer[3], answer[5..12].to_vec()),
-            (0, 9, [&[1, 0, 0, 0, 0, 0], &message[11..12]].concat())
-        );
-        let record = b"\0\xfa\0\xff\0\0\0\0\0\x1d\x0bhmac-sha256\0\0\x01\x02\x03\x04\x05\x01\x2c\0\0\x56\x78\0\x11\0\0";
-        assert_eq!(answer[plain..], [owner, record].concat());
-        assert_eq!(written(&zones, &message, answer.len() - 1), None, "without room for the record");
-    }
-}
-
 // Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have that of negative answers, the
 // smaller of the SOA record's TTL and the number in it (RFC 2308, 5; RFC 9077)? Method: a zone in which every set has
 // another TTL.
