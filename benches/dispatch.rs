@@ -34,7 +34,7 @@ modules! {
 
 #[path = "dispatch/counted.rs"]
 mod counted;
-#[path = "questions/instructions.rs"]
+#[path = "dispatch/instructions.rs"]
 mod instructions;
 #[path = "dispatch/records.rs"]
 mod records;

@@ -1,7 +1,4 @@
-"""Draws two panels from the JSON of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy.
-
-With `results PAGE` instead: bars of the ratios in the first table of that page, which has two figures in a row.
-"""
+"""Draws two panels from the JSON of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy."""
 
 import json
 import math
@@ -51,26 +48,7 @@ def load_panels(paths):
         yield from panel(title, curves(path), LEFT + place * (LEFT + WIDTH + GAP))
 
 
-def bars(page):
-    """A bar for each row: how many times the other's figure ours is, by doublings from the middle."""
-    with open(page) as file:
-        text = file.read()
-    table = text[text.index("\n|") :].split("\n\n")[0].strip().split("\n")[2:]
-    middle, doubling, step = 520, 110, 26
-    yield 800, 40 + step * len(table), "the time of Forebay over that of the best other"
-    yield f'<text x="{middle}" y="16" text-anchor="middle" class="title">as long as the best other</text>'
-    yield f'<line x1="{middle}" x2="{middle}" y1="24" y2="{30 + step * len(table)}" class="grid"/>'
-    for number, row in enumerate(table):
-        name, ours, other = [cell.strip() for cell in row.split("|")[1:4]]
-        ratio = float(ours) / float(other)
-        length = math.log2(ratio) * doubling
-        y, colour = 34 + step * number, COLOURS["isolated" if ratio > 1 else "pools"]
-        yield f'<text x="330" y="{y + 12}" text-anchor="end">{name}</text>'
-        yield f'<rect x="{min(middle, middle + length):.1f}" y="{y}" width="{abs(length):.1f}" height="15" fill="{colour}"/>'
-        yield f'<text x="{max(middle, middle + length) + 6:.1f}" y="{y + 12}" class="name">{ratio:.2f}</text>'
-
-
-picture = bars(sys.argv[2]) if sys.argv[1] == "results" else load_panels(sys.argv[1:])
+picture = load_panels(sys.argv[1:])
 width, height, label = next(picture)
 print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">')
 print(

@@ -1,14 +1,8 @@
 #!/usr/bin/env bash
 # Draws benches/picture.svg, the picture of the README: p99.9 slowdown of the short requests by load, in virtual time. Takes
-# about a minute. With `results`: benches/results.svg, from the first table of benches/RESULTS.md. Needs python3.
-#
-#     benches/picture.sh [results]
+# about a minute. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-if [[ ${1-} == results ]]; then
-    python3 benches/picture.py results benches/RESULTS.md >benches/results.svg
-    exit
-fi
 cargo build --release --quiet --bin forebay
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,7 +1,7 @@
 //! How many instructions does a request take on its whole way through the server, its handler included? Held to
 //! bounds: they repeat to the instruction, whatever else the machine does.
 //!
-//! valgrind counts them (`../questions/instructions.rs`); what the kernel does when the clock is read is not among them.
+//! valgrind counts them (`instructions.rs`); what the kernel does when the clock is read is not among them.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 

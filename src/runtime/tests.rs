@@ -236,27 +236,6 @@ fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     });
 }
 
-/// Policies are switched between jobs and in the middle of them; hopping jobs wait in queues that the next policy does
-/// not use.
-#[test]
-fn a_switch_strands_nothing() {
-    with_switch(&pools(&[2, 1]), Wait::Park, |play, shared| {
-        for round in 0..150_usize {
-            for (number, policy) in policies().into_iter().enumerate() {
-                for job in 0..8 {
-                    play.send(job % 3, if (job + round) % 2 == 0 { HOPS } else { 10 });
-                    if job == number {
-                        shared.switch(policy.clone());
-                    }
-                }
-                for _ in 0..8 {
-                    play.next();
-                }
-            }
-        }
-    });
-}
-
 /// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {

@@ -47,14 +47,6 @@ fn the_readme_lists_what_the_program_has() {
         let begin = format!("| `{policy}` | {} |", policy.entry().literature.unwrap_or("-"));
         assert!(table(&readme(), "policy").any(|(_, row)| row.starts_with(&begin)), "{begin}");
     }
-    for (kind, row) in
-        [("policy", "`steal`"), ("flag", "`--io`"), ("fate", "`failed`"), ("metric", "`forebay_slowdown`")]
-    {
-        let without: Vec<String> =
-            readme().lines().filter(|line| !line.starts_with(&format!("| {row} |"))).map(str::to_owned).collect();
-        let expected = format!("{kind} {} has no row", row.replace('`', ""));
-        assert_eq!(shown.missing_in(&without.join("\n")), [expected], "a README without the row of {row}");
-    }
     let other = readme().replace("| Requests in a queue |", "| Requests |").replace("| `pools` |", "| `pols` |");
     let expected =
         ["metric forebay_queue_depth means \"Requests in a queue\"", "policy pools has no row", "policy pols is none"];

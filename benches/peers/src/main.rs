@@ -77,12 +77,6 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Removed.
-    #[command(hide = true, disable_help_flag = true)]
-    Policies {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _arguments: Vec<OsString>,
-    },
 }
 
 fn main() -> ExitCode {
@@ -90,12 +84,6 @@ fn main() -> ExitCode {
     match &arguments.command {
         Some(Command::ServePeer(peer)) => return serve::serve(peer),
         Some(Command::ServeForebay { arguments }) => return server_process::serve(arguments.clone()),
-        Some(Command::Policies { .. }) => {
-            eprintln!(
-                "error: `peers policies` is gone: `loadgen compare --burn cpu --simulate` runs policies on real cores"
-            );
-            return ExitCode::from(2);
-        }
         None => {}
     }
     match bench(&arguments) {

@@ -8,18 +8,15 @@ mod skip;
 use serde_json::Value;
 use skip::skip;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// Held while load is offered: two loads at once would share the CPU of the servers.
 static LOAD: Mutex<()> = Mutex::new(());
 
-fn peers(flags: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peers")).args(flags).output().expect("the binary starts")
-}
-
 fn run(flags: &[&str], json: &Path) -> (Value, String) {
-    let output = peers(&[flags, &["--json", json.to_str().expect("a plain path")]].concat());
+    let output = Command::new(env!("CARGO_BIN_EXE_peers")).args(flags).arg("--json").arg(json).output();
+    let output = output.expect("the binary starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{flags:?}: {}\n{said}", output.status);
     let text = std::fs::read_to_string(json).expect("a report");
@@ -108,14 +105,4 @@ fn a_real_core_burns_the_mix() {
         assert!(light.is_sorted() && light[0] > Some(0.5), "{row:#}");
         assert!(figure(row, "0.5us/500us heavy p50") > Some(0.5) && figure(row, "packets/s").is_none(), "{row:#}");
     }
-}
-
-#[test]
-fn a_removed_command_says_what_to_write_instead() {
-    let refused = peers(&["policies", "--cores", "1"]);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        refused.status.code() == Some(2) && said.contains("`loadgen compare --burn cpu --simulate`"),
-        "{refused:?}"
-    );
 }

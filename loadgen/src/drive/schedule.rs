@@ -142,19 +142,8 @@ mod tests {
         let (cost, class) = (Nanos::from_millis(3), 0);
         assert!(drawn.iter().map(|one| Request { cost, class, ..*one }).eq(other_workload.iter().copied()));
         assert_eq!(drawn.len(), other_flows.len());
-    }
-
-    #[test]
-    fn arrivals_are_poisson() {
-        let plan = Plan { rate: 100_000.0, ..test_plan() };
-        let schedule = drawn_all(&plan);
-        let gaps: Vec<f64> = schedule.windows(2).map(|pair| pair[1].at.minus(pair[0].at).as_secs_f64()).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        assert!((mean * plan.rate - 1.0).abs() < 0.02, "mean gap {mean}");
-        // An exponential's standard deviation is its mean.
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "coefficient of variation {}", variance.sqrt() / mean);
-        assert!(schedule.iter().all(|request| request.at < plan.warmup.plus(plan.duration)));
+        let end = test_plan().warmup.plus(test_plan().duration);
+        assert!(drawn.iter().all(|request| request.at < end));
     }
 
     #[test]

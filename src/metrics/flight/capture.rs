@@ -149,9 +149,9 @@ mod tests {
         let ended = |at: u64, served| Ended {
             came_at: US(at - 5),
             received_at: US(at),
-            service: US(7_000),
-            class: 1,
-            socket: 1,
+            service: US(1 << 40),
+            class: 255,
+            socket: u16::MAX,
             served,
         };
         assert!(!recorders[0].flight.captures(), "none is on");
@@ -182,9 +182,9 @@ mod tests {
         let expected = "# 8 arrived, 3 are below. Left out:\n# 1 not served, 1 malformed, 2 dropped by the kernel,\n\
                         # 1 not finished in time, 0 without room in memory\n";
         assert_eq!(captured.to_string(), expected);
-        let came: Vec<_> = captured.requests.iter().map(|(ended, _)| ended.came_at).collect();
-        assert_eq!((captured.from(), came), (US(996), vec![US(996), US(997), US(998)]));
-        let flows: Vec<u16> = captured.requests.iter().map(|(_, flow)| *flow).collect();
+        let (requests, flows): (Vec<Ended>, Vec<u16>) = captured.requests.iter().copied().unzip();
+        let same = [1_001, 1_002, 1_003].map(|at| ended(at, true));
+        assert_eq!((captured.from(), &requests[..]), (US(996), &same[..]));
         assert_eq!((captured.left_out(), flows[1]), (5, flows[2]), "one flow has one number, whatever its worker");
     }
 

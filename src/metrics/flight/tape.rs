@@ -59,26 +59,3 @@ impl Tape {
         }
     }
 }
-
-#[cfg(all(test, feature = "admin"))]
-mod tests {
-    use super::*;
-
-    const US: fn(u64) -> Nanos = Nanos::from_micros;
-
-    // Are words and records the same thing?
-    #[test]
-    fn records_come_back_as_they_were() {
-        let ended = Ended {
-            came_at: US(3),
-            received_at: US(4),
-            service: US(1 << 40),
-            class: 255,
-            socket: u16::MAX,
-            served: true,
-        };
-        for ended in [ended, Ended { served: false, ..ended }] {
-            assert_eq!(Ended::of(ended.words(u16::MAX)), (ended, u16::MAX));
-        }
-    }
-}

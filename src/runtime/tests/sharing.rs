@@ -1,29 +1,6 @@
-//! Is a stuck worker robbed, and does an overloaded one under `shed` give away what is too much, and only that?
+//! Does an overloaded worker under `shed` give away what is too much, and only that?
 
 use super::*;
-/// Two of three workers are stuck with jobs behind them, in their deques and in their ingresses.
-#[test]
-fn a_stuck_worker_is_robbed() {
-    for _ in 0..10 {
-        for name in ["steal", "shed"] {
-            with_workers(&plain(name, 3), Wait::Park, |play| {
-                for ingress in 0..2 {
-                    let batch: Vec<u8> = std::iter::once(STUCK).chain([10; 15]).collect();
-                    assert_eq!(play.inputs[ingress].write(&batch).expect("room in the pipe"), 16);
-                }
-                (0..30).for_each(|_| play.send(0, 11));
-                let (mut stuck, mut done) = (0, 0);
-                while (stuck, done) != (2, 60) {
-                    match play.next() {
-                        (_, STUCK) => stuck += 1,
-                        _ => done += 1,
-                    }
-                }
-                (0..2).for_each(|_| play.release.send(()).expect("two are stuck"));
-            });
-        }
-    }
-}
 
 /// A worker alone is stuck in the first job of a batch of sixteen. Of the fifteen behind it, the first eight stay in its
 /// deque, and the rest lies in the queue.

@@ -8,7 +8,6 @@ use crate::time::clock;
 use mock::Server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A bound far above the duration of any test here: a test that reaches it fails instead of hanging.
@@ -20,10 +19,10 @@ const HINT: &str = "try one of / /metrics /latency /latency.hlog /slow /capture 
 const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 
 /// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
-fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
+fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (server, (stopper, stop)) = (Server::default(), watch::channel(false));
+    let (server, (stopper, stop)) = (Server, watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
             let (questions, mut collector) = (Questions::new().0, Collector::new(metrics));
@@ -31,7 +30,7 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
         });
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
-        client(address, &server);
+        client(address);
         drop(stopper);
         endpoint.join().expect("no panic").expect("the endpoint ran");
     });
@@ -62,7 +61,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
-    with_endpoint(Limits::DEFAULT, &metrics, |address, _| {
+    with_endpoint(Limits::DEFAULT, &metrics, |address| {
         let status = |path: &str, headers: &str| {
             exchange(address, &format!("GET {path} HTTP/1.1\r\n{headers}\r\n\r\n"))[9..12].to_owned()
         };
@@ -88,41 +87,16 @@ fn pages_of_other_sites_may_not_ask() {
     });
 }
 
-/// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
-#[test]
-fn routes_answer() {
-    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, server| {
-        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
-        assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
-        server.draining.store(true, Ordering::SeqCst);
-        assert_eq!(request(address, "GET /readyz"), (503, "draining\n".into()));
-        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()), "it is alive");
-        server.sick.store(true, Ordering::SeqCst);
-        assert_eq!(request(address, "GET /healthz"), (503, "stuck: nothing moves\n".into()));
-        assert_eq!(request(address, "GET /").0, 200);
-        assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
-        let (status, body) = request(address, "GET /slow");
-        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!(
-            (status, &body["schema"], &body["workers"][0]["busy"]),
-            (200, &"forebay-slow/1".into(), &0.0.into())
-        );
-        let (status, body) = request(address, "GET /latency");
-        assert_eq!(status, 200);
-        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!([&body["schema"], &body["policy"]], ["forebay-latency/2", "steal"]);
-    });
-}
-
 /// Are the headers right, and is an unknown method or path answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
-    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
             ("HEAD /readyz", "200 OK", "content-length: 6", ""),
             ("HEAD /latency", "200 OK", "content-type: application/json", ""),
+            ("GET /config", "200 OK", "content-type: application/json", "{}\n"),
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
@@ -145,7 +119,7 @@ fn replies_keep_to_http() {
 /// Does `/metrics` choose its format by the client's `Accept` header?
 #[test]
 fn metrics_come_in_the_accepted_format() {
-    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address| {
         let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
@@ -165,7 +139,7 @@ fn silent_clients_do_not_block_others() {
     // So patient that no other bound cuts a client off.
     let patience = Nanos::from(2 * GIVE_UP_AFTER);
     let limits = Limits { connections: 4, header: patience, connection: patience };
-    with_endpoint(limits, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(limits, &WorkerMetrics::new(1), |address| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);
         assert!(is_cut_off(&silent[0]), "the oldest had to make room");
@@ -177,14 +151,14 @@ fn silent_clients_do_not_block_others() {
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
-    with_endpoint(Limits { header: short, ..Limits::DEFAULT }, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits { header: short, ..Limits::DEFAULT }, &WorkerMetrics::new(1), |address| {
         assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
     });
     let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::DEFAULT };
-    with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address| {
         assert!(is_cut_off(&connect(address)));
     });
-    with_endpoint(no_other, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(no_other, &WorkerMetrics::new(1), |address| {
         let mut endless = connect(address);
         let mut sent = 0;
         while endless.write_all(&[b'a'; 4_096]).is_ok() {
@@ -209,7 +183,7 @@ fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let other = listener.try_clone().expect("a descriptor");
-    let (server, metrics, (stopper, stop)) = (Server::default(), WorkerMetrics::new(1), watch::channel(false));
+    let (server, metrics, (stopper, stop)) = (Server, WorkerMetrics::new(1), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
             let (runtime, questions) = (runtime().unwrap(), Questions::new().0);
@@ -248,7 +222,7 @@ fn a_released_listener_is_another_process_s() {
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);
     let mut recorder = metrics.recorder(0);
-    with_endpoint(Limits::DEFAULT, &metrics, |address, _| {
+    with_endpoint(Limits::DEFAULT, &metrics, |address| {
         let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         let mut gone = connect(address);
         gone.write_all(head.as_bytes()).expect("the endpoint reads");

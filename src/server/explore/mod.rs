@@ -18,7 +18,7 @@ use crate::fate::Fate;
 use crate::lab::sim::Fault;
 use handler::Scripted;
 use run::{Ends, Run};
-use scenario::{KINDS, Scenario};
+use scenario::Scenario;
 use server::Flaw;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,24 +46,6 @@ fn the_books_balance_and_each_seed_ends_as_before() {
     if (first, seeds) == (0, SEEDS) {
         assert_golden("explorer.txt", &table);
     }
-}
-
-// Does what waits at a switch, in queues that the next policy may lack, end as before? Every policy gives way to every other.
-#[test]
-fn what_a_policy_leaves_behind_ends_as_before() {
-    let mut table = String::new();
-    for (from, before) in KINDS.iter().enumerate() {
-        for (to, after) in KINDS.iter().enumerate() {
-            let run = server::explore(&Scenario::switching(from, to), &Scripted::default(), None, None);
-            let Run { ends, waited, trace, .. } = run.expect("the books balance");
-            let _ = write!(table, "{before:<8} to {after:<8} {:>2} waited;", waited[0]);
-            for fate in Fate::ALL.iter().filter(|fate| ends[**fate as usize] > 0) {
-                let _ = write!(table, " {} {}", fate.name(), ends[*fate as usize]);
-            }
-            let _ = writeln!(table, "; the last at {}, {:016x}", trace.changed_at, trace.hash);
-        }
-    }
-    assert_golden("switches.txt", &table);
 }
 
 /// One run: what it came to, or the violated rule.

@@ -13,8 +13,6 @@ pub(super) type Expirations = [u64; Expired::ALL.len()];
 pub(super) struct Run {
     pub(super) ends: Ends,
     pub(super) expired: Expirations,
-    /// Requests that waited at each switch of the policy.
-    pub(super) waited: Vec<usize>,
     /// Which requests had ended by when.
     pub(super) trace: Trace,
 }
@@ -24,14 +22,12 @@ pub(super) struct Run {
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) hash: u64,
-    /// When the accounts changed last.
-    pub(super) changed_at: Nanos,
     accounts: (u64, Ends),
 }
 
 impl Default for Trace {
     fn default() -> Trace {
-        Trace { hash: 0xcbf2_9ce4_8422_2325, changed_at: Nanos::ZERO, accounts: Default::default() }
+        Trace { hash: 0xcbf2_9ce4_8422_2325, accounts: Default::default() }
     }
 }
 
@@ -41,7 +37,7 @@ impl Trace {
         if self.accounts == accounts {
             return;
         }
-        (self.accounts, self.changed_at) = (accounts, now);
+        self.accounts = accounts;
         let (received, ends) = accounts;
         for byte in [now.get(), received].into_iter().chain(ends).flat_map(u64::to_le_bytes) {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

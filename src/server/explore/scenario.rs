@@ -89,7 +89,7 @@ impl Scenario {
         let requests = random.random_range(1..=60);
         let mut scenario = Scenario {
             workers,
-            policy: policy_of(&mut random, workers, None),
+            policy: policy_of(&mut random, workers),
             classified: random.random(),
             rest,
             wake: if rest == Rest::LOOKS { us(0) } else { us(random.random_range(0..20)) },
@@ -112,7 +112,7 @@ impl Scenario {
             // Bursts, and now and then a silence in which all workers fall asleep.
             at = at.plus(us([0, 0, 0, 1, 3, 20, 200][random.random_range(0..7)]));
             if random.random_bool(0.03) {
-                scenario.events.push((at, Event::Switch(Box::new(policy_of(&mut random, workers, None)))));
+                scenario.events.push((at, Event::Switch(Box::new(policy_of(&mut random, workers)))));
             }
             let socket = if random.random_bool(0.5) { 0 } else { random.random_range(0..workers) };
             scenario.events.push((at, Event::Datagram(socket, datagram(&mut random, forks))));
@@ -132,26 +132,6 @@ impl Scenario {
             scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)), ..QueueBounds::NONE };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
-        scenario
-    }
-
-    /// A server of several workers that switches from a policy of one kind to one of another in the middle of its requests.
-    pub(super) fn switching(from: usize, to: usize) -> Scenario {
-        let seed = (from * KINDS.len() + to) as u64;
-        let seeds = (seed * 1_000..).map(Scenario::draw);
-        let is_fit = |drawn: &Scenario| drawn.workers >= 3 && drawn.events.len() > 40;
-        let mut scenario = { seeds }.find(is_fit).expect("a fifth of all are");
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut policy = |kind| policy_of(&mut random, scenario.workers, Some(kind));
-        let (before, after) = (policy(from), policy(to));
-        scenario.policy = before;
-        scenario.events.retain(|(_, event)| matches!(event, Event::Datagram(..)));
-        // So close together that more waits than workers take at once.
-        scenario.events.iter_mut().for_each(|(at, _)| *at = Nanos::new(at.get() / 8));
-        let middle = scenario.events.len() / 2;
-        let (at, end) = (scenario.events[middle].0, scenario.events[scenario.events.len() - 1].0);
-        scenario.events.insert(middle, (at, Event::Switch(Box::new(after))));
-        scenario.events.push((end.plus(us(2_000)), Event::Stop));
         scenario
     }
 
@@ -178,16 +158,14 @@ impl Scenario {
 }
 
 /// The kinds of policies that [`policy_of`] makes, by its numbers.
-pub(super) const KINDS: [&str; 9] =
-    ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels"];
+const KINDS: [&str; 9] = ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels"];
 
-/// A policy of this kind, or of any.
-fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> Policy {
+fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
     let budget = us(random.random_range(1..8));
     let thief_threshold = us(random.random_range(0..10));
-    let drawn = random.random_range(0..KINDS.len());
+    let kind = random.random_range(0..KINDS.len());
     let tuning = Tuning { thief_threshold: Some(thief_threshold), ..Tuning::new(workers, budget) };
-    match kind.unwrap_or(drawn) {
+    match kind {
         plain @ (0 | 2 | 3 | 7) => tuning.policy(KINDS[plain]),
         1 => Policy { look_after: us(random.random_range(0..12)), ..tuning.policy("global") },
         4 => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),

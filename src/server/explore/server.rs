@@ -122,7 +122,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         Driver::new(scenario.policy.clone(), engines, scenario.rest, &overheads, scenario.queued).heartbeat(HEARTBEAT);
     driver.world.fault = fault;
     let mut books = Books { metrics: &metrics, packets, order: &serving.handler.order, trace: Trace::default() };
-    let (mut offered, mut waited) = (0, Vec::new());
+    let mut offered = 0;
     for (at, event) in &scenario.events {
         run_until(*at, &mut driver, &mut books)?;
         match event {
@@ -130,10 +130,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
                 offered += 1;
                 driver.arrive(*at, *owner, bytes.clone());
             }
-            Event::Switch(policy) => {
-                waited.push(driver.world.waiting());
-                driver.switch(policy.as_ref().clone(), *at);
-            }
+            Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => network.borrow_mut().gate_shut = true,
         }
         books.check(&driver)?;
@@ -159,8 +156,11 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
     drop(driver);
+    if slots.in_use() > 0 {
+        return Err(format!("{} places for requests are away after the end", slots.in_use()));
+    }
     scenario.check_time(&metrics)?;
-    Ok(Run { ends, expired: metrics.counts().counted.expired, waited, trace: books.trace })
+    Ok(Run { ends, expired: metrics.counts().counted.expired, trace: books.trace })
 }
 
 /// Lets the workers act until `end`.

@@ -25,27 +25,6 @@ fn busy_workers_do_not_hold_the_endpoint_up() {
         },
         "a worker is never held",
     );
-    assert_prompt(&server);
-    await_until(
-        || {
-            script.release();
-            fates(&latency(server.admin)).in_flight == 0 && script.begun() == sent
-        },
-        "they are never let go",
-    );
-    server.quiescent(sent as u64);
-
-    let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
-    let server = Running::start(&[("policy", "global"), ("workers", "2")], spin);
-    let client = Client::new(server.udp);
-    (0..4).for_each(|id| client.request(id, Nanos::from_millis(300), b""));
-    await_until(|| latency(server.admin)["fates"]["in_flight"] == 4, "they are never received");
-    assert_prompt(&server);
-    assert!(latency(server.admin)["fates"]["in_flight"].as_u64() > Some(0), "the workers were not busy");
-    server.quiescent(4);
-}
-
-fn assert_prompt(server: &Running) {
     for path in PAGES {
         let time = |_| {
             let asked = clock::now();
@@ -55,6 +34,14 @@ fn assert_prompt(server: &Running) {
         let fastest = (0..3).map(time).min().expect("three of them");
         assert!(fastest < Nanos::from_millis(100), "{path} took {fastest}");
     }
+    await_until(
+        || {
+            script.release();
+            fates(&latency(server.admin)).in_flight == 0 && script.begun() == sent
+        },
+        "they are never let go",
+    );
+    server.quiescent(sent as u64);
 }
 
 // Of each class, in a worker or in a queue, until all have ended.

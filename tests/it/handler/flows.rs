@@ -26,8 +26,8 @@ impl Handler for Ordered {
         let [flow, what, _] = arrival.bytes() else { return Err(Rejected::Ignored) };
         let admitted = Admitted::new(());
         let admitted = if *flow == b'-' { admitted } else { admitted.flow((*flow).into()) };
-        // One that waits out its time in the handler, and one that is set aside until then.
-        Ok(if matches!(what, b'd' | b'e') { admitted.deadline(DEADLINE) } else { admitted })
+        // It is set aside until then.
+        Ok(if *what == b'e' { admitted.deadline(DEADLINE) } else { admitted })
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
@@ -35,7 +35,7 @@ impl Handler for Ordered {
         let _inside = Inside::new(&self.inside, sent[0]);
         self.begun.lock().expect("no panic").push(sent);
         match sent[1] {
-            b'h' | b'd' => {
+            b'h' => {
                 let (sender, receiver) = oneshot::channel();
                 *self.held.lock().expect("no panic") = Some(sender);
                 let _ = receiver.await;
@@ -170,23 +170,5 @@ fn flows_do_not_mix_under_load() {
         handler.assert_alone(policy);
         let all = u64::from(FLOWS) * REQUESTS as u64;
         server.ends_as(fates! { received: all, answered: all }, policy);
-    }
-}
-
-#[test]
-fn a_deadline_frees_a_flow_and_a_stop_loses_nothing() {
-    for policy in ["steal", "pools", "levels"] {
-        let (handler, server, socket) = Ordered::start(policy, &[("drain-timeout", "100ms")]);
-        handler.hold(&socket, b"adA");
-        socket.send(b"a?B").expect("the server's port is open");
-        let mut replies = [receive(&socket), receive(&socket)];
-        // They may leave from two workers.
-        replies.sort();
-        assert_eq!(replies, [format!("{}dA", char::from(Status::ShedExpired as u8)), "a?B".to_owned()], "{policy}");
-        handler.hold(&socket, b"ahC");
-        send_aside(&server, &socket, &[b"a?D", b"acE", b"a?F"]);
-        let report = server.stop();
-        let expected = fates! { received: 6, answered: 1, shed_expired: 1, shed_draining: 4 };
-        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");
     }
 }

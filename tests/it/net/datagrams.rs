@@ -174,25 +174,3 @@ fn datagrams_share_the_credit_of_their_source() {
     }
     assert_eq!(longest, 96, "nothing was left over");
 }
-
-// Is a request unsent of which the kernel took some datagrams and not all, is each of these counted, and do the others come?
-#[test]
-fn a_reply_of_which_one_datagram_is_not_taken_is_unsent() {
-    if !in_own_network("net::datagrams::a_reply_of_which_one_datagram_is_not_taken_is_unsent") {
-        return;
-    }
-    ip("link set lo mtu 1280");
-    for io in ["batches", "gro"] {
-        let server = Running::start(&[("workers", "1"), ("io", io), ("listen", "127.0.0.1:0")], Several);
-        let client = client(&server);
-        // The path takes 1,252 bytes.
-        for eighths in [[160, 2, 3], [2, 160, 3], [2, 3, 160]] {
-            client.send(&request(PROVEN, &eighths)).expect("sent");
-            let mut buffer = [0; LONGEST];
-            let mut receive = || client.recv(&mut buffer).expect("an answer");
-            assert_eq!([receive(), receive()], [16, 24], "{io} {eighths:?}");
-        }
-        assert_eq!(server.quiescent(3), fates! { received: 3, unsent: 3 }, "{io}");
-        assert_eq!(metric(&server.metrics(), "forebay_unsent_total{reason=\"too_long\"}"), 3.0, "{io}");
-    }
-}

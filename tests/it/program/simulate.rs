@@ -86,7 +86,6 @@ plan --workload fixed:1us --rate 1000 --checkpoint 2us => --checkpoint is gone: 
 simulate --policy pools --pools best => write 1 to 8 pools
 simulate --load 0 => 0.001 to 10
 simulate --load 0.9..0.1 => FROM..TO:STEP
-simulate --workload bimodal => bimodal:P:A:B
 simulate --workers 0 => 1..=1024
 simulate --requests 0 => --requests
 simulate --slice 5 => a number and a unit
@@ -97,7 +96,6 @@ simulate --policy pools --workers 1 => two workers at least
 simulate --max-load p99 => PERCENTILE-slowdown<=FACTOR
 simulate --max-load p99-slowdown<=10 --load 0.5 => cannot be used with
 simulate --replay /nowhere => --replay /nowhere: it cannot be read: No such file
-simulate --replay Cargo.toml => --replay Cargo.toml: line 1: it names no workload: the first line is forebay-trace/1
 simulate --replay x --load 0.5 => cannot be used with
 simulate --replay x --workload tpcc => cannot be used with
 simulate --replay x --workers 3 => cannot be used with
@@ -119,7 +117,6 @@ plan --workload fixed:1ms --rate 1000000 => --workers-max is 64
 plan --workload fixed:1ms --rate 5000 --workers 4 => and --workers is 4: raise it, or lower the rate
 plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms => requests that never wait come to 1.00ms: write
 plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
-plan --workload file:/nowhere/costs --rate 1000 => file /nowhere/costs: it cannot be read
 plan --from 127.0.0.1:1 => --from is gone: curl -s http://ADMIN/capture?seconds=10 | forebay plan --replay /dev/stdin
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us => requests that never wait come to 20.0us
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1 => requests that never wait come to 1.13
@@ -127,7 +124,6 @@ plan --workload fixed:20us --policy steal --requests 100000000000 --overheads la
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1e8 => and --workers-max is 64: raise it
 simulate --servers 0 => 1..=256
 simulate --servers 2 --balance rr => no balancer is called `rr`; there are random, flow-hash,
-simulate --servers 2 --balance flow-hash:zipf=9 => S from 0 to 4
 simulate --balance jsq => --servers <N>
 simulate --lost 1 => --servers <N>
 simulate --servers 4 --lost 0,4 => --lost 4: of --servers 4 one must be left; allowed: 0 to 3

@@ -9,9 +9,7 @@ fn a_stuck_server_says_so() {
     let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
     let (patient, patients) = run_scripted(&[("workers", "1"), ("unhealthy-after", "0s")]);
     let (well, _) = run_scripted(&[("workers", "1"), ("unhealthy-after", "1s")]);
-    let (front, fronts) = run_scripted(&[("workers", "2"), ("policy", "pools")]);
     let begun = clock::now();
-    Client::new(front.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
     Client::new(patient.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
     Client::new(well.udp).request(0, GIVE_UP_AFTER, &[Act::Step as u8]);
     // The second one is stolen if it comes to the worker that has the first one.
@@ -33,12 +31,10 @@ fn a_stuck_server_says_so() {
         assert!(said.starts_with("stuck: of the 2 workers of the server none has moved for "), "{page}: {said}");
     }
     assert_eq!([status(&patient, "GET /readyz"), status(&patient, "GET /healthz")], [Some(503), Some(200)]);
-    let (_, said_front) = get(&front, "GET /readyz").expect("an answer");
-    assert!(said_front.starts_with("stuck: of the 1 workers of pool front none has moved for "), "{said_front}");
     assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
     let busy = metric(&stuck.metrics(), "forebay_worker_busy_seconds_total{worker=\"1\"}");
     assert!((1.0..30.0).contains(&busy), "{busy} s");
-    [script, patients, fronts].iter().for_each(|script| script.release());
+    [script, patients].iter().for_each(|script| script.release());
     await_until(|| status(&stuck, "GET /healthz") == Some(200), "it never gets well");
     await_until(|| status(&stuck, "GET /readyz") == Some(200), "it never gets ready");
     stuck.quiescent(2);

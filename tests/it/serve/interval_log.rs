@@ -1,5 +1,5 @@
-//! Does `/latency.hlog` hold the histograms of `/latency`? Method: readers of HdrHistogram's logs, the crate's and Java's,
-//! beside the page of JSON, of a server that is at rest. `deploy/try-fleet` reads logs with Python's.
+//! Does `/latency.hlog` hold the histograms of `/latency`? Method: the crate's reader of HdrHistogram's logs beside the
+//! page of JSON, of a server that is at rest. `deploy/try-fleet` reads logs with Python's.
 
 use crate::serve::native::busy;
 use crate::support::prelude::*;
@@ -56,54 +56,4 @@ fn the_log_has_the_percentiles_of_latency() {
             assert_eq!(block[percentile.name().replace('.', "_")], value, "{tag} {}", percentile.name());
         }
     }
-}
-
-/// Prints each tag, the count, p50, p99 and the maximum of a log on standard input, by HdrHistogram's own library.
-const JAVA_READER: &str = r#"
-import org.HdrHistogram.*;
-class Reader {
-    public static void main(String[] none) {
-        var log = new HistogramLogReader(System.in);
-        for (EncodableHistogram next; (next = log.nextIntervalHistogram()) != null;) {
-            var read = (Histogram) next;
-            System.out.println(read.getTag() + " " + read.getTotalCount() + " " + read.getValueAtPercentile(50) + " "
-                + read.getValueAtPercentile(99) + " " + read.getMaxValue());
-        }
-    }
-}
-"#;
-
-#[test]
-#[ignore = ".ci/release runs it, which installs a JDK"]
-fn java_reads_the_log() {
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/java/usr/share/java/hdrhistogram.jar");
-    if !library.exists() {
-        return skip("no library for Java in target/java, which .ci/release installs");
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let reader = folder.path().join("Reader.java");
-    fs::write(&reader, JAVA_READER).expect("a writable folder");
-    let server = busy(301, &[]);
-    let mut java = Command::new("java");
-    java.arg("-cp").arg(library).arg(reader).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = java.spawn().expect("the reader starts");
-    let log = page(server.admin, "/latency.hlog");
-    child.stdin.take().expect("it is piped").write_all(log.as_bytes()).expect("it reads to the end");
-    let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8(output.stdout).expect("text");
-    let mut histograms = histograms(&server);
-    for line in said.lines() {
-        let mut words = line.split(' ');
-        let histogram = histograms.remove(words.next().expect("a tag")).expect("a tag of the log");
-        let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
-        let [count, p50, p99, max] = numbers[..] else { panic!("{line}") };
-        assert_eq!((count, max), (histogram.len(), histogram.max()), "{line}");
-        // Its percentiles round the rank, which may be the rank before.
-        for (quantile, value) in [(0.5, p50), (0.99, p99)] {
-            let ranks = [0.0, 1.0].map(|back| quantile - back / count as f64);
-            let values = ranks.map(|rank| histogram.value_at_quantile(rank));
-            assert!(values.contains(&value), "{line}: {quantile} is one of {values:?}");
-        }
-    }
-    assert!(histograms.is_empty() && output.status.success(), "{histograms:?} are missing in {said}");
 }

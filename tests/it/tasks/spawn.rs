@@ -40,28 +40,6 @@ fn eight_producers_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_blocked_worker_does_not_stop_the_others() {
-    let runtime = Runtime::with_workers(2).unwrap();
-    let (release, held) = channel::<()>();
-    let (tell, told) = channel();
-    let spawner = runtime.spawner().clone();
-    let stuck = runtime.spawn(move || {
-        for number in 0..20 {
-            let tell = tell.clone();
-            drop(spawner.spawn(move || tell.send(number)));
-        }
-        wait(&held);
-    });
-    let mut numbers: Vec<i32> = (0..20).map(|_| told.recv_timeout(DEADLINE).unwrap()).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, (0..20).collect::<Vec<_>>());
-    assert!(!stuck.is_over());
-    release.send(()).unwrap();
-    stuck.join().unwrap();
-    assert!(runtime.counters().total().stolen > 0, "what lay in the deque of the stuck one was taken from it");
-}
-
-#[test]
 fn a_tree_is_over_when_its_last_leaf_is() {
     fn walk(depth: usize, leaves: &Arc<AtomicUsize>) {
         if depth == 0 {

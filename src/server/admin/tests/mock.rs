@@ -6,14 +6,9 @@ use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
 use crate::time::{Nanos, clock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What stands for a server: it says what a test wants.
-#[derive(Default)]
-pub(super) struct Server {
-    pub(super) draining: AtomicBool,
-    pub(super) sick: AtomicBool,
-}
+/// What stands for a server.
+pub(super) struct Server;
 
 impl Pages for Server {
     fn tick(&self) -> Tick {
@@ -29,7 +24,7 @@ impl Pages for Server {
     }
 
     fn ready(&self) -> Result<(), String> {
-        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
+        Ok(())
     }
 
     fn live(&self) -> Arc<Effective> {
@@ -53,7 +48,7 @@ impl Probe for Server {
     fn turn_away(&self) {}
 
     fn healthy(&self) -> Result<(), String> {
-        if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
+        Ok(())
     }
 
     fn gauges(&self) -> Gauges {

@@ -1,80 +1,83 @@
 //! What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?
 //!
 //! All count down one latch, with two exceptions. Under `awake` each task is joined before the next is spawned. The
-//! last node of the graph awaits the others here.
+//! last node of the graph awaits the others here. `RESULTS.md` has the answers. `cargo test --benches` runs each case once:
+//! it checks itself.
 
-use super::contenders::{Contender, Kind, Latch};
-use super::harness::{Arm, Size, ns, operations};
-use super::page::{Answer, Grid};
+mod contenders;
+
+use contenders::{Contender, Kind, Latch};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::tasks::{Runtime, Spawner};
+use forebay::time::clock;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const QUESTION: &str =
-    "What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?";
-
 /// Operations of a node of the graph.
 const NODE: u64 = 200;
+
+/// Tasks of `built`.
+const BUILT: usize = 100;
 
 /// Runs this many tasks on a runtime.
 type Run = fn(&Contender, usize);
 
-pub(crate) fn ask(size: Size) -> Answer {
-    let mut grid = Grid::new("ns for each task");
-    let tasks = size.of(1_000, 50);
-    let standing: [(&str, usize, usize, Run); 6] = [
-        ("awake, 2 workers", 2, tasks, awake),
-        ("batch, 2 workers", 2, tasks, batch),
-        ("fanout, 1 worker", 1, tasks, fanout),
-        ("fanout, 2 workers", 2, tasks, fanout),
-        ("uneven, 2 workers", 2, size.of(500, 50), uneven),
-        ("graph, 2 workers", 2, size.of(200, 10), graph),
-    ];
-    for (name, workers, tasks, run) in standing {
-        grid.case(size, name, arms(move |kind| on_standing(size, kind, workers, tasks, run)));
+/// Cases on a runtime that stands: name, workers, tasks of a run, and what runs. `awake`: one after the other from within a
+/// task, joined at once. `batch`: from outside. `fanout`: a task that spawns them. `uneven`: 1 in 10 takes 100 times 23 us.
+/// `graph`: nodes and a join.
+const STANDING: [(&str, usize, usize, Run); 6] = [
+    ("awake, 2 workers", 2, 1_000, awake),
+    ("batch, 2 workers", 2, 1_000, batch),
+    ("fanout, 1 worker", 1, 1_000, fanout),
+    ("fanout, 2 workers", 2, 1_000, fanout),
+    ("uneven, 2 workers", 2, 500, uneven),
+    ("graph, 2 workers", 2, 200, graph),
+];
+
+fn tasks(criterion: &mut Criterion) {
+    for (name, workers, tasks, run) in STANDING {
+        // A runtime that is started for this: one that is not measured has no threads that spin.
+        compare(criterion, name, tasks, |kind, times| {
+            let contender = kind.start(workers);
+            timed(times, || run(&contender, tasks))
+        });
     }
-    grid.case(size, "asleep, 2 workers", arms(move |kind| asleep(size, kind)));
-    grid.case(size, "built, 100 tasks, ended", arms(move |kind| built_and_ended(size, kind)));
-    Answer {
-        verdict: grid.against_both(),
-        table: grid.table,
-        not_shown: "More workers than two; tasks with more than a few bytes of state. `awake`: one after the other from within a \
-            task, joined at once; `batch`: a thousand from outside; `fanout`: a task that spawns a thousand; `uneven`: 500, \
-            1 in 10 takes 100 times 23 us; `graph`: 200 nodes and a join; `asleep`: one from outside, 3 ms after the last; \
-            `built`: threads started and ended too.",
-        failure: None,
+    compare(criterion, "asleep, 2 workers", 1, |kind, times| {
+        let contender = kind.start(2);
+        let one = |_| {
+            std::thread::sleep(Duration::from_millis(3));
+            timed(1, || fanout(&contender, 1))
+        };
+        (0..times).map(one).sum()
+    });
+    compare(criterion, "built, 100 tasks, ended", BUILT, |kind, times| timed(times, || fanout(&kind.start(2), BUILT)));
+}
+
+/// Measures a case on each runtime: `measure` returns how long it takes so many times.
+fn compare(criterion: &mut Criterion, name: &str, tasks: usize, measure: impl Fn(Kind, u64) -> Duration) {
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(tasks as u64)).sample_size(20);
+    group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+    for kind in Kind::ALL {
+        group.bench_function(format!("{kind:?}"), |bencher| bencher.iter_custom(|times| measure(kind, times)));
     }
+    group.finish();
 }
 
-/// An arm for each runtime.
-fn arms<'a>(measure: impl Fn(Kind) -> f64 + Copy + 'a) -> Vec<Arm<'a>> {
-    Kind::ALL.map(|kind| -> Arm<'a> { Box::new(move || [measure(kind)]) }).into()
+fn timed(times: u64, run: impl Fn()) -> Duration {
+    let start = clock::now();
+    (0..times).for_each(|_| run());
+    clock::now().minus(start).into()
 }
 
-/// On a runtime that is started for this: one that is not measured has no threads that spin.
-fn on_standing(size: Size, kind: Kind, workers: usize, tasks: usize, run: Run) -> f64 {
-    let contender = kind.start(workers);
-    let times = size.of(20, 2);
-    run(&contender, tasks);
-    ns(|| (0..times).for_each(|_| run(&contender, tasks))) / (times * tasks) as f64
+/// Work of about 1.3 ns for each operation: a chain of dependent multiplications. Returns a number that depends on all.
+fn operations(count: u64) -> u64 {
+    (0..count).fold(count | 1, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)))
 }
 
-/// One task from outside, long after the last.
-fn asleep(size: Size, kind: Kind) -> f64 {
-    let (contender, times) = (kind.start(2), size.of(10, 1));
-    let one = |_| {
-        std::thread::sleep(Duration::from_millis(3));
-        ns(|| fanout(&contender, 1))
-    };
-    (0..times).map(one).sum::<f64>() / f64::from(times)
-}
-
-fn built_and_ended(size: Size, kind: Kind) -> f64 {
-    const TASKS: usize = 100;
-    let times = size.of(10, 1);
-    ns(|| (0..times).for_each(|_| fanout(&kind.start(2), TASKS))) / (times * TASKS) as f64
-}
+criterion_group!(benches, tasks);
+criterion_main!(benches);
 
 /// A task that spawns others and joins each before it spawns the next.
 fn awake(contender: &Contender, tasks: usize) {
