@@ -61,6 +61,14 @@ impl<J: Send> Loop<'_, J> {
         }
     }
 
+    /// Before a rare search: takes over a job of a group with far longer queues.
+    pub(super) fn balance(&mut self) {
+        let others = self.neighbours.filter(|_| self.policy.has_watchers());
+        if let Some(job) = others.and_then(|(groups, own)| groups.balance(own)) {
+            self.turn.take_over(job);
+        }
+    }
+
     /// Whether the worker, which has announced its sleep, naps on behalf of full groups.
     fn begin_nap(&mut self) -> bool {
         self.napped = self.policy.has_watchers() && self.neighbours.is_some_and(|(groups, own)| groups.naps(own));

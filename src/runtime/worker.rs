@@ -125,6 +125,10 @@ impl<'s, J: Send> Loop<'s, J> {
                 // Asked before the search: what was put before the stop is then found, also if both come in the middle
                 // of it.
                 stopping = self.world.shared.is_stopping();
+                if self.turn.searches_rarely() && !stopping {
+                    self.balance();
+                    self.before_work();
+                }
             }
             self.step(engine);
             match self.turn.next() {

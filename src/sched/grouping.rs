@@ -16,6 +16,13 @@ pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 /// thousand wake-ups a second cost 3 % of a core that has nothing to do.
 pub const HELP_NAP: Nanos = Nanos::from_millis(1);
 
+/// Whether a worker of a group, in whose queues `own` jobs wait, takes one of `others` from another group, though it has
+/// work. Flows are hashed to sockets, so one group gets some percent more than another, and the backlog of all would stand
+/// there.
+pub fn is_longer(others: usize, own: usize) -> bool {
+    others > 2 * own + WORKERS_PER_GROUP
+}
+
 /// How many groups `workers` form by default, on CPUs with this many last-level caches, where that is known. Groups of
 /// about 16 workers have one cache, or a part of one, or several caches.
 pub fn groups_of(workers: usize, caches: Option<usize>) -> usize {
@@ -84,6 +91,18 @@ mod tests {
             assert_eq!(groups_of(workers, caches), groups, "{workers} workers, {caches:?} caches");
         }
         assert_eq!(sizes(37, 3), [13, 12, 12]);
+    }
+
+    // A group takes from another one until it has half as many, so no job goes back and forth.
+    #[test]
+    fn a_job_moves_between_groups_once() {
+        assert!(is_longer(17, 0) && !is_longer(16, 0) && is_longer(37, 10) && !is_longer(36, 10));
+        let (mut other, mut own) = (100, 0);
+        while is_longer(other, own) {
+            (other, own) = (other - 1, own + 1);
+        }
+        assert_eq!((other, own), (72, 28));
+        assert!(!is_longer(own, other));
     }
 
     // Is a policy on fewer workers the one that its row would make for them?

@@ -44,6 +44,16 @@ pub(crate) struct Driver<E: VirtualEngine> {
     skips_vain: bool,
 }
 
+/// What a worker does next that has acted.
+pub(super) enum Next {
+    /// It acts again when its time comes.
+    Later,
+    /// It makes a rare search, and other groups may have longer queues.
+    Balance,
+    /// It rests, after a search that took this long and found nothing.
+    Rest(Nanos),
+}
+
 struct Worker<J> {
     turn: Turn<J>,
     /// The policy that the worker follows, and its number.
@@ -123,7 +133,7 @@ impl<E: VirtualEngine> Driver<E> {
     /// Lets the worker whose time has come act until it is idle or busy for a time.
     #[cfg(test)]
     pub(crate) fn act(&mut self) {
-        if let Some(took) = self.act_to_rest() {
+        if let Next::Rest(took) = self.act_in_group(false) {
             self.rest(took);
         }
     }
@@ -144,8 +154,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// As [`Driver::act`], but for the rest: returns how long the search took after which the worker is to rest.
-    pub(super) fn act_to_rest(&mut self) -> Option<Nanos> {
+    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a rare search.
+    pub(super) fn act_in_group(&mut self, balances: bool) -> Next {
         let (now, id) = self.world.event_list.first();
         let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
         let worker = &mut workers[id];
@@ -153,11 +163,11 @@ impl<E: VirtualEngine> Driver<E> {
         world.acted = (now, if world.acted.0 == now { id.max(world.acted.1) } else { id });
         engine.set(id, now);
         if !world.rise() {
-            return None;
+            return Next::Later;
         }
         worker.catch_up(world, engine, busy);
         if worker.leaves_out(world, engine, now) {
-            return None;
+            return Next::Later;
         }
         loop {
             if !worker.turn.has_job() {
@@ -166,6 +176,9 @@ impl<E: VirtualEngine> Driver<E> {
                     world.follow(policy);
                     worker.turn.follow(policy, engine);
                 }
+                if balances && worker.turn.searches_rarely() {
+                    return Next::Balance;
+                }
                 if *skips_vain && world.is_vain() {
                     if cfg!(debug_assertions) {
                         worker.turn.step(&worker.policy, now, world, engine);
@@ -173,7 +186,7 @@ impl<E: VirtualEngine> Driver<E> {
                     } else {
                         worker.turn.skip_search();
                     }
-                    return Some(Nanos::ZERO);
+                    return Next::Rest(Nanos::ZERO);
                 }
             }
             worker.turn.step(&worker.policy, now, world, engine);
@@ -181,14 +194,14 @@ impl<E: VirtualEngine> Driver<E> {
             let next = worker.turn.next();
             let took = engine.charge(next).plus(world.contention.take_delay());
             if matches!(next, Action::Sleep { .. }) {
-                return Some(took);
+                return Next::Rest(took);
             }
             if took > Nanos::ZERO {
                 *busy = busy.plus(took);
                 if !worker.leaves_out(world, engine, now.plus(took)) {
                     world.event_list.set(id, now.plus(took));
                 }
-                return None;
+                return Next::Later;
             }
         }
     }

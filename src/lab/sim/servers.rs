@@ -5,7 +5,7 @@
 
 mod help;
 
-use super::driver::Driver;
+use super::driver::{Driver, Next};
 use super::event_list::EventList;
 use super::model::CostModel;
 use super::{ArrivingRequest, Setup, Tally};
@@ -132,8 +132,11 @@ impl<'a> Servers<'a> {
     /// Lets `group` act, and an only one again until it would act after `until`.
     fn act(&mut self, group: usize, until: Nanos) {
         loop {
-            let driver = &mut self.groups[group].driver;
-            if let Some(took) = driver.act_to_rest()
+            let mut next = self.groups[group].driver.act_in_group(self.each > 1);
+            if matches!(next, Next::Balance) && !self.balance(group) {
+                next = self.groups[group].driver.act_in_group(false);
+            }
+            if let Next::Rest(took) = next
                 && !self.help(group, took)
             {
                 self.groups[group].driver.rest(took);

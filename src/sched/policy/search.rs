@@ -99,6 +99,11 @@ impl Local {
         self.pool
     }
 
+    /// Whether the next search is rare.
+    pub(in crate::sched) fn is_rare(&self) -> bool {
+        self.rotation.wrapping_add(1).is_multiple_of(RARE)
+    }
+
     /// Counts as a search that found nothing.
     pub(in crate::sched) fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);

@@ -111,7 +111,7 @@ impl<J> Turn<J> {
         engine.boundary(Boundary::Pool(self.search.pool()));
     }
 
-    /// Begins `job`, which the worker of another group has put somewhere, where a search has found nothing.
+    /// Begins `job`, which the worker of another group has put somewhere, in place of a search.
     pub fn take_over(&mut self, job: J) {
         // From no place that this worker's group has.
         self.next = Action::Begin(job, Step::Own);
@@ -134,6 +134,13 @@ impl<J> Turn<J> {
         let (outcome, jobs) = actor.receive(owner);
         actor.engine.boundary(Boundary::Tried { step: Step::Receive(owner), outcome, jobs });
         jobs
+    }
+
+    /// Whether the worker is about to search, and to begin at another place than usual. Until it searches, it may take over
+    /// jobs of a group with far longer queues ([`is_longer`](crate::sched::grouping::is_longer)).
+    #[inline]
+    pub fn searches_rarely(&self) -> bool {
+        !self.has_job() && self.search.is_rare()
     }
 
     /// Counts as a search that found nothing, where that is known beforehand.

@@ -2,7 +2,7 @@
 
 use super::{Group, Servers};
 use crate::sched::View;
-use crate::sched::grouping::{HELP_EVERY, HELP_NAP};
+use crate::sched::grouping::{HELP_EVERY, HELP_NAP, is_longer};
 use crate::time::Nanos;
 
 impl Group<'_> {
@@ -19,21 +19,42 @@ impl Servers<'_> {
         if self.each == 1 || !self.groups[group].driver.helps() {
             return false;
         }
-        let (first, own) = (group - group % self.each, group % self.each);
-        (1..self.each).any(|further| self.take(first + (own + further) % self.each, group, took))
+        let now = self.groups[group].driver.world.now.plus(took);
+        self.others(group).any(|full| {
+            let other = &mut self.groups[full];
+            let is_due = now.minus(other.helped_at) >= HELP_EVERY;
+            if !other.is_full() || other.driver.world.waiting() == 0 || !is_due {
+                return false;
+            }
+            other.helped_at = now;
+            self.take(full, group, took)
+        })
+    }
+
+    /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues, where these are far
+    /// longer than its own.
+    pub(super) fn balance(&mut self, group: usize) -> bool {
+        let queued = |group: usize| self.groups[group].driver.world.queued();
+        let Some(longest) = self.others(group).max_by_key(|other| queued(*other)) else { return false };
+        self.groups[group].driver.helps()
+            && is_longer(queued(longest), queued(group))
+            && self.take(longest, group, Nanos::ZERO)
+    }
+
+    /// The other groups of the server, those after `group` first.
+    fn others(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
+        let (each, first, own) = (self.each, group - group % self.each, group % self.each);
+        (1..each).map(move |further| first + (own + further) % each)
     }
 
     /// The worker of `group` takes a job of the group `full`, or a batch out of one of its sockets.
     fn take(&mut self, full: usize, group: usize, took: Nanos) -> bool {
-        let [Group { driver: idle, .. }, other] =
+        let [Group { driver: idle, .. }, Group { driver: busy, .. }] =
             self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
-        let now = idle.world.now.plus(took);
-        let is_due = now.minus(other.helped_at) >= HELP_EVERY;
-        if !other.is_full() || other.driver.world.waiting() == 0 || !is_due || idle.engine.packets == 0 {
+        if idle.engine.packets == 0 {
             return false;
         }
-        other.helped_at = now;
-        let busy = &mut other.driver;
+        let now = idle.world.now.plus(took);
         let Some((given, delay)) = busy.world.give(now) else { return false };
         let job = match given {
             Ok(job) => Some(busy.engine.give(job, &mut idle.engine)),
