@@ -3,14 +3,13 @@
 
 use crate::sched::WorkerId;
 use crate::time::Nanos;
-use std::hint::select_unpredictable;
 
 /// The next moment of each worker, or none.
 #[derive(Debug)]
 pub(super) struct EventList {
-    /// A complete binary tree, root at 1, of times with the numbers of their workers below. Each node holds the smaller of
-    /// its two children, so of equal times that of the lowest worker. The leaves are the workers.
-    nodes: Box<[u64]>,
+    /// A complete tree of times with the numbers of their workers below. Each node, root at 1, holds the smallest of its four
+    /// children, so of equal times that of the lowest worker. The leaves are the workers. Siblings stand together.
+    nodes: Box<[[u64; 4]]>,
     /// Bits of a worker's number. A time has the others: 208 days with 1,024 workers; what is later is never.
     bits: u32,
 }
@@ -21,8 +20,10 @@ const NEVER: Nanos = Nanos::MAX;
 impl EventList {
     /// A list in which every worker waits for others.
     pub(super) fn new(workers: usize) -> EventList {
-        let leaves = workers.next_power_of_two();
-        let mut event_list = EventList { nodes: vec![u64::MAX; 2 * leaves].into(), bits: leaves.trailing_zeros() };
+        let bits = workers.next_power_of_two().trailing_zeros();
+        // A power of four, and four at least: with fewer the root would be a leaf.
+        let leaves = 1 << bits.next_multiple_of(2).max(2);
+        let mut event_list = EventList { nodes: vec![[u64::MAX; 4]; leaves / 2].into(), bits };
         (0..workers).for_each(|worker| event_list.clear(worker));
         event_list
     }
@@ -30,15 +31,15 @@ impl EventList {
     /// `worker` acts at `time` and not before.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
         let mut first = time.get().min(u64::MAX >> self.bits) << self.bits | worker as u64;
-        let mut node = self.nodes.len() / 2 + worker;
+        let mut node = self.leaf(worker);
         while node > 1 {
-            self.nodes[node] = first;
-            let other = self.nodes[node ^ 1];
-            first = select_unpredictable(other < first, other, first);
-            node /= 2;
+            let siblings = &mut self.nodes[node / 4];
+            siblings[node % 4] = first;
+            let [one, two, three, four] = *siblings;
+            first = one.min(two).min(three.min(four));
+            node /= 4;
         }
-        // With one worker the root is its leaf.
-        self.nodes[1] = first;
+        self.nodes[0][1] = first;
     }
 
     /// `worker` waits for others.
@@ -48,13 +49,18 @@ impl EventList {
 
     /// When `worker` acts; [`Nanos::MAX`] if it waits for others.
     pub(super) fn of(&self, worker: WorkerId) -> Nanos {
-        self.time_of(self.nodes[self.nodes.len() / 2 + worker])
+        let leaf = self.leaf(worker);
+        self.time_of(self.nodes[leaf / 4][leaf % 4])
     }
 
     /// The worker that acts first, and when; [`Nanos::MAX`] if all wait.
     pub(super) fn first(&self) -> (Nanos, WorkerId) {
-        let first = self.nodes[1];
+        let first = self.nodes[0][1];
         (self.time_of(first), (first & ((1 << self.bits) - 1)) as WorkerId)
+    }
+
+    fn leaf(&self, worker: WorkerId) -> usize {
+        2 * self.nodes.len() + worker
     }
 
     fn time_of(&self, node: u64) -> Nanos {

@@ -137,9 +137,8 @@ impl<'a> CostModel<'a> {
         cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
     }
 
-    /// Gives the request that the worker's last slice ended, if any, its fate; returns how long that takes.
-    fn finish(&mut self) -> Nanos {
-        let Some((request, fate)) = self.ending[self.worker].take() else { return Nanos::ZERO };
+    /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that takes.
+    fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
         if fate != Fate::Answered {
             self.end(request, fate);
             return Nanos::ZERO;
@@ -185,7 +184,7 @@ impl VirtualEngine for CostModel<'_> {
             }
             Action::Put(_, _, Requeued::Hopped(_)) => overheads.hop,
             Action::Put(..) => overheads.yield_,
-            _ => self.finish(),
+            _ => self.ending[self.worker].take().map_or(Nanos::ZERO, |ending| self.finish(ending)),
         };
         std::mem::take(&mut self.cost).plus(more)
     }

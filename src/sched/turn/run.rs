@@ -168,7 +168,7 @@ where
     }
 
     /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_uninterrupted(&mut self) {
         if std::mem::take(&mut self.turn.uninterrupted) {
             self.world.return_permit();

@@ -152,10 +152,11 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
     pub(super) fn answer(&mut self, mut packet: Packet<'s, H::Ticket>, served: Option<(Sample, Nanos)>) {
         self.leave(&mut packet);
-        if !self.outbox.has_room(&packet) {
+        let datagrams = packet.extents.datagrams();
+        if !self.outbox.has_room(datagrams) {
             turn::Engine::flush(self);
         }
-        self.outbox.put(packet, served);
+        self.outbox.put(packet, datagrams, served);
     }
 
     /// Tells the flight recorder of a request that waited long, in `packet`.

@@ -218,7 +218,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
         (body.extents, body.excess) = (extents, overflowed.then_some(excess));
-        if !overflowed && Serving::<H>::is_bounded(&body.envelope) {
+        if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
             self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         let packet = held.packet.take().expect("only drop takes it otherwise");
@@ -240,18 +240,13 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     /// The room for a reply: what the handler allows, unless the sender may be sent less. With it the time at which credit
     /// was taken for that, if any was.
     #[inline]
-    fn room(&self, envelope: &Envelope) -> (usize, Nanos) {
-        if Serving::<H>::is_bounded(envelope) {
-            let now = clock::now();
-            (self.credit.take(envelope.source.peer.ip(), now, envelope.request_len, envelope.reply_limit), now)
-        } else {
-            (envelope.reply_limit, Nanos::ZERO)
+    fn room(&self, envelope: &Envelope) -> (usize, Option<Nanos>) {
+        let Envelope { source, stay, request_len, reply_limit, .. } = envelope;
+        if reply_limit <= request_len || stay.validated {
+            return (*reply_limit, None);
         }
-    }
-
-    /// True if the reply is to be no longer than the credit of its sender.
-    fn is_bounded(envelope: &Envelope) -> bool {
-        envelope.reply_limit > envelope.request_len && !envelope.stay.validated
+        let now = clock::now();
+        (self.credit.take(source.peer.ip(), now, *request_len, *reply_limit), Some(now))
     }
 }
 

@@ -31,7 +31,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let start = sent_at.unwrap_or_else(self.clock);
         let slot = match job {
             Job::Fresh(mut packet) => {
-                let Envelope { ref stay, class, source, .. } = packet.envelope;
+                let Envelope { ref stay, class, ref source, .. } = packet.envelope;
                 let (common, workers) = (self.common, self.workers);
                 let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
                 let from = (class, usize::from(source.socket));

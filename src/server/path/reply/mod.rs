@@ -45,9 +45,9 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         self.replies.iter().find_map(|reply| reply.served.as_ref().map(|(_, finished_at)| *finished_at))
     }
 
-    /// Whether the datagrams of the reply in `packet` can still be sent together with all that wait.
-    pub(crate) fn has_room(&self, packet: &Packet<'s, T>) -> bool {
-        self.datagrams + packet.extents.datagrams() <= SEND_BATCH_MAX
+    /// Whether so many datagrams can still be sent together with all that wait.
+    pub(crate) fn has_room(&self, datagrams: usize) -> bool {
+        self.datagrams + datagrams <= SEND_BATCH_MAX
     }
 
     /// Number of replies that wait to be sent, to requests that were not served.
@@ -56,10 +56,9 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         self.replies.iter().filter(|reply| reply.served.is_none()).count()
     }
 
-    /// Adds the reply in `packet`. If the request was `served`, its sample lacks only the time to send the reply, which was
-    /// finished at the time beside it. The outbox must have room.
-    pub(crate) fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
-        let datagrams = packet.extents.datagrams();
+    /// Adds the reply in `packet`, of so many datagrams, for which there must be room. If the request was `served`, its
+    /// sample lacks only the time to send the reply, which was finished at the time beside it.
+    pub(crate) fn put(&mut self, packet: Packet<'s, T>, datagrams: usize, served: Option<(Sample, Nanos)>) {
         self.datagrams += datagrams;
         self.replies.push(Waiting { packet, datagrams, served, taken: true });
     }
@@ -111,8 +110,9 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         let outcomes = {
             // Filled in place: moving an `ArrayVec` copies its whole capacity.
             let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
-            let replies = self.replies.iter().filter(|reply| came_here(reply));
-            messages.extend(replies.flat_map(|reply| messages_of(&reply.packet)));
+            for reply in self.replies.iter().filter(|reply| came_here(reply)) {
+                messages.extend(messages_of(&reply.packet));
+            }
             if messages.is_empty() {
                 return;
             }
