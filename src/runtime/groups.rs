@@ -219,7 +219,6 @@ mod tests {
     use super::*;
     use crate::sched::Tuning;
     use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
-    use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
     /// Notes which jobs it runs, and stops all workers after a hundred.
@@ -268,8 +267,8 @@ mod tests {
     fn a_busy_worker_takes_from_far_longer_queues() {
         for (queued, taken) in [([500, 200], 41), ([300, 200], 2), ([298, 200], 0)] {
             let policy = Tuning::new(2, Nanos::ZERO).policy("global");
-            let sockets = [(); 4].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
-            let ingress = sockets.each_ref().map(UdpSocket::as_raw_fd);
+            let pipes = [(); 4].map(|()| mio::unix::pipe::new().expect("a pipe"));
+            let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_raw_fd());
             let (groups, workers) =
                 Groups::new(&policy, &[2, 2], Wait::Park, &ingress, 4_000).expect("readiness queues");
             for (group, count) in queued.into_iter().enumerate() {

@@ -1,13 +1,17 @@
 //! Datagrams that the kernel dropped at a socket: an exact count, or unknown.
 //!
-//! The source is the table that the kernel shows in `/proc`, which takes some 100 us, once per second. Without it the
-//! drops are unknown, which no reader may take for 0.
+//! There are two sources of the same counter. The first is the table that the kernel shows in `/proc`, which takes
+//! some 100 us, once per second. A read of it continues at the number of a row. So it may leave out a socket where others are
+//! closed meanwhile, and a host without `/proc` has none. Then the socket diagnosis is read. Without either, the drops are
+//! unknown, which no reader may take for 0.
 //!
 //! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so it lags. Of
 //! 161,822 drops it missed 412, and all of a burst that nothing follows. It also costs more than it tells. The wrapper
 //! around `recvmmsg` keeps of each header only the space for control data that the last message needed. So the first
 //! message after a drop would lose its receive stamp. On a wildcard bind it would lose the address that the reply must
 //! come from. (`SO_MEMINFO` is the counter itself too; there is no safe wrapper for it.)
+
+mod diag;
 
 use std::collections::HashMap;
 use std::{fs, io};
@@ -16,7 +20,7 @@ use std::{fs, io};
 #[derive(Debug)]
 pub struct Drops {
     counts: Vec<Count>,
-    source: Source,
+    sources: &'static [Source],
 }
 
 #[derive(Debug)]
@@ -34,16 +38,16 @@ struct Count {
 /// By inode: the kernel's drop counter, and the bytes that wait.
 type ByInode = HashMap<u64, (u32, u32)>;
 
-/// The kernel's table, or another one in tests.
-type Source = fn() -> io::Result<ByInode>;
+/// A source of all counters, and its name.
+type Source = (&'static str, fn() -> io::Result<ByInode>);
 
-const TABLE: &str = "/proc/self/net/udp";
+const SOURCES: &[Source] = &[("/proc/self/net/udp", table), ("sock_diag", diag::read)];
 
 impl Drops {
     /// Counts drops at the sockets with these inodes, since they were opened.
     pub fn new(inodes: impl IntoIterator<Item = u64>) -> Drops {
         let count = |inode| Count { inode, last: 0, total: 0, waiting: 0, known: false };
-        Drops { counts: inodes.into_iter().map(count).collect(), source: table }
+        Drops { counts: inodes.into_iter().map(count).collect(), sources: SOURCES }
     }
 
     /// Lets the counts begin at `counters`, by inode: what the kernel counted before belongs to another process. An unknown
@@ -66,12 +70,24 @@ impl Drops {
     /// minutes.
     ///
     /// # Errors
-    /// When the table cannot be read, or lacks a socket.
+    /// When no source has all sockets; the error names each source and its problem.
     pub fn read(&mut self) -> io::Result<()> {
         self.counts.iter_mut().for_each(|count| count.known = false);
-        self.add(&(self.source)().map_err(|error| io::Error::other(format!("{TABLE}: {error}")))?);
-        let all_known = self.counts.iter().all(|count| count.known);
-        if all_known { Ok(()) } else { Err(io::Error::other(format!("{TABLE} does not list our sockets"))) }
+        let mut wrong = Vec::new();
+        for (name, source) in self.sources {
+            match source() {
+                Ok(drops) => self.add(&drops),
+                Err(error) => {
+                    wrong.push(format!("{name}: {error}"));
+                    continue;
+                }
+            }
+            if self.counts.iter().all(|count| count.known) {
+                return Ok(());
+            }
+            wrong.push(format!("{name} does not list our sockets"));
+        }
+        Err(io::Error::other(wrong.join("; ")))
     }
 
     /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` if that reading did not contain the
@@ -99,7 +115,7 @@ impl Drops {
 
 /// Drops by inode from the kernel's tables.
 fn table() -> io::Result<ByInode> {
-    let mut drops = parse(&fs::read_to_string(TABLE)?);
+    let mut drops = parse(&fs::read_to_string("/proc/self/net/udp")?);
     // A kernel without IPv6 has no such table; a socket that should be in it is missed.
     drops.extend(parse(&fs::read_to_string("/proc/self/net/udp6").unwrap_or_default()));
     Ok(drops)
@@ -171,12 +187,17 @@ mod tests {
         assert_eq!(dropped(), Some(100), "nothing reaches sockets that have left");
     }
 
+    // Method: each source by itself, of either family.
     #[test]
     fn drops_of_a_full_buffer_are_counted_exactly() {
-        ["127.0.0.1:0", "[::1]:0"].into_iter().for_each(full_buffer);
+        for source in SOURCES {
+            for address in ["127.0.0.1:0", "[::1]:0"] {
+                full_buffer(std::slice::from_ref(source), address);
+            }
+        }
     }
 
-    fn full_buffer(address: &str) {
+    fn full_buffer(sources: &'static [Source], address: &str) {
         let receiver = UdpSocket::bind(address).expect("a socket");
         let sender = UdpSocket::bind(address).expect("a socket");
         let target = receiver.local_addr().expect("an address");
@@ -185,42 +206,46 @@ mod tests {
             sender.send_to(&[0; 64], target).expect("a send on loopback");
         }
         let inode = nix::sys::stat::fstat(&receiver).expect("an open socket").st_ino;
-        let mut drops = Drops::new([inode]);
-        drops.read().expect("a table");
+        let mut drops = Drops { sources, ..Drops::new([inode]) };
+        drops.read().expect("a source");
         let dropped = drops.totals().sum::<Option<u64>>().expect("a socket that it lists");
         let waiting = drops.waiting().map(u64::from).sum::<u64>();
         assert!(waiting >= 64 * (sent - dropped), "{waiting} bytes wait");
         receiver.set_nonblocking(true).expect("non-blocking");
         let received = (0..).take_while(|_| receiver.recv(&mut [0; 64]).is_ok()).count() as u64;
-        assert_eq!(received + dropped, sent, "{address}: received {received}, dropped {dropped}");
+        assert_eq!(received + dropped, sent, "{}: received {received}, dropped {dropped}", sources[0].0);
         assert!(dropped > 0, "the default buffer held {sent} datagrams");
     }
 
     #[test]
-    fn what_the_table_does_not_tell_is_unknown_and_not_zero() {
-        let read = |source: Source| {
-            let mut drops = Drops { source, ..Drops::new([1, 2]) };
+    fn what_no_source_tells_is_unknown_and_not_zero() {
+        let nothing: Source = ("nothing", || Err(io::ErrorKind::NotFound.into()));
+        let others: Source = ("others", || Ok(ByInode::from([(1, (5, 0))])));
+        let ours: Source = ("ours", || Ok(ByInode::from([(1, (5, 0)), (2, (7, 0))])));
+        let read = |sources: Vec<Source>| {
+            let mut drops = Drops { sources: sources.leak(), ..Drops::new([1, 2]) };
             let error = drops.read().err().map(|error| error.to_string());
             (drops.totals().collect::<Vec<_>>(), error)
         };
-        assert_eq!(read(|| Ok(ByInode::from([(1, (5, 0)), (2, (7, 0))]))), (vec![Some(5), Some(7)], None));
-        let unlisted = format!("{TABLE} does not list our sockets");
-        assert_eq!(read(|| Ok(ByInode::from([(1, (5, 0))]))), (vec![Some(5), None], Some(unlisted)));
-        let unread = format!("{TABLE}: entity not found");
-        assert_eq!(read(|| Err(io::ErrorKind::NotFound.into())), (vec![None; 2], Some(unread)));
+        assert_eq!(read(vec![nothing, ours]), (vec![Some(5), Some(7)], None));
+        assert_eq!(read(vec![others, ours]), (vec![Some(5), Some(7)], None));
+        let (totals, error) = read(vec![others, nothing]);
+        assert_eq!(totals, [Some(5), None]);
+        assert_eq!(error.expect("one is missing"), "others does not list our sockets; nothing: entity not found");
     }
 
     // Does a successor count what came after its predecessor's last reading, and nothing twice? One whose predecessor
     // knew nothing begins at what it reads.
     #[test]
     fn counts_begin_where_another_process_ended() {
-        let mut drops = Drops { source: || Ok(ByInode::from([(1, (5, 0)), (2, (u32::MAX, 0))])), ..Drops::new([1, 2]) };
+        let source: Source = ("some", || Ok(ByInode::from([(1, (5, 0)), (2, (u32::MAX, 0))])));
+        let mut drops = Drops { sources: vec![source].leak(), ..Drops::new([1, 2]) };
         drops.read().expect("a source");
         assert_eq!(drops.counters(), [Some(5), Some(u32::MAX)]);
         for (begin, later) in [([(2, Some(u32::MAX)), (1, Some(5))], [3, 4]), ([(1, Some(4)), (2, None)], [4, 4])] {
-            let mut successor = Drops { source: drops.source, ..Drops::new([1, 2]) };
+            let mut successor = Drops { sources: drops.sources, ..Drops::new([1, 2]) };
             successor.begin_at(&begin);
-            successor.source = || Ok(ByInode::from([(1, (8, 0)), (2, (3, 0))]));
+            successor.sources = &[("later", || Ok(ByInode::from([(1, (8, 0)), (2, (3, 0))])))];
             successor.read().expect("a source");
             assert_eq!(successor.totals().collect::<Vec<_>>(), later.map(Some));
         }
@@ -229,12 +254,12 @@ mod tests {
     // A reading that fails makes the figure unknown again, and what came meanwhile is not lost.
     #[test]
     fn what_was_known_once_is_not_known_for_ever() {
-        let mut drops = Drops { source: || Ok(ByInode::from([(1, (5, 0))])), ..Drops::new([1]) };
+        let mut drops = Drops { sources: &[("some", || Ok(ByInode::from([(1, (5, 0))])))], ..Drops::new([1]) };
         drops.read().expect("a source");
-        drops.source = || Err(io::ErrorKind::NotFound.into());
+        drops.sources = &[];
         assert!(drops.read().is_err());
         assert_eq!(drops.totals().collect::<Vec<_>>(), [None]);
-        drops.source = || Ok(ByInode::from([(1, (8, 0))]));
+        drops.sources = &[("some", || Ok(ByInode::from([(1, (8, 0))])))];
         drops.read().expect("a source");
         assert_eq!(drops.totals().collect::<Vec<_>>(), [Some(8)]);
     }
