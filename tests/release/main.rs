@@ -10,3 +10,4 @@ mod sim;
 #[path = "../support/mod.rs"]
 mod support;
 mod theory;
+mod trains;

@@ -3,8 +3,10 @@
 use super::{GIVE_UP_AFTER, Running};
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
-use std::io::ErrorKind;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+use std::io::{ErrorKind, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 /// A client with a source port of its own, connected to one server.
 pub(crate) struct Client {
@@ -36,6 +38,13 @@ impl Client {
     pub(crate) fn send(&self, bytes: &[u8]) {
         let sent = self.socket.send(bytes).expect("the server's port is open");
         assert_eq!(sent, bytes.len());
+    }
+
+    /// Sends `bytes` as datagrams of `length` and one with the rest.
+    pub(crate) fn send_train(&self, bytes: &[u8], length: u16) {
+        let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
+        let sent = sendmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
+        assert_eq!(sent, Ok(bytes.len()));
     }
 
     /// Sends a request of class `short`.

@@ -1,7 +1,6 @@
 //! Does a server that listens on several addresses serve each of them as if it were the only one?
 //! Method: clients are connected to one address; a handler answers with the address that the request came to.
 
-use super::trains::send_train;
 use crate::support;
 use crate::support::prelude::*;
 use forebay::server::Ended;
@@ -135,7 +134,7 @@ fn a_gro_batch_belongs_to_one_address() {
     let mut asked = Vec::new();
     let order = drained(&[("io", "gro"), ("workers", "1"), ("policy", "isolated")], |addresses| {
         asked = addresses.iter().map(|address| (Client::new(*address), address.to_string())).collect::<Vec<_>>();
-        asked.iter().for_each(|(client, _)| send_train(client, &REQUEST.repeat(50), 64));
+        asked.iter().for_each(|(client, _)| client.send_train(&REQUEST.repeat(50), 64));
         150
     });
     assert!(order.chunks(50).all(|batch| batch.iter().all(|address| *address == batch[0])), "{order:?}");

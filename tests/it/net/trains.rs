@@ -2,11 +2,6 @@
 //! servers that take them whole and to servers that do not, of both families.
 
 use crate::support::prelude::*;
-use nix::cmsg_space;
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
-};
-use std::io::{IoSlice, IoSliceMut};
 use tokio::sync::Semaphore;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
@@ -14,13 +9,6 @@ const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 fn server(listen: &str, io: &str) -> Running {
     let settings = [("listen", listen), ("io", io), ("workers", "1"), ("policy", "isolated")];
     Running::start(&settings, Bench::new(Echo, Nanos::from_secs(1)))
-}
-
-/// Sends `bytes` as datagrams of `length` and one with the rest.
-pub(super) fn send_train(client: &Client, bytes: &[u8], length: u16) {
-    let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
-    let sent = sendmsg::<SockaddrStorage>(client.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
-    assert_eq!(sent, Ok(bytes.len()));
 }
 
 fn requests(ids: std::ops::Range<u64>, length: usize) -> Vec<u8> {
@@ -36,7 +24,7 @@ fn a_train_is_many_datagrams() {
         let (mut id, mut received) = (0, 0);
         // More than a batch takes and as many as a GSO batch has; long ones and short ones.
         for (count, length) in [(1, 64), (2, 100), (8, 64), (33, 64), (64, 100), (64, 1_000), (30, 2_048)] {
-            send_train(&client, &requests(id..id + count, length), u16::try_from(length).expect("short"));
+            client.send_train(&requests(id..id + count, length), u16::try_from(length).expect("short"));
             for id in id..id + count {
                 let answer = client.receive();
                 let got = (answer.header.id, answer.header.status, answer.payload.len());
@@ -46,13 +34,13 @@ fn a_train_is_many_datagrams() {
             received += count;
         }
         // The last datagram is shorter.
-        send_train(&client, &[requests(1..5, 200), requests(5..6, 80)].concat(), 200);
+        client.send_train(&[requests(1..5, 200), requests(5..6, 80)].concat(), 200);
         (1..6).for_each(|id| assert_eq!(client.receive().header.id, id));
         // The last one is too short to be a request; then all are too long.
-        send_train(&client, &[requests(6..8, 200), vec![1; 10]].concat(), 200);
+        client.send_train(&[requests(6..8, 200), vec![1; 10]].concat(), 200);
         (6..8).for_each(|id| assert_eq!(client.receive().header.id, id));
         let too_long = DATAGRAM_MAX_BYTES + 1;
-        send_train(&client, &requests(0..4, too_long), u16::try_from(too_long).expect("short"));
+        client.send_train(&requests(0..4, too_long), u16::try_from(too_long).expect("short"));
         received += 5 + 3 + 4;
         server.ends_as(fates! { received, answered: received - 5, malformed: 5 }, format!("{listen} {io}"));
     }
@@ -81,7 +69,7 @@ fn the_rest_of_a_train_without_room_is_counted() {
     let client = Client::new(server.udp);
     let mut sent = 0;
     let counted = loop {
-        send_train(&client, &requests(sent..sent + TRAIN, 64), 64);
+        client.send_train(&requests(sent..sent + TRAIN, 64), 64);
         sent += TRAIN;
         let mut counted = Fates::default();
         await_until(
@@ -112,60 +100,4 @@ fn the_gate_stays_open_for_trains() {
         let log = fs::read_to_string(log.path()).expect("text");
         assert_eq!(log.contains("the gate stays open with --io gro"), is_open, "{io}: {log}");
     }
-}
-
-/// Requests of a peer in a round. On a slow machine the first ones after a wake-up seem long, and the next 32 replies leave one
-/// by one. The second peer's come behind them.
-const ROUND: u64 = 40;
-
-/// Replies that make a train. So few that the slowest machine serves their requests before the first has waited for too long.
-const GATHERED: u64 = 6;
-
-#[test]
-fn replies_to_one_peer_leave_as_a_train() {
-    for listen in FAMILIES {
-        let server = server(listen, "batches");
-        let [first, second] = [(); 2].map(|()| Client::new(server.udp));
-        for client in [&first, &second] {
-            setsockopt(&client.socket, sockopt::UdpGroSegment, &true).expect("a kernel with GSO batches");
-        }
-        // On a busy machine a request seems long without a checkpoint, and the next ones leave alone: 16,384 at most.
-        let (mut longest, mut rounds) = (0, 0);
-        while longest < GATHERED && rounds < 1_000 {
-            let round = rounds;
-            rounds += 1;
-            for client in [&first, &second] {
-                send_train(client, &requests(round * ROUND..(round + 1) * ROUND, 72), 72);
-            }
-            for client in [&first, &second] {
-                longest = longest.max(receive_round(client, round) as u64);
-            }
-        }
-        assert!(longest >= GATHERED, "{listen}: the longest GSO batch of {rounds} rounds: {longest}");
-        assert_eq!(server.stop().totals.fates.answered, 2 * rounds * ROUND);
-    }
-}
-
-/// Receives the replies of a round, in order; returns how many came in the longest GSO batch.
-fn receive_round(client: &Client, round: u64) -> usize {
-    let (mut next, mut longest) = (round * ROUND, 0);
-    while next < (round + 1) * ROUND {
-        let mut bytes = vec![0; 1 << 16];
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        let mut space = cmsg_space!(i32);
-        let flags = MsgFlags::empty();
-        let received = recvmsg::<()>(client.socket.as_raw_fd(), &mut slices, Some(&mut space), flags).expect("replies");
-        let length = received.bytes;
-        let cut = received.cmsgs().expect("enough space").find_map(|control| match control {
-            ControlMessageOwned::UdpGroSegments(length) => usize::try_from(length).ok(),
-            _ => None,
-        });
-        let replies: Vec<&[u8]> = bytes[..length].chunks(cut.unwrap_or(length)).collect();
-        longest = longest.max(replies.len());
-        for reply in replies {
-            assert_eq!((Header::parse(reply).expect("a reply").id, reply.len()), (next, 72));
-            next += 1;
-        }
-    }
-    longest
 }

@@ -143,8 +143,7 @@ fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterato
 }
 
 /// The longest time that a reply waits between two requests: some times what one call for many replies saves.
-/// Unoptimised code takes ten times as long.
-const WAIT_MAX: Nanos = Nanos::from_micros(if cfg!(debug_assertions) { 80 } else { 8 });
+const WAIT_MAX: Nanos = Nanos::from_micros(8);
 
 /// A time without a checkpoint that no reply should wait.
 const STRETCH_LONG: Nanos = Nanos::from_micros(100);
