@@ -132,7 +132,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         classified: false,
         shed_answer: Some(Nanos::from_micros(3)),
         transport: &transport,
-        shedding: Shedding::new(1, 1),
+        shedding: Shedding::new(1, 1, false),
         limits: &limits,
         samples: &samples,
     };

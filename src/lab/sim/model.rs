@@ -50,7 +50,7 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
-            shedding: vec![Shedding::new(workers, workers); workers].into(),
+            shedding: vec![Shedding::new(workers, workers, setup.classified); workers].into(),
             interrupted: 0,
             cost: Nanos::ZERO,
             tally,
@@ -134,7 +134,7 @@ impl<'a> CostModel<'a> {
             true => shedding.on_resume(stay, *class, self.now, limits),
             false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, false), limits),
         };
-        cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
+        cause.map(|cause| if let Cause::Expired(_) = cause { Fate::ShedExpired } else { Fate::ShedWaited })
     }
 
     /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that takes.

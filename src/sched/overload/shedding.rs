@@ -115,8 +115,10 @@ pub fn expected_by_class(
 /// Why a request must not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It has waited for too long in a queue that stands.
+    /// It has waited for too long in a socket that stands.
     Waited,
+    /// It is a heavy one, or of a class whose queue stands, and has waited or would wait for too long.
+    Refused,
     /// Its deadline has passed, or would before its end.
     Expired(Expired),
 }
@@ -130,14 +132,19 @@ const BEGINS_BELOW: u64 = 3;
 #[derive(Clone, Debug)]
 pub struct Shedding {
     sockets: StandingQueues,
+    /// Where the policy knows classes, a class may wait while others that came through the same sockets do not.
+    classes: Option<StandingQueues>,
+    /// The classes whose requests stand, a bit for each.
+    standing: u8,
     heavy: HeavyQueue,
     workers: usize,
 }
 
 impl Shedding {
-    /// That of one of this many workers, which take from this many sockets.
-    pub fn new(sockets: usize, workers: usize) -> Shedding {
-        Shedding { sockets: StandingQueues::new(sockets), heavy: HeavyQueue::default(), workers }
+    /// That of one of this many workers, which take from this many sockets. The policy knows classes if `classified`.
+    pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
+        let classes = classified.then(|| StandingQueues::new(CLASSES));
+        Shedding { sockets: StandingQueues::new(sockets), classes, standing: 0, heavy: HeavyQueue::default(), workers }
     }
 
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
@@ -172,8 +179,23 @@ impl Shedding {
             self.expired(stay, class, now, limits)
                 .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
         };
+        let class_stands = self.classes.is_some() && self.class_stands(class, now, stay.wait(now), limits);
         let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, queue(), limits, BEGINS_BELOW);
-        cause.or_else(|| would_wait().then_some(Cause::Waited))
+        cause.or_else(|| (class_stands || would_wait()).then_some(Cause::Refused))
+    }
+
+    /// Whether a fresh request of `class` that begins `now`, after `wait`, is to be shed because those of its class stand.
+    fn class_stands(&mut self, class: u8, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
+        let Some(classes) = &mut self.classes else { return false };
+        let (bounds, bit) = (limits.bounds(true), 1 << class);
+        if wait < bounds.target {
+            classes.on_young(class.into());
+            self.standing &= !bit;
+            return false;
+        }
+        let is_shed = classes.on_old(class.into(), now, wait, bounds);
+        self.standing |= if is_shed { bit } else { 0 };
+        is_shed
     }
 
     /// Whether a request that steps aside at `now` would wait for this many quarters of its bound. That is the bound for
@@ -239,9 +261,9 @@ impl Shedding {
         !self.is_full(stay, class, now, (waiting, limited), limits, 4)
     }
 
-    /// Whether the queues of continuations stand, as far as this worker knows.
+    /// Whether the queues of continuations stand, or those of a class, as far as this worker knows.
     pub fn continuations_stand(&self) -> bool {
-        self.heavy.stands()
+        self.heavy.stands() || self.standing != 0
     }
 
     /// Notes that a request has ended by itself.
@@ -256,6 +278,10 @@ impl Shedding {
     /// Notes that the worker has nothing to do: none of its queues stands.
     pub fn on_rest(&mut self, now: Nanos) {
         self.sockets.on_rest(now);
+        if let Some(classes) = &mut self.classes {
+            classes.on_rest(now);
+            self.standing = 0;
+        }
         self.heavy.on_rest(now);
     }
 }

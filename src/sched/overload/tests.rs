@@ -217,7 +217,7 @@ fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, 1);
+    let mut shedding = Shedding::new(1, 1, false);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
     let mut longest_queue = |limited, validated| {
         (0..200)
@@ -231,6 +231,33 @@ fn requests_of_limited_sources_are_refused_first() {
         [(true, true), (true, false), (false, false), (false, true)].map(|(l, v)| longest_queue(l, v)),
         [40, 40, 80, 120]
     );
+}
+
+// Where classes are known, is a class refused whose requests all wait for too long, though others of the same socket do not
+// wait? Is it forgiven once one of it did not wait, or the worker had nothing to do?
+#[test]
+fn a_class_stands_by_itself() {
+    let bounds = WaitBounds { target: MS(100), interval: MS(100), bound: MS(200) };
+    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
+    let limits = WaitLimits { waits, ..WaitLimits::NONE };
+    for classified in [true, false] {
+        let mut shedding = Shedding::new(1, 1, classified);
+        let mut begins = |class, wait, now| {
+            let mut stay = Stay::new(MS(now - wait));
+            stay.start_by = shedding.start_by(&stay, class, &limits);
+            let cause = shedding.on_begin(&stay, (class, 0), MS(now), || (0, false), &limits);
+            (cause, shedding.continuations_stand())
+        };
+        let refused = if classified { (Some(Cause::Refused), true) } else { (None, false) };
+        assert_eq!((begins(0, 0, 999), begins(1, 250, 1_000)), ((None, false), (None, false)));
+        assert_eq!((begins(0, 0, 1_099), begins(1, 250, 1_100)), ((None, false), refused));
+        assert_eq!(begins(1, 150, 1_101), (None, classified), "below the bound");
+        assert_eq!((begins(0, 0, 1_102), begins(1, 250, 1_103)), ((None, classified), refused));
+        assert_eq!((begins(1, 0, 1_104), begins(1, 250, 1_105)), ((None, false), (None, false)));
+        assert_eq!((begins(0, 0, 1_204), begins(1, 250, 1_205)), ((None, false), refused));
+        shedding.on_rest(MS(1_206));
+        assert!(!shedding.continuations_stand());
+    }
 }
 
 // Is a request certain to be heavy after 64 in a row, and not after a light one?

@@ -100,7 +100,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         classified: scenario.classified,
         transport: &transport,
         shed_answer: Some(Nanos::from_micros(3)),
-        shedding: Shedding::new(sockets.len(), workers),
+        shedding: Shedding::new(sockets.len(), workers, scenario.classified),
         limits: &limits,
         samples: &samples,
     };

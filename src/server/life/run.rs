@@ -113,6 +113,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     make: &'e M,
 ) -> Common<'s, 'e, H, M> {
     let (config, spawning) = (&bound.config, &bound.spawning.0);
+    let classified = config.classify == Classify::Header;
     Common {
         serving,
         make,
@@ -124,10 +125,10 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         flows: Flows::new(config.workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
-        classified: config.classify == Classify::Header,
+        classified,
         transport: &bound.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then_some(bound.waiting.beside),
-        shedding: Shedding::new(bound.listening.group.sockets().len(), config.workers),
+        shedding: Shedding::new(bound.listening.group.sockets().len(), config.workers, classified),
         limits: &bound.waiting.limits,
         samples: &bound.samples,
     }

@@ -307,7 +307,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         let packet = match job {
             Job::Continuation(mut slot) if why == Discarded::TooMany => {
                 let packet = self.dropped(&mut slot);
-                return self.shed(packet, Cause::Waited);
+                return self.shed(packet, Cause::Refused);
             }
             Job::Fresh(packet) => packet,
             Job::Continuation(mut slot) => self.dropped(&mut slot),

@@ -258,15 +258,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
+                self.sampler.shed(packet.envelope.stay.came_at);
+                self.end(packet, Fate::ShedWaited);
+            }
+            Cause::Refused => {
                 let Envelope { ref stay, ref source, .. } = packet.envelope;
-                let limits = self.limits.load();
-                if !stay.has_begun() && stay.wait(self.now) >= limits.bounds(false).bound {
-                    self.sampler.shed(stay.came_at);
-                } else {
-                    // It is refused as a heavy one, and says nothing of its socket.
-                    let heavy = limits.waits.heavy.minus(stay.service);
-                    self.sampler.refuse(heavy, stay.came_at, &source.peer, stay.validated);
-                }
+                let heavy = self.limits.load().waits.heavy.minus(stay.service);
+                self.sampler.refuse(heavy, stay.came_at, &source.peer, stay.validated);
+                self.sampler.continuations_stand(self.shedding.continuations_stand());
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),
