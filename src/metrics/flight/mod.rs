@@ -2,7 +2,7 @@
 //!
 //! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short stretches that follow one another
 //! are one slice. So nothing is left out, and a busy worker writes a slice every ten microseconds at most. A request that
-//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. Both stand in rings that the control thread reads
+//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. The control thread reads both
 //! ([`Slow`]). From the slices it tells what a delayed request waited for.
 
 #[cfg(feature = "admin")]
@@ -17,7 +17,8 @@ mod slow;
 mod tape;
 
 use crate::time::Nanos;
-use ring::Ring;
+use crossbeam_queue::ArrayQueue;
+use ring::{Ring, Words};
 use std::hash::{Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tape::Tape;
@@ -111,13 +112,13 @@ impl Slice {
         self.began.plus(self.took)
     }
 
-    fn words(&self) -> [u64; 4] {
+    fn words(&self) -> Words {
         let About { id, class, came_at } = self.about;
         [self.began.get(), self.took.get() << 16 | u64::from(class) << 8 | self.kind as u64, id, came_at.get()]
     }
 
     #[cfg(feature = "admin")]
-    fn of(words: [u64; 4]) -> Slice {
+    fn of(words: Words) -> Slice {
         let [began, mixed, id, came_at] = words;
         let [kind, class, ..] = mixed.to_le_bytes();
         let (about, took) = (About { id, class, came_at: Nanos::new(came_at) }, Nanos::new(mixed >> 16));
@@ -141,24 +142,9 @@ pub(crate) struct Delayed {
     pub behind: u64,
 }
 
+#[cfg(feature = "admin")]
 impl Delayed {
-    fn words(&self) -> [u64; 8] {
-        let Delayed { about, worker, received_at, ended_at, service, set_aside, behind } = *self;
-        let mixed = u64::from(worker) << 8 | u64::from(about.class);
-        let times = [about.came_at, received_at, ended_at, service, set_aside].map(Nanos::get);
-        [about.id, mixed, times[0], times[1], times[2], times[3], times[4], behind]
-    }
-
-    #[cfg(feature = "admin")]
-    fn of(words: [u64; 8]) -> Delayed {
-        let [id, mixed, .., behind] = words;
-        let [came_at, received_at, ended_at, service, set_aside] = [2, 3, 4, 5, 6].map(|word| Nanos::new(words[word]));
-        let about = About { id, class: mixed as u8, came_at };
-        Delayed { about, worker: (mixed >> 8) as u16, received_at, ended_at, service, set_aside, behind }
-    }
-
     /// How long it waited.
-    #[cfg(feature = "admin")]
     fn delay(&self) -> Nanos {
         self.ended_at.minus(self.about.came_at).minus(self.service)
     }
@@ -167,8 +153,8 @@ impl Delayed {
 /// What one worker has recorded.
 #[derive(Debug)]
 pub(crate) struct Track {
-    slices: Ring<4>,
-    delayed: Ring<8>,
+    slices: Ring,
+    delayed: ArrayQueue<Delayed>,
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
     // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
     running: [AtomicU64; 4],
@@ -178,18 +164,19 @@ pub(crate) struct Track {
 impl Track {
     /// An empty one, of a server with so many workers. They share the keys of `hasher`.
     pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
-        let (slices, delayed) = (Ring::new(Track::slots(workers)), Ring::new(DELAYED));
+        let (slices, delayed) = (Ring::new(Track::slots(workers)), ArrayQueue::new(DELAYED));
         Track { slices, delayed, running: Default::default(), tape: Tape::new(hasher) }
     }
 
     fn slots(workers: usize) -> usize {
-        let slots = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
+        let slots = SLICE_BYTES / size_of::<Words>() / workers.max(1);
         1 << slots.clamp(SLICES_MIN, SLICES_MAX).ilog2()
     }
 
     /// Bytes that each of so many workers records in.
     pub(crate) fn bytes(workers: usize) -> usize {
-        Track::slots(workers) * size_of::<[u64; 4]>() + DELAYED * size_of::<[u64; 8]>()
+        // A queue keeps a number beside each place.
+        Track::slots(workers) * size_of::<Words>() + DELAYED * size_of::<(usize, Delayed)>()
     }
 
     fn run(&self, slice: &Slice) {
@@ -199,7 +186,7 @@ impl Track {
     /// The latest slices, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that these are all.
     #[cfg(feature = "admin")]
     fn slices(&self, most: u64) -> Vec<Slice> {
-        let (records, written) = self.slices.since(self.slices.written().saturating_sub(most));
+        let (records, written) = self.slices.latest(most);
         let all = (records.len() as u64 == written).then(Slice::default);
         all.into_iter().chain(records.into_iter().map(Slice::of)).collect()
     }
@@ -318,7 +305,7 @@ impl<'t> Pen<'t> {
 
     /// Records a request that waited long.
     pub(crate) fn delayed(&mut self, delayed: &Delayed) {
-        self.track.delayed.push(delayed.words());
+        self.track.delayed.force_push(*delayed);
     }
 }
 
@@ -373,16 +360,6 @@ mod tests {
     fn records_come_back_as_they_were() {
         let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
         assert_eq!(Slice::of(slice.words()), slice);
-        let delayed = Delayed {
-            about: about(u64::MAX),
-            worker: 1_024,
-            received_at: US(2),
-            ended_at: US(3),
-            service: US(4),
-            set_aside: US(5),
-            behind: 6,
-        };
-        assert_eq!(Delayed::of(delayed.words()), delayed);
         assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
     }
 

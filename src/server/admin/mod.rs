@@ -186,7 +186,7 @@ async fn control(
     let mut captures = every(CAPTURES_EVERY);
     let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
     watchdog.reset();
-    let mut flight = Flight::new(collector.metrics);
+    let mut flight = Flight::new();
     loop {
         let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {

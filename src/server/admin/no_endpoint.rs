@@ -1,7 +1,7 @@
 //! In place of the endpoint, in a program without its code.
 
 use super::{Desk, Question};
-use crate::metrics::{Gauges, WorkerMetrics};
+use crate::metrics::Gauges;
 use std::io;
 use std::marker::PhantomData;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ impl<T> Pages for T {}
 pub(super) struct Flight<'m>(PhantomData<&'m ()>);
 
 impl Flight<'_> {
-    pub(super) fn new(_: &WorkerMetrics) -> Self {
+    pub(super) fn new() -> Self {
         Flight(PhantomData)
     }
 

@@ -176,7 +176,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         let Envelope { received_at, class, ref stay, ref source, .. } = *envelope;
         // The sockets of a worker are next to one another, one for each address.
         let socket = source.socket / self.common.sockets_of(0).len() as u16;
-        let ended = Ended { came_at: stay.came_at, received_at, service: stay.service, class, socket, served };
+        let (came_at, service) = (stay.came_at, stay.service);
+        let ended = Ended { came_at, received_at, service, class, socket, flow: 0, served };
         self.recorder.flight.capture(&ended, source.peer);
     }
 

@@ -4,7 +4,7 @@
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
-use crate::metrics::{Capture, Captured, Gauges, Slow, WorkerMetrics};
+use crate::metrics::{Capture, Captured, Gauges, Slow};
 use crate::server::admin::{Desk, gate};
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
@@ -24,9 +24,9 @@ pub(in crate::server::admin) struct Flight<'m> {
     capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
 }
 
-impl<'m> Flight<'m> {
-    pub(in crate::server::admin) fn new(metrics: &'m WorkerMetrics) -> Flight<'m> {
-        Flight { slow: Slow::new(metrics, gate::DECIDE_EVERY), capturing: None }
+impl Flight<'_> {
+    pub(in crate::server::admin) fn new() -> Self {
+        Flight { slow: Slow::new(gate::DECIDE_EVERY), capturing: None }
     }
 
     /// Whether a capture is under way.
@@ -100,11 +100,11 @@ pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
     };
     let mut text = format!("{captured}{header}");
     for some in captured.requests.chunks(WRITTEN_AT_ONCE) {
-        for (ended, flow) in some {
+        for ended in some {
             let at = ended.came_at.minus(captured.from());
             let cost = Nanos::new((ended.service.get() / header.time_scale).max(1));
             let class = ended.class.min(CLASSES as u8 - 1);
-            let request = TraceRequest { intended: at, sent: at, cost, flow: *flow, socket: ended.socket, class };
+            let request = TraceRequest { intended: at, sent: at, cost, flow: ended.flow, socket: ended.socket, class };
             writeln!(text, "{request}").expect("a string takes everything");
         }
         yield_now().await;
