@@ -108,8 +108,9 @@ pub(crate) struct Envelope {
     pub stay: Stay,
     /// Monotonic time of the batch that received it.
     pub received_at: Nanos,
-    /// Time the request waited in the socket before that batch.
-    pub kernel_wait: Nanos,
+    /// How long it has waited for permits to work uninterrupted, and whether it waits for one.
+    pub permit_wait: Nanos,
+    pub awaits_permit: bool,
     /// The number of the packet that the request lives in.
     pub packet: usize,
     /// The number of the request itself.
@@ -142,6 +143,11 @@ pub(crate) struct Source {
 }
 
 impl Envelope {
+    /// Time the request waited in the socket before the batch that received it.
+    pub(crate) fn kernel_wait(&self) -> Nanos {
+        self.received_at.minus(self.stay.came_at)
+    }
+
     /// The request, as the flight recorder knows it.
     pub(crate) fn about(&self) -> metrics::About {
         metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
@@ -161,7 +167,8 @@ impl Default for Envelope {
             source: Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 },
             stay: Stay::new(Nanos::ZERO),
             received_at: Nanos::ZERO,
-            kernel_wait: Nanos::ZERO,
+            permit_wait: Nanos::ZERO,
+            awaits_permit: false,
             packet: 0,
             id: 0,
             class: 0,
