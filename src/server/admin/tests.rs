@@ -25,7 +25,7 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
     let (server, (stopper, stop)) = (Server, watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            let (questions, mut collector) = (Questions::new().0, Collector::new(metrics));
+            let (questions, mut collector) = (Metrics::new(), Collector::new(metrics));
             run(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
         });
         // Moved in, so that a client that panics stops the endpoint too.
@@ -186,7 +186,7 @@ fn a_released_listener_is_another_process_s() {
     let (server, metrics, (stopper, stop)) = (Server, WorkerMetrics::new(1), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            let (runtime, questions) = (runtime().unwrap(), Questions::new().0);
+            let (runtime, questions) = (runtime().unwrap(), Metrics::new());
             run(&runtime, Some(listener), &mut Collector::new(&metrics), &server, questions, stop, Limits::DEFAULT)
         });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));

@@ -8,7 +8,6 @@ use crate::metrics::Collector;
 use crate::net::KernelLink;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
-use crate::server::Bound;
 use crate::server::admin::control::Control;
 use crate::server::admin::endpoint::Limits;
 use crate::server::admin::{self, Questions, Stopper};
@@ -17,6 +16,7 @@ use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
+use crate::server::{Bound, Metrics};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use signal_hook::iterator::Signals;
@@ -161,7 +161,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
-        (listener, questions): (Option<TcpListener>, Questions),
+        (listener, questions): (Option<TcpListener>, (Metrics, Questions)),
         mut collector: Collector<'m>,
         caught: Option<Signals>,
     ) -> io::Result<Threads<'scope, 'm>> {
