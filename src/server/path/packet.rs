@@ -334,7 +334,7 @@ impl<F> Slot<F> {
     /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
         if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
-            let generation = self.wait_slot.generation();
+            let generation = self.wait_slot.abort_flag().generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
         } else if now >= self.envelope.stay.expires_at {
             self.wait_slot.wake();
