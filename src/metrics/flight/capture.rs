@@ -1,7 +1,6 @@
 //! A capture: arrivals as the server saw them, for `GET /capture`.
 
-use super::Track;
-use super::tape::{Ended, Tape};
+use super::{Ended, Track};
 use crate::fate::Fate;
 use crate::metrics::{Counts, WorkerMetrics};
 use crate::time::{Nanos, clock};
@@ -46,18 +45,18 @@ impl<'m> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let before = (metrics.counts(), dropped);
         let now = clock::now();
-        for tape in tapes(metrics) {
+        for track in metrics.tracks() {
             // What a capture before left is older than this one.
-            read(tape).for_each(drop);
-            tape.ended.get_or_init(|| ArrayQueue::new(slots));
-            tape.missed.store(0, Relaxed);
-            tape.is_on.store(true, Relaxed);
+            read(track).for_each(drop);
+            track.ended.get_or_init(|| ArrayQueue::new(slots));
+            track.missed.store(0, Relaxed);
+            track.captures.store(true, Relaxed);
         }
         let captured = Captured { from: now, ..Captured::default() };
         Capture { metrics, until: now.plus(seconds), before, after: None, captured }
     }
 
-    /// Reads what ended since the last look. To be called often: the tapes of busy workers hold little more than 20 ms.
+    /// Reads what ended since the last look. To be called often: the queues of busy workers hold little more than 20 ms.
     /// `oldest` says when the oldest request came that has not ended, and `dropped` how many datagrams the kernel has
     /// dropped. Returns whether the capture is over.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
@@ -67,19 +66,19 @@ impl<'m> Capture<'m> {
             // What came since its time was over is counted too.
             self.until = now;
         }
-        // Asked before the tapes are read: what has ended by now is on them.
+        // Asked before the queues are read: what has ended by now is in them.
         let over =
             now >= self.until.plus(GRACE) || now >= self.until && oldest().is_none_or(|oldest| oldest >= self.until);
         let Captured { requests, from, not_served, no_room, .. } = &mut self.captured;
         let in_time = |ended: &Ended| (*from..self.until).contains(&ended.received_at);
-        for ended in tapes(self.metrics).flat_map(read).filter(in_time) {
+        for ended in self.metrics.tracks().flat_map(read).filter(in_time) {
             match ended.served {
                 false => *not_served += 1,
                 true if requests.len() < REQUESTS_MAX => requests.push(ended),
                 true => *no_room += 1,
             }
         }
-        *no_room += tapes(self.metrics).map(|tape| tape.missed.swap(0, Relaxed)).sum::<u64>();
+        *no_room += self.metrics.tracks().map(|track| track.missed.swap(0, Relaxed)).sum::<u64>();
         over
     }
 
@@ -98,17 +97,13 @@ impl<'m> Capture<'m> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        tapes(self.metrics).for_each(|tape| tape.is_on.store(false, Relaxed));
+        self.metrics.tracks().for_each(|track| track.captures.store(false, Relaxed));
     }
 }
 
-fn tapes(metrics: &WorkerMetrics) -> impl Iterator<Item = &Tape> {
-    metrics.tracks().map(|track| &track.tape)
-}
-
-/// What is on a tape, and no longer is. A worker that writes meanwhile does not prolong the reading.
-fn read(tape: &Tape) -> impl Iterator<Item = Ended> {
-    tape.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
+/// Takes what a worker has recorded. One that writes meanwhile does not prolong the reading.
+fn read(track: &Track) -> impl Iterator<Item = Ended> {
+    track.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
 }
 
 impl Captured {

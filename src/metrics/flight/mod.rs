@@ -11,17 +11,17 @@ mod blame;
 mod capture;
 #[cfg(feature = "admin")]
 mod host;
+mod pen;
 mod ring;
 #[cfg(feature = "admin")]
 mod slow;
-mod tape;
 
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
 use ring::{Ring, Words};
-use std::hash::{Hash, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use tape::Tape;
+use std::hash::RandomState;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(feature = "admin")]
 pub use blame::Cause;
@@ -29,20 +29,14 @@ pub use blame::Cause;
 pub(crate) use capture::{Capture, Captured};
 #[cfg(feature = "admin")]
 pub(crate) use host::Tick;
+pub(super) use pen::Pen;
 #[cfg(feature = "admin")]
 pub use slow::Pair;
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Unended};
-pub(crate) use tape::Ended;
 
 /// A request that waited for so long is delayed: a hundred light requests of a microsecond, and more than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
-/// Shorter stretches are not told apart: none of them alone delays a request.
-const SHORT: Nanos = Nanos::from_micros(20);
-/// The longest slice of short stretches: a part of a delay that matters.
-const TRAIN_MAX: Nanos = Nanos::from_micros(200);
-/// A worker that did nothing for so long was free.
-const GAP: Nanos = Nanos::from_micros(20);
 /// Memory for the slices of all workers: a second of most loads for 16 workers.
 const SLICE_BYTES: usize = 8 << 20;
 const SLICES_MAX: usize = 16_384;
@@ -150,6 +144,22 @@ impl Delayed {
     }
 }
 
+/// An arrival whose request has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub came_at: Nanos,
+    pub received_at: Nanos,
+    /// The CPU time in the handler.
+    pub service: Nanos,
+    pub class: u8,
+    /// The number of the socket that it came to.
+    pub socket: u16,
+    /// The number of its flow, which [`Pen::capture`] fills in.
+    pub flow: u16,
+    /// Whether it was served to the end: otherwise `service` says less than what it would have cost.
+    pub served: bool,
+}
+
 /// What one worker has recorded.
 #[derive(Debug)]
 pub(crate) struct Track {
@@ -158,14 +168,30 @@ pub(crate) struct Track {
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
     // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
     running: [AtomicU64; 4],
-    tape: Tape,
+    /// Whether a capture is on.
+    // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then counted as left out.
+    captures: AtomicBool,
+    /// What ended while a capture was on. The memory is taken by the first capture, and stays.
+    ended: OnceLock<ArrayQueue<Ended>>,
+    /// Requests that found no room there.
+    // Ordering: relaxed, it is a count.
+    missed: AtomicU64,
+    /// With the keys of this server, so that the number of a flow does not give its address away.
+    hasher: RandomState,
 }
 
 impl Track {
     /// An empty one, of a server with so many workers. They share the keys of `hasher`.
     pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
-        let (slices, delayed) = (Ring::new(Track::slots(workers)), ArrayQueue::new(DELAYED));
-        Track { slices, delayed, running: Default::default(), tape: Tape::new(hasher) }
+        Track {
+            slices: Ring::new(Track::slots(workers)),
+            delayed: ArrayQueue::new(DELAYED),
+            running: Default::default(),
+            captures: AtomicBool::new(false),
+            ended: OnceLock::new(),
+            missed: AtomicU64::new(0),
+            hasher,
+        }
     }
 
     fn slots(workers: usize) -> usize {
@@ -197,115 +223,6 @@ impl Track {
         let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
         let kind = if slice.kind == Kind::Unchecked { Kind::Running } else { slice.kind };
         (slice.began > Nanos::ZERO).then(|| Slice { took: now.minus(slice.began), kind, ..slice })
-    }
-}
-
-/// The writer's side of a [`Track`]: what it has not written yet.
-#[derive(Debug)]
-pub(crate) struct Pen<'t> {
-    track: &'t Track,
-    /// The slice under way; it has begun at 0 if there is none.
-    current: Slice,
-    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0 if there is none.
-    held: Slice,
-}
-
-impl<'t> Pen<'t> {
-    pub(super) fn new(track: &'t Track) -> Pen<'t> {
-        Pen { track, current: Slice::default(), held: Slice::default() }
-    }
-
-    /// The worker runs this from `now` on: a request, or something without a number.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self, about: About, now: Nanos) {
-        if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
-            // It was interrupted by nothing but a look whether to go on.
-            if self.current.kind == Kind::Unchecked {
-                self.current.kind = Kind::Checked;
-                self.track.run(&self.current);
-            }
-            return;
-        }
-        self.flush();
-        let kind = if about.id == 0 { Kind::Child } else { Kind::Unchecked };
-        self.current = Slice { began: now, took: Nanos::ZERO, kind, about };
-        self.track.run(&self.current);
-    }
-
-    /// What runs has paused or ended at `now`, and passed a checkpoint on the way or not.
-    #[inline]
-    pub(crate) fn end(&mut self, checked: bool, now: Nanos) {
-        self.current.took = now.minus(self.current.began);
-        if checked && self.current.kind == Kind::Unchecked {
-            self.current.kind = Kind::Checked;
-        }
-    }
-
-    /// The slice under way is over. The caller says what the worker does instead.
-    #[inline]
-    fn flush(&mut self) {
-        let slice = &self.current;
-        if slice.began == Nanos::ZERO {
-            // There is none.
-        } else if slice.took >= SHORT {
-            self.write();
-            self.track.slices.push(self.current.words());
-        } else if self.held.kind == Kind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
-            self.held.took = slice.end().minus(self.held.began);
-            self.held.about.id += 1;
-        } else {
-            self.write();
-            self.held = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..self.current };
-        }
-    }
-
-    /// Whether less than `gap` has passed since the slice that is held.
-    fn follows(&self, now: Nanos, gap: Nanos) -> bool {
-        now.minus(self.held.end()) <= gap
-    }
-
-    /// Writes the slice that is held.
-    fn write(&mut self) {
-        if self.held.began > Nanos::ZERO {
-            self.track.slices.push(std::mem::take(&mut self.held).words());
-        }
-    }
-
-    /// The worker does nothing.
-    pub(crate) fn rest(&mut self) {
-        self.flush();
-        self.write();
-        self.current = Slice::default();
-        self.track.run(&self.current);
-    }
-
-    /// The worker found no packet to receive into.
-    pub(crate) fn no_packet(&mut self, now: Nanos) {
-        self.flush();
-        self.current = Slice::default();
-        if self.held.kind == Kind::NoPacket && self.follows(now, TRAIN_MAX) {
-            self.held.took = now.minus(self.held.began);
-        } else {
-            self.write();
-            self.held = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
-        }
-    }
-
-    /// Whether requests that end are to be captured.
-    #[inline]
-    pub(crate) fn captures(&self) -> bool {
-        self.track.tape.is_on.load(Ordering::Relaxed)
-    }
-
-    /// Captures a request that came from `peer`.
-    #[cold]
-    pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash) {
-        self.track.tape.write(ended, peer);
-    }
-
-    /// Records a request that waited long.
-    pub(crate) fn delayed(&mut self, delayed: &Delayed) {
-        self.track.delayed.force_push(*delayed);
     }
 }
 

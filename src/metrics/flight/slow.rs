@@ -43,11 +43,6 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// Nothing is known yet. There will be a look `every` so often.
-    pub(crate) fn new(every: Nanos) -> Slow {
-        Slow { host: Host { every, ..Host::default() }, ..Slow::default() }
-    }
-
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
     /// what a request waited for do not stay for long.
     /// With a `limit` above 0 the log says when requests begin to be delayed for that long.

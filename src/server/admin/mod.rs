@@ -159,8 +159,7 @@ impl Desk<'_, '_> {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
             self.collect();
-            let gauges = self.flight.shown(self.probe.gauges());
-            self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
+            self.snapshot = Some(Arc::new(self.collector.snapshot(self.gauges())));
         }
         self.snapshot.clone().expect("it was taken")
     }
@@ -176,7 +175,7 @@ async fn control(
     let mut captures = every(CAPTURES_EVERY);
     let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
     watchdog.reset();
-    let mut flight = Flight::new();
+    let mut flight = Flight::default();
     loop {
         let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {
@@ -194,7 +193,7 @@ async fn control(
                     question(&mut desk);
                 }
             }
-            _ = captures.tick(), if desk.flight.captures() => desk.look_at_capture(),
+            _ = captures.tick(), if desk.flight.capturing.is_some() => desk.look_at_capture(),
             _ = tick.tick() => {
                 desk.collect();
                 probe.adapt(&desk.collector.recent());

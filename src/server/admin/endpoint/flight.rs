@@ -5,7 +5,7 @@ use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
 use crate::metrics::{Capture, Captured, Gauges, Slow};
-use crate::server::admin::{Desk, gate};
+use crate::server::admin::Desk;
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
 use std::fmt::Write as _;
@@ -19,31 +19,21 @@ const WRITTEN_AT_ONCE: usize = 1_000;
 const SHOWN: usize = 32;
 
 /// What is known of slow requests, and the capture under way with who waits for it.
+#[derive(Default)]
 pub(in crate::server::admin) struct Flight<'m> {
     slow: Slow,
-    capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
-}
-
-impl Flight<'_> {
-    pub(in crate::server::admin) fn new() -> Self {
-        Flight { slow: Slow::new(gate::DECIDE_EVERY), capturing: None }
-    }
-
-    /// Whether a capture is under way.
-    pub(in crate::server::admin) fn captures(&self) -> bool {
-        self.capturing.is_some()
-    }
-
-    /// `gauges` with what is known of slow requests.
-    pub(in crate::server::admin) fn shown(&self, gauges: Gauges) -> Gauges {
-        Gauges { blocked: self.slow.blocked.clone(), ..gauges }
-    }
+    pub(in crate::server::admin) capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
 }
 
 impl Desk<'_, '_> {
+    /// The gauges of the server, with what is known of slow requests.
+    pub(in crate::server::admin) fn gauges(&self) -> Gauges {
+        Gauges { blocked: self.flight.slow.blocked.clone(), ..self.probe.gauges() }
+    }
+
     /// Reads what the workers recorded.
     pub(in crate::server::admin) fn look(&mut self) {
-        let log_delays = self.probe.live().config.log_delays;
+        let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
     }
 
