@@ -148,6 +148,12 @@ impl Envelope {
         self.received_at.minus(self.stay.came_at)
     }
 
+    /// Notes that the request has the permit that it waited for, at `now`.
+    pub(crate) fn permitted(&mut self, now: Nanos) {
+        self.permit_wait = self.permit_wait.plus(now.minus(self.stay.ready_at));
+        self.awaits_permit = false;
+    }
+
     /// The request, as the flight recorder knows it.
     pub(crate) fn about(&self) -> metrics::About {
         metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
@@ -361,5 +367,21 @@ impl<F: Future> Slot<F> {
             self.parked = true;
         }
         (polled, joined)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Are the waits of a request for permits added up, until each permit comes?
+    #[test]
+    fn waits_for_permits_add_up() {
+        let (us, mut envelope) = (Nanos::from_micros, Envelope::default());
+        for (ready_at, permitted_at, sum) in [(10, 40, 30), (100, 112, 42)] {
+            (envelope.stay.ready_at, envelope.awaits_permit) = (us(ready_at), true);
+            envelope.permitted(us(permitted_at));
+            assert_eq!((envelope.permit_wait, envelope.awaits_permit), (us(sum), false));
+        }
     }
 }

@@ -68,8 +68,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// The request has the permit that it waited for, at `now`.
     #[cold]
     fn permitted(&mut self, envelope: &mut Envelope, now: Nanos) {
-        envelope.permit_wait = envelope.permit_wait.plus(now.minus(envelope.stay.ready_at));
-        envelope.awaits_permit = false;
+        envelope.permitted(now);
         self.common.serving.unfinished.waits(envelope.packet, None);
     }
 
