@@ -3,7 +3,7 @@
 
 use crate::fate::labels;
 #[cfg(feature = "admin")]
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -169,12 +169,11 @@ impl Bounds {
 #[cfg(feature = "admin")]
 impl Serialize for Bounds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Percentile::ALL.len()))?;
-        for percentile in Percentile::ALL {
+        let ends = |percentile: Percentile| {
             let Interval { low, high } = self.interval(percentile);
-            map.serialize_entry(percentile.name(), &[low, high].map(|end| Some(end).filter(|end| end.is_finite())))?;
-        }
-        map.end()
+            (percentile.name(), [low, high].map(|end| Some(end).filter(|end| end.is_finite())))
+        };
+        serializer.collect_map(Percentile::ALL.map(ends))
     }
 }
 

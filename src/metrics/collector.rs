@@ -4,9 +4,9 @@
 use super::Stage;
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
+use super::window::{Bins, Recent, Window, news};
 #[cfg(test)]
 use super::window::{Distribution, Series};
-use super::window::{Gathered, Recent, Window};
 use super::worker_metrics::WorkerMetrics;
 #[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
@@ -18,7 +18,8 @@ use crate::time::{Nanos, clock};
 pub struct Collector<'b> {
     /// The metrics that it collects.
     pub(crate) metrics: &'b WorkerMetrics,
-    gathered: Gathered,
+    /// The entries of the histograms as of the last `collect`.
+    entries: u64,
     /// The counters as of the last `collect`.
     last: Counts,
     /// Since the start, the last seconds, the last tens of seconds.
@@ -32,7 +33,7 @@ impl<'b> Collector<'b> {
     pub fn new(metrics: &'b WorkerMetrics) -> Collector<'b> {
         Collector {
             metrics,
-            gathered: Gathered::default(),
+            entries: 0,
             windows: [
                 Window::new(1, Nanos::MAX),
                 Window::new(10, Nanos::from_secs(1)),
@@ -46,10 +47,13 @@ impl<'b> Collector<'b> {
     /// Gathers what workers have recorded. To be called once per second, so that the windows are right, and before a
     /// [`Collector::snapshot`].
     pub fn collect(&mut self) {
-        let gathered = self.gathered.news(&self.metrics.histograms());
+        let histograms = self.metrics.histograms();
+        let entries = histograms.iter().map(|worker| worker.entries()).sum();
+        let idle = entries == std::mem::replace(&mut self.entries, entries);
+        let news = if idle { Bins::default() } else { news(&histograms, self.windows[0].whole()) };
         let now = self.metrics.counts();
         for window in &mut self.windows {
-            window.add(&self.last, now.at, &gathered);
+            window.add(&self.last, now.at, &news);
         }
         self.last = now;
     }
@@ -66,7 +70,7 @@ impl<'b> Collector<'b> {
             since_start: latencies(since_start),
             last_10s: latencies(last_10s),
             last_60s: latencies(last_60s),
-            measured: since_start.last(now).next().cloned().unwrap_or_default(),
+            measured: since_start.whole().clone(),
             utilisation: self.windows.each_ref().map(utilisation),
             start_time: self.start_time,
             gauges,

@@ -11,7 +11,6 @@ use crate::time::Nanos;
 use serde::Serialize;
 #[cfg(feature = "admin")]
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
 use std::iter;
 
 /// The part of a scrape that the worker metrics do not contain, read for each scrape.
@@ -200,41 +199,25 @@ impl Latencies {
 /// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not) and the total
 /// latency of each class.
 pub fn summary(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
-    write_summary(&mut text, snapshot).expect("a string takes everything");
-    text
-}
-
-fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
     let fates = &snapshot.fates;
-    write!(text, "received {}", fates.received)?;
     let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
     let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped.unwrap_or(0))];
-    for (name, count) in ends.into_iter().chain(rest).filter(|(_, count)| *count > 0) {
-        write!(text, ", {name} {count}")?;
+    let counted = ends.into_iter().chain(rest).filter(|(_, count)| *count > 0);
+    let mut text = format!("received {}", fates.received);
+    text.extend(counted.map(|(name, count)| format!(", {name} {count}")));
+    text += if fates.kernel_dropped.is_none() { ", kernel_dropped unknown\n" } else { "\n" };
+    let blocks = snapshot.since_start.stage(Stage::Total);
+    if blocks[0].1.count == 0 {
+        return text;
     }
-    if fates.kernel_dropped.is_none() {
-        text.push_str(", kernel_dropped unknown");
+    let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
+    text += &format!("total us{titles}\n");
+    for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in blocks {
+        // Infinity where there is no value.
+        let value = |value: &Option<f64>| format!(" {:>10.1}", value.unwrap_or(f64::INFINITY));
+        text += &format!("{class:<8} {count:>10}{}\n", [p50, p99, p99_9, p99_95, max].map(value).concat());
     }
-    text.push('\n');
-    if snapshot.since_start.stage(Stage::Total)[0].1.count == 0 {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "{:<8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "total us", "count", "p50", "p99", "p99.9", "p99.95", "max"
-    )?;
-    for (class, block) in snapshot.since_start.stage(Stage::Total) {
-        let Block { count, p50, p99, p99_9, p99_95, max, .. } = *block;
-        write!(text, "{class:<8} {count:>10}")?;
-        for value in [p50, p99, p99_9, p99_95, max] {
-            // Infinity where there is no value.
-            write!(text, " {:>10.1}", value.unwrap_or(f64::INFINITY))?;
-        }
-        text.push('\n');
-    }
-    Ok(())
+    text
 }
 
 #[cfg(test)]

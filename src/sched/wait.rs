@@ -1,30 +1,17 @@
 //! How a worker waits when it has nothing to do, and whether waiting awake is worth its CPU time.
 
+use crate::fate::labels;
 use crate::time::Nanos;
 
-/// How a worker waits when it has nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Wait {
-    /// The worker spins while that saves more than it costs, and else sleeps.
-    Adaptive,
-    /// The worker never sleeps: the lowest latency for a whole core.
-    Spin,
-    /// The worker sleeps at once: the least CPU time.
-    Park,
-}
-
-impl Wait {
-    /// Every way, in the order in which help and error messages list them.
-    pub const ALL: &[Wait] = &[Wait::Adaptive, Wait::Spin, Wait::Park];
-
-    /// The name in flags, files and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Wait::Adaptive => "adaptive",
-            Wait::Spin => "spin",
-            Wait::Park => "park",
-        }
+labels! {
+    /// How a worker waits when it has nothing to do.
+    Wait {
+        /// The worker spins while that saves more than it costs, and else sleeps.
+        Adaptive = "adaptive",
+        /// The worker never sleeps: the lowest latency for a whole core.
+        Spin = "spin",
+        /// The worker sleeps at once: the least CPU time.
+        Park = "park",
     }
 }
 

@@ -118,10 +118,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         self.engine.discard(job, why);
     }
 
-    fn permitted(&mut self, job: &Self::Job) {
-        self.engine.permitted(job);
-    }
-
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         if self.is_emulated() {
             let price = emulation::price();

@@ -1,7 +1,7 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
 use super::ServeError;
-use super::life::handover::{self, Door, Offered, Predecessor};
+use super::life::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
@@ -49,19 +49,19 @@ impl Listening {
     fn take_over(config: &Config) -> Result<Option<Listening>, ServeError> {
         let Some(path) = &config.handover else { return Ok(None) };
         let offered = handover::ask(path).map_err(|source| ServeError::HandOver { path: path.clone(), source })?;
-        let Some(Offered { sockets, admin, door, kept, gro, predecessor }) = offered else { return Ok(None) };
+        let Some((sockets, admin, door, predecessor)) = offered else { return Ok(None) };
         let misfit = |reason| ServeError::Unavailable(format!("--handover {}: {reason}", path.display()));
         let bound = admin.local_addr()?;
         if let Some(asked) = config.admin.filter(|asked| !fits(asked, bound)) {
             return Err(misfit(format!("--admin {asked}; allowed: {bound}, where the listener is bound")));
         }
-        if gro != (config.io == Io::Gro) {
-            let (asked, allowed) = (config.io.name(), if gro { Io::Gro } else { Io::Batches }.name());
+        if predecessor.gro != (config.io == Io::Gro) {
+            let (asked, allowed) = (config.io.name(), if predecessor.gro { Io::Gro } else { Io::Batches }.name());
             return Err(misfit(format!("--io {asked}; allowed: {allowed}, for which what waits was put together")));
         }
         let group = adopted(config, sockets.into_iter().map(UdpSocket::from).collect()).map_err(misfit)?;
-        let (admin, door, predecessor) = (Some(admin), Some(door), Some(predecessor));
-        Ok(Some(Listening { door, group, admin, kept, used: true, predecessor }))
+        let (admin, door, kept) = (Some(admin), Some(door), predecessor.kept);
+        Ok(Some(Listening { door, group, admin, kept, used: true, predecessor: Some(predecessor) }))
     }
 
     fn bind(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {

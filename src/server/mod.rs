@@ -62,6 +62,7 @@ use crate::metrics::{OwnValue, Snapshot, SpawnEnd, WorkerMetrics};
 use crate::net::{AddressFilter, HostAddresses, probe};
 use crate::output;
 use crate::queue::ObjectPool;
+use crate::sched::bounds::PACKETS_PER_WORKER;
 use crate::time::clock;
 use admin::Questions;
 use admin::run_queue::RunQueue;
@@ -75,7 +76,6 @@ use path::packet::{PacketBody, Serving};
 use path::reply::credit::Credit;
 use path::samples::Samples;
 use shown::Read;
-use sizes::Sizes;
 use spawner::Spawning;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -140,7 +140,7 @@ struct Bound {
     /// Metrics of the handler's own, in the order in which they were added.
     own_metrics: Vec<(OwnValue, Read)>,
     spawning: spawner::Owner,
-    sizes: Sizes,
+    packets: usize,
     /// How long requests may wait. Written by the admin thread once a second.
     waiting: Waiting,
     run_queue: RunQueue,
@@ -195,7 +195,7 @@ impl Server {
         let bytes = admin::waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
         listening.group.limit_recv_buffers(bytes)?;
         let (stop, demands) = StopHandle::new();
-        let (questions, metrics) = Questions::new();
+        let (metrics, questions) = Metrics::new();
         let filter = AddressFilter::new(
             listening.group.addresses(),
             &config.reject_source_ports,
@@ -217,7 +217,7 @@ impl Server {
             supervisor: Supervisor::default(),
             own_metrics: Vec::new(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
-            sizes: Sizes::of(config.workers),
+            packets: config.workers * PACKETS_PER_WORKER,
             waiting,
             samples,
             run_queue: RunQueue::new(config.workers),
@@ -326,7 +326,7 @@ impl Server {
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         shown::check::<H>()?;
-        let (count, bytes) = (self.bound.sizes.packets, self.bound.config.datagram_max);
+        let (count, bytes) = (self.bound.packets, self.bound.config.datagram_max);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, bytes));
         let credit = Credit::new(self.bound.config.amplification, self.bound.config.source_prefix);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);

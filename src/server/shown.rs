@@ -24,17 +24,16 @@ pub(super) fn check<H: Handler>() -> Result<(), ServeError> {
 }
 
 fn classes(names: &[&'static str]) -> Result<(), ServeError> {
-    let all = (&[ALL_CLASSES][..], "a name other than \"all\", which stands for all classes");
-    words("CLASS_NAMES", names, all)
+    words("CLASS_NAMES", names, &[ALL_CLASSES], "a name other than \"all\", which stands for all classes")
 }
 
 fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
     let of_server = [&Malformed::NAMES[..], &Refused::NAMES].concat();
-    words("REASON_NAMES", names, (&of_server, "a name that no reason of the server has"))
+    words("REASON_NAMES", names, &of_server, "a name that no reason of the server has")
 }
 
 /// Whether these are words, all different, and none of them is one of `taken`, which says what is allowed then.
-fn words(of: &'static str, names: &[&'static str], (taken, unlike): (&[&str], &'static str)) -> Result<(), ServeError> {
+fn words(of: &'static str, names: &[&'static str], taken: &[&str], unlike: &'static str) -> Result<(), ServeError> {
     for (place, name) in names.iter().copied().enumerate() {
         let rules = [
             (is_word(name), WORD),

@@ -8,10 +8,8 @@ use crate::handler::builtin::Asked;
 use crate::metrics::{CLASS_BYTES, Track, Unfinished};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
-use crate::sched::bounds::{
-    PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER, WAITING_PER_WORKER,
-};
-use crate::sched::{self};
+use crate::sched;
+use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER};
 use crate::server::path::packet::{Packet, PacketBody};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{fmt, fs};
@@ -42,34 +40,9 @@ const _: () =
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
-/// The numbers of objects that a server makes at start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
-    pub(super) packets: usize,
-    /// The largest number of jobs in all queues together.
-    pub(super) queued: usize,
-    /// Places for half-done requests, each with a wait slot. There is one for each packet, which may be in a half-done
-    /// request, and one spare for each worker.
-    pub(super) slots: usize,
-    /// The largest number of requests that wait for what happens outside of the workers.
-    pub(super) waiting: usize,
-    /// The largest number of pieces of spawned work under way.
-    pub(super) spawned: usize,
-}
-
-impl Sizes {
-    /// The sizes for a server with `workers` workers.
-    pub(super) fn of(workers: usize) -> Sizes {
-        let packets = workers * PACKETS_PER_WORKER;
-        Sizes {
-            packets,
-            queued: workers * QUEUED_PER_WORKER,
-            slots: packets + workers,
-            waiting: workers * WAITING_PER_WORKER,
-            spawned: workers * SPAWNED_PER_WORKER,
-        }
-    }
-}
+/// Places for half-done requests, each with a wait slot. There is one for each packet, which may be in a half-done request, and
+/// a spare one.
+pub(super) const SLOTS_PER_WORKER: usize = PACKETS_PER_WORKER + 1;
 
 /// Memory that a server keeps, as far as its settings determine it; resident once it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +82,10 @@ impl Memory {
         let Config { workers, datagram_max, io, .. } = *config;
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
-        let sizes = Sizes::of(1);
         let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);
         let further = (config.listen.len() - 1) * address_bytes(io);
-        let worker_bytes =
-            sizes.packets * packet + sizes.slots * slot + flows + further + Track::bytes(workers) + THREAD;
+        let objects = PACKETS_PER_WORKER * packet + SLOTS_PER_WORKER * slot;
+        let worker_bytes = objects + flows + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 
@@ -177,18 +149,4 @@ pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<()
         )));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::WORKERS_MAX;
-
-    #[test]
-    fn packets_suffice_for_all_holders_of_every_number_of_workers() {
-        for workers in 1..=WORKERS_MAX {
-            let Sizes { packets, queued, slots, .. } = Sizes::of(workers);
-            assert!(2 * queued <= packets && slots == packets + workers, "{workers} workers");
-        }
-    }
 }

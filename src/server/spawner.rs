@@ -1,9 +1,10 @@
 //! Work from elsewhere than the sockets: what threads and tasks beside a server put on its workers.
 
 use super::Server;
-use super::sizes::Sizes;
+use super::sizes::SLOTS_PER_WORKER;
 use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, new_runtime_id};
+use crate::sched::bounds::SPAWNED_PER_WORKER;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -66,7 +67,10 @@ impl Spawner {
         W::Output: Send + 'static,
     {
         let spawning = &self.spawning;
-        let (entered, work) = spawning.enter(work)?;
+        let entered = match spawning.enter() {
+            Ok(entered) => entered,
+            Err(refused) => return Err(refused(work)),
+        };
         let counted = async move {
             // All of it, and not the field alone.
             let mut entered = entered;
@@ -176,10 +180,10 @@ pub(super) struct Spawning {
 impl Spawning {
     /// For a server with `workers` workers, none of which runs yet.
     pub(super) fn new(workers: usize) -> Spawning {
-        let Sizes { slots, spawned, .. } = Sizes::of(workers);
+        let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {
             runtime_id: new_runtime_id(),
-            outside: Arc::new(Outside::new(slots + spawned)),
+            outside: Arc::new(Outside::new(workers * SLOTS_PER_WORKER + spawned)),
             most: spawned,
             under_way: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -204,23 +208,20 @@ impl Spawning {
         self.ends.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Room for `work`.
-    fn enter<W>(self: &Arc<Self>, work: W) -> Result<(Entered, W), SpawnError<W>> {
+    /// Room for one more piece of work, or how it is refused.
+    fn enter<W>(self: &Arc<Self>) -> Result<Entered, fn(W) -> SpawnError<W>> {
         let room = |count: usize| (count < self.most).then_some(count + 1);
-        if self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_err() {
-            self.count(SpawnEnd::Refused);
-            // A server that stops has no room again: the caller need not try once more.
-            let stops = self.closed.load(Ordering::SeqCst);
-            return Err(if stops { SpawnError::Stopping(work) } else { SpawnError::Full(work) });
-        }
+        let has_room = self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_ok();
         // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop. Either
         // this sees that nothing is accepted, or the stop sees the work and waits for its end.
-        if self.closed.load(Ordering::SeqCst) {
-            self.under_way.fetch_sub(1, Ordering::SeqCst);
-            self.count(SpawnEnd::Refused);
-            return Err(SpawnError::Stopping(work));
+        let stops = self.closed.load(Ordering::SeqCst);
+        if has_room && !stops {
+            return Ok(Entered { spawning: Arc::clone(self), finished: false });
         }
-        Ok((Entered { spawning: Arc::clone(self), finished: false }, work))
+        self.under_way.fetch_sub(usize::from(has_room), Ordering::SeqCst);
+        self.count(SpawnEnd::Refused);
+        // A server that stops has no room again: the caller need not try once more.
+        Err(if stops { SpawnError::Stopping } else { SpawnError::Full })
     }
 
     fn count(&self, end: SpawnEnd) {

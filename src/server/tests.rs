@@ -69,7 +69,7 @@ fn exhausted_packets_are_named() {
         let config = Config::from_pairs(ports.into_iter().chain([("policy", policy), ("classify", classify)]));
         let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
         // The thread that stops it has a batch.
-        server.bound.sizes.packets = BATCH + 8;
+        server.bound.packets = BATCH + 8;
         let (udp, admin, stop) = (server.udp_address(), server.admin_address().expect("one"), server.stop_handle());
         let running = thread::spawn(move || server.run(&Sleeps));
         let slow = |list: &str| {

@@ -38,20 +38,16 @@ impl Counters {
     /// All pools together.
     pub fn total(&self) -> PoolCounters {
         let mut total = PoolCounters::default();
-        self.pools.iter().for_each(|pool| total.add(pool));
+        for pool in &self.pools {
+            total.submitted += pool.submitted;
+            total.completed += pool.completed;
+            total.panicked += pool.panicked;
+            total.cancelled += pool.cancelled;
+            total.stalled += pool.stalled;
+            total.stolen += pool.stolen;
+            total.waiting += pool.waiting;
+        }
         total
-    }
-}
-
-impl PoolCounters {
-    pub(super) fn add(&mut self, other: &PoolCounters) {
-        self.submitted += other.submitted;
-        self.completed += other.completed;
-        self.panicked += other.panicked;
-        self.cancelled += other.cancelled;
-        self.stalled += other.stalled;
-        self.stolen += other.stolen;
-        self.waiting += other.waiting;
     }
 }
 
@@ -107,22 +103,5 @@ impl Tally {
     pub(super) fn closed(&self) -> u64 {
         use Count::{Cancelled, Completed, Panicked, Refused, Stalled};
         [Completed, Panicked, Cancelled, Stalled, Refused].into_iter().map(|what| self.get(what)).sum()
-    }
-
-    pub(super) fn read(&self) -> PoolCounters {
-        // Fields are read in this order. Ends come first: what has ended was submitted before, and no difference comes
-        // out negative.
-        PoolCounters {
-            completed: self.get(Count::Completed),
-            panicked: self.get(Count::Panicked),
-            cancelled: self.get(Count::Cancelled),
-            stalled: self.get(Count::Stalled),
-            stolen: self.get(Count::Stolen),
-            submitted: {
-                let refused = self.get(Count::Refused);
-                self.get(Count::Submitted) - refused
-            },
-            ..PoolCounters::default()
-        }
     }
 }

@@ -206,16 +206,20 @@ impl Scheduler {
     }
 
     pub(super) fn counters(&self) -> Counters {
+        use Count::{Cancelled, Completed, Panicked, Refused, Stalled, Stolen, Submitted};
         let policy = self.shared.policy();
         let deques: Vec<usize> = self.shared.deque_lengths().collect();
         let queues: Vec<usize> = self.shared.queue_lengths().collect();
         let pools = self.pools.iter().enumerate().map(|(pool, name)| {
             let members = policy.topology().members(pool);
             let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
-            let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
-            let tallies = self.workers[members].iter().chain([&self.elsewhere[pool]]);
-            tallies.for_each(|tally| counters.add(&tally.read()));
-            counters
+            let tallies = || self.workers[members.clone()].iter().chain([&self.elsewhere[pool]]);
+            let sum = |what| tallies().map(|tally| tally.get(what)).sum::<u64>();
+            // Ends come first: what has ended was submitted before, and no difference comes out negative.
+            let (completed, panicked, cancelled) = (sum(Completed), sum(Panicked), sum(Cancelled));
+            let (stalled, stolen, refused) = (sum(Stalled), sum(Stolen), sum(Refused));
+            let submitted = sum(Submitted) - refused;
+            PoolCounters { name: name.clone(), submitted, completed, panicked, cancelled, stalled, stolen, waiting }
         });
         Counters { pools: pools.collect() }
     }

@@ -5,21 +5,15 @@ use crate::fate::CLASSES;
 use crate::metrics::About;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The low bits of a time hold the class, in place of 256 ns; zero is no request.
-const CLASS_BITS: u64 = 0xFF;
-/// The highest bits of a number say what the request waits for, apart from a worker.
-const FLOW: u64 = 1 << 63;
-const PERMIT: u64 = 1 << 62;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What a request waits for, apart from a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// An earlier request of its flow.
-    Flow,
+    Flow = 1,
     /// A permit to work uninterrupted.
-    Permit,
+    Permit = 2,
 }
 
 /// The requests of one server.
@@ -32,10 +26,12 @@ pub(crate) struct Unfinished {
 
 #[derive(Debug, Default)]
 struct Mark {
+    /// Zero is no request.
     came_at: AtomicU64,
     id: AtomicU64,
-    /// The request that has waited for a permit, and for how long.
-    permit: [AtomicU64; 2],
+    class: AtomicU8,
+    /// A [`Wait`], or zero.
+    wait: AtomicU8,
 }
 
 impl Unfinished {
@@ -46,32 +42,16 @@ impl Unfinished {
 
     /// This request, in this packet, is to be served.
     pub(crate) fn begin(&self, packet: usize, about: About) {
-        let (class, mark) = (u64::from(about.class), &self.marks[packet]);
+        let mark = &self.marks[packet];
         mark.id.store(about.id, Ordering::Relaxed);
-        mark.came_at.store(about.came_at.get().max(CLASS_BITS + 1) & !CLASS_BITS | class, Ordering::Relaxed);
+        mark.class.store(about.class, Ordering::Relaxed);
+        mark.wait.store(0, Ordering::Relaxed);
+        mark.came_at.store(about.came_at.get().max(1), Ordering::Relaxed);
     }
 
     /// The request in this packet waits for this, apart from a worker, or no longer does.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
-        let bit = wait.map_or(0, |wait| if wait == Wait::Flow { FLOW } else { PERMIT });
-        let mark = &self.marks[packet].id;
-        mark.store(number(mark.load(Ordering::Relaxed)) | bit, Ordering::Relaxed);
-    }
-
-    /// The request in this packet has a permit, and `waited` for it.
-    pub(crate) fn permitted(&self, packet: usize, waited: Nanos) {
-        self.waits(packet, None);
-        let before = self.permit_wait(packet);
-        let [of, wait] = &self.marks[packet].permit;
-        of.store(self.marks[packet].id.load(Ordering::Relaxed), Ordering::Relaxed);
-        wait.store(before.plus(waited).get(), Ordering::Relaxed);
-    }
-
-    /// How long the request in this packet has waited for permits.
-    pub(crate) fn permit_wait(&self, packet: usize) -> Nanos {
-        let Mark { id, permit: [of, wait], .. } = &*self.marks[packet];
-        let known = of.load(Ordering::Relaxed) == number(id.load(Ordering::Relaxed));
-        Nanos::new(if known { wait.load(Ordering::Relaxed) } else { 0 })
+        self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
     }
 
     /// The request in this packet, if there was one, has ended.
@@ -82,15 +62,11 @@ impl Unfinished {
     /// The requests, and what each waits for, apart from a worker.
     pub(crate) fn all(&self) -> impl Iterator<Item = (About, Option<Wait>)> {
         self.marks.iter().filter_map(|mark| {
-            let came_at = mark.came_at.load(Ordering::Relaxed);
-            let id = mark.id.load(Ordering::Relaxed);
-            let about = |came_at| About {
-                id: number(id),
-                class: (came_at & CLASS_BITS) as u8,
-                came_at: Nanos::new(came_at & !CLASS_BITS),
-            };
-            let wait = if id & FLOW != 0 { Some(Wait::Flow) } else { (id & PERMIT != 0).then_some(Wait::Permit) };
-            (came_at > 0).then(|| (about(came_at), wait))
+            let came_at = Nanos::new(mark.came_at.load(Ordering::Relaxed));
+            let about =
+                About { id: mark.id.load(Ordering::Relaxed), class: mark.class.load(Ordering::Relaxed), came_at };
+            let waits = |wait: &Wait| *wait as u8 == mark.wait.load(Ordering::Relaxed);
+            (came_at > Nanos::ZERO).then(|| (about, [Wait::Flow, Wait::Permit].into_iter().find(waits)))
         })
     }
 
@@ -110,16 +86,11 @@ impl Unfinished {
     }
 }
 
-/// The number without the bits beside it.
-fn number(id: u64) -> u64 {
-    id & !(FLOW | PERMIT)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Is what a request waits for known while it waits, and its wait for permits afterwards, for this request alone?
+    // Is what a request waits for known while it waits, for this request alone?
     #[test]
     fn waits_for_flows_and_permits_are_told_apart() {
         let (unfinished, us) = (Unfinished::new(1), Nanos::from_micros);
@@ -130,12 +101,8 @@ mod tests {
             unfinished.waits(0, wait);
             assert_eq!(waits(), [(7, wait)]);
         }
-        unfinished.permitted(0, us(30));
-        unfinished.waits(0, Some(Wait::Permit));
-        unfinished.permitted(0, us(12));
-        assert_eq!((waits(), unfinished.permit_wait(0)), (vec![(7, None)], us(42)));
         unfinished.begin(0, about(8));
-        assert_eq!(unfinished.permit_wait(0), Nanos::ZERO, "that was another request");
+        assert_eq!(waits(), [(8, None)], "that was another request");
     }
 
     // Is the oldest of each class found, whatever its packet, and forgotten when it ends?

@@ -326,17 +326,22 @@ mod tests {
         assert_eq!(blamed(late(), [&[BEFORE, before], &[]], &host), Some((Cause::Packets, 0, None, 1_000)));
         let again = slice(77, Kind::Unchecked, 1_100, 1_150);
         assert_eq!(blamed(late(), [&[BEFORE, before, again], &[]], &host), Some((Cause::Asleep, 0, None, 940)));
-        let tick = |at, off_cpu| Tick { at: US(at), off_cpu: vec![US(off_cpu), US(0)], pools: Vec::new() };
-        let hog = Host { every: US(2_500), ticks: [tick(0, 0), tick(2_500, 2_000)].into() };
+        let tick = |at, every, off_cpu| Tick {
+            at: US(at),
+            every: US(every),
+            off_cpu: vec![US(off_cpu), US(0)],
+            pools: Vec::new(),
+        };
+        let hog = Host { ticks: [tick(0, 2_500, 0), tick(2_500, 2_500, 2_000)].into() };
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &hog), Some((Cause::RunQueue, 0, None, 800)));
-        let pause = Host { every: US(500), ticks: [tick(1_100, 0), tick(80_000, 0)].into() };
+        let pause = Host { ticks: [tick(1_100, 500, 0), tick(80_000, 500, 0)].into() };
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
     }
 
     // Is it the pool where the worker that received the request was free, and only there?
     #[test]
     fn a_worker_of_another_pool_is_to_blame() {
-        let apart = |pools| Host { every: US(500), ticks: [Tick { pools, ..Tick::default() }].into() };
+        let apart = |pools| Host { ticks: [Tick { pools, ..Tick::default() }].into() };
         let (two, one) = (apart(vec![0, 1]), apart(vec![0, 0]));
         let long = [BEFORE, slice(77, Kind::Running, 900, 1_990)];
         assert_eq!(blamed(late(), [&[BEFORE], &long], &two), Some((Cause::Pool, 1, Some(77), 990)));

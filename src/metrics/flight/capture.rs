@@ -1,12 +1,12 @@
 //! A capture: arrivals as the server saw them, for `GET /capture`.
 
-use super::Track;
-use super::ring::Ring;
-use super::tape::{Ended, Tape};
+use super::{Ended, Track};
 use crate::fate::Fate;
 use crate::metrics::{Counts, WorkerMetrics};
 use crate::time::{Nanos, clock};
+use crossbeam_queue::ArrayQueue;
 use std::fmt;
+use std::iter;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The most requests of one capture: 16 MiB, and twice as much as text.
@@ -18,8 +18,6 @@ const GRACE: Nanos = Nanos::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Capture<'m> {
     metrics: &'m WorkerMetrics,
-    /// For each recorder, the number of the next record to read.
-    next: Vec<u64>,
     until: Nanos,
     /// What had come when it began, and what the kernel had dropped.
     before: (Counts, Option<u64>),
@@ -31,8 +29,8 @@ pub(crate) struct Capture<'m> {
 /// The arrivals of a capture. Each is among the requests or among those left out.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
-    /// The requests, each with the number of its flow, in the order of their arrival.
-    pub(crate) requests: Vec<(Ended, u16)>,
+    /// The requests, in the order of their arrival.
+    pub(crate) requests: Vec<Ended>,
     from: Nanos,
     arrived: u64,
     not_served: u64,
@@ -45,15 +43,20 @@ impl<'m> Capture<'m> {
     /// Begins one of so many `seconds`, where the kernel has `dropped` so many datagrams.
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
-        let next = tapes(metrics).map(|tape| tape.ring.get_or_init(|| Ring::new(slots)).written()).collect();
         let before = (metrics.counts(), dropped);
         let now = clock::now();
-        tapes(metrics).for_each(|tape| tape.is_on.store(true, Relaxed));
+        for track in metrics.tracks() {
+            // What a capture before left is older than this one.
+            read(track).for_each(drop);
+            track.ended.get_or_init(|| ArrayQueue::new(slots));
+            track.missed.store(0, Relaxed);
+            track.captures.store(true, Relaxed);
+        }
         let captured = Captured { from: now, ..Captured::default() };
-        Capture { metrics, next, until: now.plus(seconds), before, after: None, captured }
+        Capture { metrics, until: now.plus(seconds), before, after: None, captured }
     }
 
-    /// Reads what ended since the last look. To be called often: the rings of busy workers hold little more than 20 ms.
+    /// Reads what ended since the last look. To be called often: the queues of busy workers hold little more than 20 ms.
     /// `oldest` says when the oldest request came that has not ended, and `dropped` how many datagrams the kernel has
     /// dropped. Returns whether the capture is over.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
@@ -63,24 +66,19 @@ impl<'m> Capture<'m> {
             // What came since its time was over is counted too.
             self.until = now;
         }
-        // Asked before the tapes are read: what has ended by now is on them.
+        // Asked before the queues are read: what has ended by now is in them.
         let over =
             now >= self.until.plus(GRACE) || now >= self.until && oldest().is_none_or(|oldest| oldest >= self.until);
         let Captured { requests, from, not_served, no_room, .. } = &mut self.captured;
-        for (tape, next) in tapes(self.metrics).zip(&mut self.next) {
-            let Some(ring) = tape.ring.get() else { continue };
-            let (records, then) = ring.since(*next);
-            *no_room += then - *next - records.len() as u64;
-            *next = then;
-            let in_time = |(ended, _): &(Ended, u16)| (*from..self.until).contains(&ended.received_at);
-            for (ended, flow) in records.into_iter().map(Ended::of).filter(in_time) {
-                match ended.served {
-                    false => *not_served += 1,
-                    true if requests.len() < REQUESTS_MAX => requests.push((ended, flow)),
-                    true => *no_room += 1,
-                }
+        let in_time = |ended: &Ended| (*from..self.until).contains(&ended.received_at);
+        for ended in self.metrics.tracks().flat_map(read).filter(in_time) {
+            match ended.served {
+                false => *not_served += 1,
+                true if requests.len() < REQUESTS_MAX => requests.push(ended),
+                true => *no_room += 1,
             }
         }
+        *no_room += self.metrics.tracks().map(|track| track.missed.swap(0, Relaxed)).sum::<u64>();
         over
     }
 
@@ -92,25 +90,26 @@ impl<'m> Capture<'m> {
         let malformed = |counts: &Counts| counts.ended[Fate::Malformed as usize];
         captured.malformed = malformed(after) - malformed(before);
         captured.arrived = after.received - before.received + captured.kernel_dropped;
-        captured.requests.sort_unstable_by_key(|(ended, _)| ended.came_at);
+        captured.requests.sort_unstable_by_key(|ended| ended.came_at);
         captured
     }
 }
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        tapes(self.metrics).for_each(|tape| tape.is_on.store(false, Relaxed));
+        self.metrics.tracks().for_each(|track| track.captures.store(false, Relaxed));
     }
 }
 
-fn tapes(metrics: &WorkerMetrics) -> impl Iterator<Item = &Tape> {
-    metrics.tracks().map(|track| &track.tape)
+/// Takes what a worker has recorded. One that writes meanwhile does not prolong the reading.
+fn read(track: &Track) -> impl Iterator<Item = Ended> {
+    track.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
 }
 
 impl Captured {
     /// When it began, or when the first of its requests came, if that was earlier.
     pub(crate) fn from(&self) -> Nanos {
-        self.requests.first().map_or(self.from, |(first, _)| self.from.min(first.came_at))
+        self.requests.first().map_or(self.from, |first| self.from.min(first.came_at))
     }
 
     /// The number of arrivals that are not among the requests.
@@ -152,6 +151,7 @@ mod tests {
             service: US(1 << 40),
             class: 255,
             socket: u16::MAX,
+            flow: 0,
             served,
         };
         assert!(!recorders[0].flight.captures(), "none is on");
@@ -182,10 +182,11 @@ mod tests {
         let expected = "# 8 arrived, 3 are below. Left out:\n# 1 not served, 1 malformed, 2 dropped by the kernel,\n\
                         # 1 not finished in time, 0 without room in memory\n";
         assert_eq!(captured.to_string(), expected);
-        let (requests, flows): (Vec<Ended>, Vec<u16>) = captured.requests.iter().copied().unzip();
         let same = [1_001, 1_002, 1_003].map(|at| ended(at, true));
+        let requests: Vec<_> = captured.requests.iter().map(|ended| Ended { flow: 0, ..*ended }).collect();
         assert_eq!((captured.from(), &requests[..]), (US(996), &same[..]));
-        assert_eq!((captured.left_out(), flows[1]), (5, flows[2]), "one flow has one number, whatever its worker");
+        let [_, one, other] = captured.requests[..] else { unreachable!("there are three") };
+        assert_eq!((captured.left_out(), one.flow), (5, other.flow), "one flow has one number, whatever its worker");
     }
 
     // Does a capture say how many requests it had no room for?

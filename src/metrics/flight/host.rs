@@ -11,6 +11,8 @@ const TICKS: usize = 8;
 pub(crate) struct Tick {
     /// When it was read.
     pub at: Nanos,
+    /// The time since the reading before it, at most, while the control thread runs.
+    pub every: Nanos,
     /// For each worker, how long its thread has waited for a CPU since the start.
     pub off_cpu: Vec<Nanos>,
     /// The pool of each worker.
@@ -20,8 +22,6 @@ pub(crate) struct Tick {
 /// The latest readings of the host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// The time between two of them, at most, while the control thread runs.
-    pub(super) every: Nanos,
     /// Oldest first.
     pub(super) ticks: VecDeque<Tick>,
 }
@@ -48,7 +48,7 @@ impl Host {
     /// The part of a span in which the process, or its host, stood still.
     pub(super) fn paused(&self, from: Nanos, until: Nanos) -> Nanos {
         let paused = |(before, tick): (&Tick, &Tick)| {
-            let due = before.at.plus(self.every).plus(PAUSE_MIN);
+            let due = before.at.plus(tick.every).plus(PAUSE_MIN);
             // The control thread too stood still from some time on before the reading was due.
             if tick.at > due { tick.at.min(until).minus(before.at.max(from)) } else { Nanos::ZERO }
         };

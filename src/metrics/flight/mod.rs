@@ -2,7 +2,7 @@
 //!
 //! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short stretches that follow one another
 //! are one slice. So nothing is left out, and a busy worker writes a slice every ten microseconds at most. A request that
-//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. Both stand in rings that the control thread reads
+//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. The control thread reads both
 //! ([`Slow`]). From the slices it tells what a delayed request waited for.
 
 #[cfg(feature = "admin")]
@@ -11,16 +11,17 @@ mod blame;
 mod capture;
 #[cfg(feature = "admin")]
 mod host;
+mod pen;
 mod ring;
 #[cfg(feature = "admin")]
 mod slow;
-mod tape;
 
 use crate::time::Nanos;
-use ring::Ring;
-use std::hash::{Hash, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use tape::Tape;
+use crossbeam_queue::ArrayQueue;
+use ring::{Ring, Words};
+use std::hash::RandomState;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(feature = "admin")]
 pub use blame::Cause;
@@ -28,20 +29,14 @@ pub use blame::Cause;
 pub(crate) use capture::{Capture, Captured};
 #[cfg(feature = "admin")]
 pub(crate) use host::Tick;
+pub(super) use pen::Pen;
 #[cfg(feature = "admin")]
 pub use slow::Pair;
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Unended};
-pub(crate) use tape::Ended;
 
 /// A request that waited for so long is delayed: a hundred light requests of a microsecond, and more than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
-/// Shorter stretches are not told apart: none of them alone delays a request.
-const SHORT: Nanos = Nanos::from_micros(20);
-/// The longest slice of short stretches: a part of a delay that matters.
-const TRAIN_MAX: Nanos = Nanos::from_micros(200);
-/// A worker that did nothing for so long was free.
-const GAP: Nanos = Nanos::from_micros(20);
 /// Memory for the slices of all workers: a second of most loads for 16 workers.
 const SLICE_BYTES: usize = 8 << 20;
 const SLICES_MAX: usize = 16_384;
@@ -111,13 +106,13 @@ impl Slice {
         self.began.plus(self.took)
     }
 
-    fn words(&self) -> [u64; 4] {
+    fn words(&self) -> Words {
         let About { id, class, came_at } = self.about;
         [self.began.get(), self.took.get() << 16 | u64::from(class) << 8 | self.kind as u64, id, came_at.get()]
     }
 
     #[cfg(feature = "admin")]
-    fn of(words: [u64; 4]) -> Slice {
+    fn of(words: Words) -> Slice {
         let [began, mixed, id, came_at] = words;
         let [kind, class, ..] = mixed.to_le_bytes();
         let (about, took) = (About { id, class, came_at: Nanos::new(came_at) }, Nanos::new(mixed >> 16));
@@ -141,55 +136,73 @@ pub(crate) struct Delayed {
     pub behind: u64,
 }
 
+#[cfg(feature = "admin")]
 impl Delayed {
-    fn words(&self) -> [u64; 8] {
-        let Delayed { about, worker, received_at, ended_at, service, set_aside, behind } = *self;
-        let mixed = u64::from(worker) << 8 | u64::from(about.class);
-        let times = [about.came_at, received_at, ended_at, service, set_aside].map(Nanos::get);
-        [about.id, mixed, times[0], times[1], times[2], times[3], times[4], behind]
-    }
-
-    #[cfg(feature = "admin")]
-    fn of(words: [u64; 8]) -> Delayed {
-        let [id, mixed, .., behind] = words;
-        let [came_at, received_at, ended_at, service, set_aside] = [2, 3, 4, 5, 6].map(|word| Nanos::new(words[word]));
-        let about = About { id, class: mixed as u8, came_at };
-        Delayed { about, worker: (mixed >> 8) as u16, received_at, ended_at, service, set_aside, behind }
-    }
-
     /// How long it waited.
-    #[cfg(feature = "admin")]
     fn delay(&self) -> Nanos {
         self.ended_at.minus(self.about.came_at).minus(self.service)
     }
 }
 
+/// An arrival whose request has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub came_at: Nanos,
+    pub received_at: Nanos,
+    /// The CPU time in the handler.
+    pub service: Nanos,
+    pub class: u8,
+    /// The number of the socket that it came to.
+    pub socket: u16,
+    /// The number of its flow, which [`Pen::capture`] fills in.
+    pub flow: u16,
+    /// Whether it was served to the end: otherwise `service` says less than what it would have cost.
+    pub served: bool,
+}
+
 /// What one worker has recorded.
 #[derive(Debug)]
 pub(crate) struct Track {
-    slices: Ring<4>,
-    delayed: Ring<8>,
+    slices: Ring,
+    delayed: ArrayQueue<Delayed>,
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
     // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
     running: [AtomicU64; 4],
-    tape: Tape,
+    /// Whether a capture is on.
+    // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then counted as left out.
+    captures: AtomicBool,
+    /// What ended while a capture was on. The memory is taken by the first capture, and stays.
+    ended: OnceLock<ArrayQueue<Ended>>,
+    /// Requests that found no room there.
+    // Ordering: relaxed, it is a count.
+    missed: AtomicU64,
+    /// With the keys of this server, so that the number of a flow does not give its address away.
+    hasher: RandomState,
 }
 
 impl Track {
     /// An empty one, of a server with so many workers. They share the keys of `hasher`.
     pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
-        let (slices, delayed) = (Ring::new(Track::slots(workers)), Ring::new(DELAYED));
-        Track { slices, delayed, running: Default::default(), tape: Tape::new(hasher) }
+        Track {
+            slices: Ring::new(Track::slots(workers)),
+            delayed: ArrayQueue::new(DELAYED),
+            running: Default::default(),
+            captures: AtomicBool::new(false),
+            ended: OnceLock::new(),
+            missed: AtomicU64::new(0),
+            hasher,
+        }
     }
 
     fn slots(workers: usize) -> usize {
-        let slots = SLICE_BYTES / size_of::<[u64; 4]>() / workers.max(1);
+        let slots = SLICE_BYTES / size_of::<Words>() / workers.max(1);
         1 << slots.clamp(SLICES_MIN, SLICES_MAX).ilog2()
     }
 
     /// Bytes that each of so many workers records in.
     pub(crate) fn bytes(workers: usize) -> usize {
-        Track::slots(workers) * size_of::<[u64; 4]>() + DELAYED * size_of::<[u64; 8]>()
+        // A queue keeps a number beside each place.
+        Track::slots(workers) * size_of::<Words>() + DELAYED * size_of::<(usize, Delayed)>()
     }
 
     fn run(&self, slice: &Slice) {
@@ -199,7 +212,7 @@ impl Track {
     /// The latest slices, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that these are all.
     #[cfg(feature = "admin")]
     fn slices(&self, most: u64) -> Vec<Slice> {
-        let (records, written) = self.slices.since(self.slices.written().saturating_sub(most));
+        let (records, written) = self.slices.latest(most);
         let all = (records.len() as u64 == written).then(Slice::default);
         all.into_iter().chain(records.into_iter().map(Slice::of)).collect()
     }
@@ -210,115 +223,6 @@ impl Track {
         let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
         let kind = if slice.kind == Kind::Unchecked { Kind::Running } else { slice.kind };
         (slice.began > Nanos::ZERO).then(|| Slice { took: now.minus(slice.began), kind, ..slice })
-    }
-}
-
-/// The writer's side of a [`Track`]: what it has not written yet.
-#[derive(Debug)]
-pub(crate) struct Pen<'t> {
-    track: &'t Track,
-    /// The slice under way; it has begun at 0 if there is none.
-    current: Slice,
-    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0 if there is none.
-    held: Slice,
-}
-
-impl<'t> Pen<'t> {
-    pub(super) fn new(track: &'t Track) -> Pen<'t> {
-        Pen { track, current: Slice::default(), held: Slice::default() }
-    }
-
-    /// The worker runs this from `now` on: a request, or something without a number.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self, about: About, now: Nanos) {
-        if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
-            // It was interrupted by nothing but a look whether to go on.
-            if self.current.kind == Kind::Unchecked {
-                self.current.kind = Kind::Checked;
-                self.track.run(&self.current);
-            }
-            return;
-        }
-        self.flush();
-        let kind = if about.id == 0 { Kind::Child } else { Kind::Unchecked };
-        self.current = Slice { began: now, took: Nanos::ZERO, kind, about };
-        self.track.run(&self.current);
-    }
-
-    /// What runs has paused or ended at `now`, and passed a checkpoint on the way or not.
-    #[inline]
-    pub(crate) fn end(&mut self, checked: bool, now: Nanos) {
-        self.current.took = now.minus(self.current.began);
-        if checked && self.current.kind == Kind::Unchecked {
-            self.current.kind = Kind::Checked;
-        }
-    }
-
-    /// The slice under way is over. The caller says what the worker does instead.
-    #[inline]
-    fn flush(&mut self) {
-        let slice = &self.current;
-        if slice.began == Nanos::ZERO {
-            // There is none.
-        } else if slice.took >= SHORT {
-            self.write();
-            self.track.slices.push(self.current.words());
-        } else if self.held.kind == Kind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
-            self.held.took = slice.end().minus(self.held.began);
-            self.held.about.id += 1;
-        } else {
-            self.write();
-            self.held = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..self.current };
-        }
-    }
-
-    /// Whether less than `gap` has passed since the slice that is held.
-    fn follows(&self, now: Nanos, gap: Nanos) -> bool {
-        now.minus(self.held.end()) <= gap
-    }
-
-    /// Writes the slice that is held.
-    fn write(&mut self) {
-        if self.held.began > Nanos::ZERO {
-            self.track.slices.push(std::mem::take(&mut self.held).words());
-        }
-    }
-
-    /// The worker does nothing.
-    pub(crate) fn rest(&mut self) {
-        self.flush();
-        self.write();
-        self.current = Slice::default();
-        self.track.run(&self.current);
-    }
-
-    /// The worker found no packet to receive into.
-    pub(crate) fn no_packet(&mut self, now: Nanos) {
-        self.flush();
-        self.current = Slice::default();
-        if self.held.kind == Kind::NoPacket && self.follows(now, TRAIN_MAX) {
-            self.held.took = now.minus(self.held.began);
-        } else {
-            self.write();
-            self.held = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
-        }
-    }
-
-    /// Whether requests that end are to be captured.
-    #[inline]
-    pub(crate) fn captures(&self) -> bool {
-        self.track.tape.is_on.load(Ordering::Relaxed)
-    }
-
-    /// Captures a request that came from `peer`.
-    #[cold]
-    pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash) {
-        self.track.tape.write(ended, peer);
-    }
-
-    /// Records a request that waited long.
-    pub(crate) fn delayed(&mut self, delayed: &Delayed) {
-        self.track.delayed.push(delayed.words());
     }
 }
 
@@ -373,16 +277,6 @@ mod tests {
     fn records_come_back_as_they_were() {
         let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
         assert_eq!(Slice::of(slice.words()), slice);
-        let delayed = Delayed {
-            about: about(u64::MAX),
-            worker: 1_024,
-            received_at: US(2),
-            ended_at: US(3),
-            service: US(4),
-            set_aside: US(5),
-            behind: 6,
-        };
-        assert_eq!(Delayed::of(delayed.words()), delayed);
         assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
     }
 

@@ -2,58 +2,55 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The latest records of one writer, each of so many numbers.
+/// A record of a ring.
+pub(super) type Words = [u64; 4];
+
+/// The latest records of one writer.
 #[derive(Debug)]
-pub(super) struct Ring<const WORDS: usize> {
+pub(super) struct Ring {
     /// The number of records that the writer has begun to write.
     begun: AtomicU64,
     /// The number of records that are complete.
     done: AtomicU64,
-    slots: Box<[[AtomicU64; WORDS]]>,
+    slots: Box<[[AtomicU64; 4]]>,
 }
 
-impl<const WORDS: usize> Ring<WORDS> {
+impl Ring {
     /// An empty ring for so many records, a power of two.
-    pub(super) fn new(slots: usize) -> Ring<WORDS> {
+    pub(super) fn new(slots: usize) -> Ring {
         assert!(slots.is_power_of_two(), "places are found by a mask");
-        let empty = |_| std::array::from_fn(|_| AtomicU64::new(0));
-        Ring { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots: (0..slots).map(empty).collect() }
+        let slots = (0..slots).map(|_| Default::default()).collect();
+        Ring { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots }
     }
 
     /// Adds a record. For the writer alone.
     #[inline]
-    pub(super) fn push(&self, record: [u64; WORDS]) {
+    pub(super) fn push(&self, record: Words) {
         // Ordering: relaxed, only the writer writes it.
         let number = self.begun.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
-        // Ordering: release, pairs with the fence in `since`. A reader that sees a word of this record sees `begun` too. It
+        // Ordering: release, pairs with the fence in `latest`. A reader that sees a word of this record sees `begun` too. It
         // leaves out the record that was here.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(record) {
             // Ordering: relaxed, `begun` and `done` order them.
             word.store(value, Ordering::Relaxed);
         }
-        // Ordering: release, pairs with the acquire in `since`: a record that counts is complete.
+        // Ordering: release, pairs with the acquire in `latest`: a record that counts is complete.
         self.done.store(number + 1, Ordering::Release);
     }
 
-    fn slot(&self, number: u64) -> &[AtomicU64; WORDS] {
+    fn slot(&self, number: u64) -> &[AtomicU64; 4] {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
-    /// The number of records that were written.
+    /// The newest records that the ring still holds, at most so many, oldest first, and the number of all that were written.
     #[cfg(any(feature = "admin", test))]
-    pub(super) fn written(&self) -> u64 {
+    pub(super) fn latest(&self, most: u64) -> (Vec<Words>, u64) {
         // Ordering: acquire, pairs with the release in `push`.
-        self.done.load(Ordering::Acquire)
-    }
-
-    /// The records from number `from` on that the ring still holds, oldest first, and the number of the next one.
-    #[cfg(any(feature = "admin", test))]
-    pub(super) fn since(&self, from: u64) -> (Vec<[u64; WORDS]>, u64) {
-        let done = self.written();
+        let done = self.done.load(Ordering::Acquire);
         let room = self.slots.len() as u64;
-        let first = from.max(done.saturating_sub(room));
+        let first = done.saturating_sub(room.min(most));
         let read = |number: u64| self.slot(number).each_ref().map(|word| word.load(Ordering::Relaxed));
         let mut records: Vec<_> = (first..done).map(read).collect();
         // Ordering: acquire, pairs with the fence in `push`.
@@ -72,19 +69,20 @@ mod tests {
 
     #[test]
     fn the_newest_records_stay() {
-        let ring = Ring::<2>::new(4);
-        assert_eq!(ring.since(0), (vec![], 0));
-        (1..=5).for_each(|number| ring.push([number, 10 * number]));
-        assert_eq!(ring.since(0), (vec![[2, 20], [3, 30], [4, 40], [5, 50]], 5));
-        assert_eq!(ring.since(4), (vec![[5, 50]], 5));
-        assert_eq!(ring.since(5), (vec![], 5));
+        let ring = Ring::new(4);
+        assert_eq!(ring.latest(9), (vec![], 0));
+        let record = |number| [number, 10 * number, 20 * number, 30 * number];
+        (1..=5).for_each(|number| ring.push(record(number)));
+        assert_eq!(ring.latest(9), ([2, 3, 4, 5].map(record).to_vec(), 5));
+        assert_eq!(ring.latest(1), (vec![record(5)], 5));
+        assert_eq!(ring.latest(0), (vec![], 5));
     }
 
     /// Does a reader never see a record of which another one has replaced a part?
     /// Method: the words of a record are equal. One thread writes as fast as it can, another reads 2,000 times.
     #[test]
     fn no_record_is_seen_in_parts() {
-        let (ring, stop) = (Ring::<4>::new(8), AtomicBool::new(false));
+        let (ring, stop) = (Ring::new(8), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut number = 0;
@@ -95,7 +93,7 @@ mod tests {
             });
             let mut seen = 0;
             for _ in 0..2_000 {
-                let (records, next) = ring.since(0);
+                let (records, next) = ring.latest(8);
                 assert!(next >= seen);
                 seen = next;
                 for record in records {

@@ -2,13 +2,14 @@
 
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
-use super::{About, Delayed, Kind, PERMIT, Slice, Track};
+use super::{About, DELAYED, Delayed, Kind, PERMIT, Slice, Track};
 use crate::metrics::{Wait, WorkerMetrics};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 
 /// The time that a reading covers.
 const WINDOW: Nanos = Nanos::from_secs(60);
@@ -32,8 +33,6 @@ type Named = (Delayed, Option<Culprit>);
 /// What is known of delayed requests, for the control thread.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    /// For each recorder, the number of the next delayed request to read.
-    next: Vec<u64>,
     host: Host,
     /// The slowest requests of the last minute, each with the time of the look that found it.
     named: VecDeque<(Nanos, Named)>,
@@ -44,24 +43,14 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// Nothing is known yet. There will be a look `every` so often.
-    pub(crate) fn new(metrics: &WorkerMetrics, every: Nanos) -> Slow {
-        let next = metrics.tracks().map(|_| 0).collect();
-        Slow { next, host: Host { every, ..Host::default() }, ..Slow::default() }
-    }
-
     /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
     /// what a request waited for do not stay for long.
     /// With a `limit` above 0 the log says when requests begin to be delayed for that long.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
-        let mut delayed = Vec::new();
-        for (track, next) in metrics.tracks().zip(&mut self.next) {
-            let (records, then) = track.delayed.since(*next);
-            delayed.extend(records.into_iter().map(Delayed::of));
-            *next = then;
-        }
+        let read = metrics.tracks().flat_map(|track| iter::from_fn(|| track.delayed.pop()).take(DELAYED));
+        let mut delayed: Vec<Delayed> = read.collect();
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
         delayed.truncate(EXPLAINED);
         let tracks = Tracks::new(metrics, now);

@@ -1,8 +1,6 @@
 //! How the control thread reads what workers have recorded: the occupied bins of all distributions, and one distribution as its
 //! readers see it, short-lived.
 
-#[cfg(feature = "cli")]
-use super::histograms::bin;
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
 use crate::metrics::Block;
 use std::ops::AddAssign;
@@ -74,7 +72,7 @@ const PENDING: usize = 1_024;
 pub(crate) struct Bins {
     /// Each occupied bin and the number of values in it, ascending.
     pub(super) counts: Vec<(u64, u64)>,
-    /// Exact sums of the values, saturating.
+    /// Exact sums of the values, modulo 2^64.
     pub(super) sums: [[u64; COLUMNS]; ROWS],
 }
 
@@ -89,7 +87,7 @@ impl Bins {
         }
         self.counts.append(&mut all);
         for (sum, other) in self.sums.as_flattened_mut().iter_mut().zip(other.sums.as_flattened()) {
-            *sum = sum.saturating_add(*other);
+            *sum = sum.wrapping_add(*other);
         }
     }
 
@@ -100,9 +98,9 @@ impl Bins {
             merge(&mut self.counts);
             self.counts.reserve(self.counts.len().max(PENDING));
         }
-        self.counts.push((series.key(series.highest(bin(series.0 % COLUMNS, value))), 1));
+        self.counts.push((series.key(series.highest(series.bin(value))), 1));
         let sum = &mut self.sums.as_flattened_mut()[series.0];
-        *sum = sum.saturating_add(value);
+        *sum = sum.wrapping_add(value);
     }
 
     /// Removes all values and keeps the memory.
@@ -145,52 +143,37 @@ pub(crate) fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) 
     });
 }
 
-/// What all workers together had recorded at the last reading.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    entries: u64,
-    /// By series, the count of each bin and the sum of all values; empty for one of which nothing was recorded.
-    seen: Vec<(Vec<u32>, u64)>,
-}
-
-impl Gathered {
-    /// What the `workers` have recorded since the last reading. An entry under way may be in it in part; the rest comes next
-    /// time.
-    pub(crate) fn news(&mut self, workers: &[&Histograms]) -> Bins {
-        let mut bins = Bins::default();
-        let entries = workers.iter().map(|worker| worker.entries.read()).sum();
-        if entries == std::mem::replace(&mut self.entries, entries) {
-            return bins;
-        }
-        self.seen.resize_with(ROWS * COLUMNS, Default::default);
-        for (number, (seen, seen_sum)) in self.seen.iter_mut().enumerate() {
-            let (mut counts, mut sum) = (Vec::new(), 0_u64);
-            for column in workers.iter().map(|worker| &worker.columns.as_flattened()[number]) {
-                let Some(more) = column.counts.get() else { continue };
-                counts.resize(BINS, 0_u32);
-                for (sum, count) in counts.iter_mut().zip(&more[..]) {
-                    *sum = sum.wrapping_add(count.load(Relaxed));
-                }
-                sum = sum.wrapping_add(column.sum.read());
+/// What the `workers` have recorded beyond `known`, which is all that was gathered before. An entry under way may be in it in
+/// part; the rest comes next time.
+pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
+    let mut news = Bins::default();
+    for (number, news_sum) in news.sums.as_flattened_mut().iter_mut().enumerate() {
+        let (series, mut counts) = (Series(number), Vec::new());
+        for column in workers.iter().map(|worker| &worker.columns.as_flattened()[number]) {
+            let Some(more) = column.counts.get() else { continue };
+            counts.resize(BINS, 0_u32);
+            for (sum, count) in counts.iter_mut().zip(&more[..]) {
+                *sum = sum.wrapping_add(count.load(Relaxed));
             }
-            seen.resize(counts.len(), 0);
-            let series = Series(number);
-            for (bin, (count, seen)) in counts.iter().zip(&*seen).enumerate().filter(|(_, (count, seen))| count != seen)
-            {
-                bins.counts.push((series.key(series.highest(bin)), count.wrapping_sub(*seen).into()));
-            }
-            bins.sums.as_flattened_mut()[number] = sum.wrapping_sub(*seen_sum);
-            (*seen, *seen_sum) = (counts, sum);
+            *news_sum = news_sum.wrapping_add(column.sum.read());
         }
-        bins
+        *news_sum = news_sum.wrapping_sub(known.sum(series));
+        for (highest, count) in known.values(series) {
+            let sum = &mut counts[series.bin(highest)];
+            // Both are modulo 2^32.
+            *sum = sum.wrapping_sub(count as u32);
+        }
+        let more = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        news.counts.extend(more.map(|(bin, count)| (series.key(series.highest(bin)), u64::from(*count))));
     }
+    news
 }
 
 #[cfg(test)]
 impl Histograms {
     /// What was recorded since the start.
     pub(crate) fn bins(&self) -> Bins {
-        Gathered::default().news(&[self])
+        news(&[self], &Bins::default())
     }
 }
 

@@ -94,6 +94,11 @@ impl Series {
         Series(row * COLUMNS + column)
     }
 
+    /// The bin of this value.
+    pub(super) const fn bin(self, value: u64) -> usize {
+        bin(self.0 % COLUMNS, value)
+    }
+
     /// The highest value of a bin.
     pub(super) fn highest(self, bin: usize) -> u64 {
         let shift = (bin >> 10).saturating_sub(1);
@@ -110,7 +115,7 @@ impl Series {
 /// above 2,048 of these. So a value is at most 0.1 % below the highest of its bin. A clock read takes 20 ns. Times from
 /// 18 minutes on share the last bin.
 #[inline]
-pub(super) const fn bin(column: usize, value: u64) -> usize {
+const fn bin(column: usize, value: u64) -> usize {
     let (value, most) = (value >> unit_bits(column), (1 << 36) - 1);
     let value = if value < most { value } else { most };
     // Below 2,048 there is nothing to shift away.
@@ -133,7 +138,7 @@ pub(super) const VALUE_BITS: u32 = 48;
 pub(crate) struct Histograms {
     pub(super) columns: [[Column; COLUMNS]; ROWS],
     /// Entries: shows the reader whether there is anything new.
-    pub(super) entries: Tally,
+    entries: Tally,
 }
 
 /// What is recorded of one [`Series`].
@@ -148,6 +153,11 @@ pub(super) struct Column {
 }
 
 impl Histograms {
+    /// The number of entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.read()
+    }
+
     /// Records an answered request. For the worker alone, as all that records.
     #[inline]
     pub(crate) fn record(&self, sample: &Sample) {
@@ -204,7 +214,7 @@ pub(crate) const CLASS_BYTES: usize = COLUMNS * BINS * size_of::<AtomicU32>();
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::window::{Distribution, Gathered, Series};
+    use crate::metrics::window::{Bins, Distribution, Series, news};
 
     /// Does recording keep every sample, in its class and stage, even out of range?
     #[test]
@@ -246,9 +256,10 @@ mod tests {
     fn news_are_told_once() {
         let sample =
             Sample { class: 0, queue: Nanos::from_micros(3), service: Nanos::from_micros(1), ..Sample::default() };
-        let (workers, mut gathered) = ([Histograms::default(), Histograms::default()], Gathered::default());
+        let (workers, mut known) = ([Histograms::default(), Histograms::default()], Bins::default());
         let mut news = || {
-            let bins = gathered.news(&workers.each_ref());
+            let bins = news(&workers.each_ref(), &known);
+            known.add(&bins);
             [Series::slowdown(0), Series::OVERSHOOT].map(|series| {
                 let news = Distribution::of([&bins], &[series]);
                 (news.count, news.sum)

@@ -13,7 +13,7 @@ mod work;
 
 #[cfg(feature = "cli")]
 pub(crate) use distribution::merge;
-pub(crate) use distribution::{Bins, Distribution, Gathered};
+pub(crate) use distribution::{Bins, Distribution, news};
 pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
 #[cfg(feature = "admin")]
 pub(super) use histograms::{SHORTEST, SLOWDOWN_ONE};
@@ -82,6 +82,11 @@ impl Window {
     /// What is kept of the last intervals, up to and including the one that contains `now`.
     pub(super) fn last(&self, now: Nanos) -> impl Iterator<Item = &Bins> {
         self.of(self.oldest(now)..)
+    }
+
+    /// What is kept of a window of one interval without an end.
+    pub(super) fn whole(&self) -> &Bins {
+        &self.slots[0].bins
     }
 
     /// What is kept of the intervals with these numbers.

@@ -1,7 +1,7 @@
 //! The work of the last seconds, as input for adaptive policies.
 
 use super::histograms::SHORTEST;
-use super::shift::Profile;
+use super::shift::differ;
 use super::{Bins, Distribution, Series, Window};
 use crate::fate::CLASSES;
 use crate::metrics::{Counts, Spent, Stage};
@@ -58,11 +58,11 @@ impl Recent {
 
 /// Whether the requests of the interval under way, answered or not, are others than those before it, from number `first` on.
 fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
-    let profile = |bins: Vec<&Bins>| {
-        let of_class = |class| [times(&service(&bins, class), 0), times(&unanswered(&bins, class), BEGUN)].concat();
-        Profile::new((0..CLASSES).flat_map(of_class))
+    let times = |bins: Vec<&Bins>| -> Vec<(Nanos, u64)> {
+        let of_class = |class| requests(&bins, class).0.into_iter().map(|(took, _, count)| (took, count));
+        (0..CLASSES).flat_map(of_class).collect()
     };
-    profile(window.of(newest..).collect()).differs_from(&profile(window.of(first..newest).collect()))
+    differ(&times(window.of(newest..).collect()), &times(window.of(first..newest).collect()))
 }
 
 impl Counts {
@@ -95,17 +95,14 @@ const SLICE_MAX: Nanos = Nanos::from_secs(10);
 
 impl Recent {
     fn add_requests(&mut self, bins: &[&Bins], running: &[Nanos]) {
-        let (mut answered, mut broken_off) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
         for class in 0..CLASSES {
-            let (service, unanswered) = (service(bins, class), unanswered(bins, class));
-            let (ended, begun) = (times(&service, 0), times(&unanswered, BEGUN));
-            let count = service.count + begun.iter().map(|(_, count)| count).sum::<u64>();
-            self.by_class[class] = (count, Nanos::new(service.sum).plus(Nanos::new(unanswered.sum)));
-            answered.extend_from_slice(&ended);
-            broken_off.extend_from_slice(&begun);
-            self.times_of_class[class] = served_to_the_end(ended, begun);
+            let (requests, time) = requests(bins, class);
+            self.by_class[class] = (requests.iter().map(|(.., count)| count).sum(), time);
+            all.extend_from_slice(&requests);
+            self.times_of_class[class] = served_to_the_end(requests);
         }
-        self.service_times = served_to_the_end(answered, broken_off);
+        self.service_times = served_to_the_end(all);
         // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
         let longest = self.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
         let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
@@ -114,31 +111,31 @@ impl Recent {
     }
 }
 
-/// The service times of answered requests of `class`.
-fn service(bins: &[&Bins], class: usize) -> Distribution {
-    Distribution::of(bins.iter().copied(), &[Series::stage(class, Stage::Service)])
-}
+/// CPU times, whether requests were broken off after them, and how many were.
+type Times = Vec<(Nanos, bool, u64)>;
 
-/// The CPU times of requests of `class` that were not answered.
-fn unanswered(bins: &[&Bins], class: usize) -> Distribution {
-    Distribution::of(bins.iter().copied(), &[Series::unanswered(class)])
-}
-
-/// The times of at least `least`, and how many took each.
-fn times(distribution: &Distribution, least: u64) -> Vec<(Nanos, u64)> {
-    distribution.values().filter(|(time, _)| *time >= least).map(|(time, count)| (Nanos::new(time), count)).collect()
+/// The requests of `class` that were answered or had begun, and the time of all of the class.
+fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
+    let (mut times, mut sum) = (Vec::new(), Nanos::ZERO);
+    for (series, least, broken_off) in
+        [(Series::stage(class, Stage::Service), 0, false), (Series::unanswered(class), BEGUN, true)]
+    {
+        let all = Distribution::of(bins.iter().copied(), &[series]);
+        let counted = all.values().filter(|(took, _)| *took >= least);
+        times.extend(counted.map(|(took, count)| (Nanos::new(took), broken_off, count)));
+        sum = sum.plus(Nanos::new(all.sum));
+    }
+    (times, sum)
 }
 
 // What a request took that was broken off (expired, cancelled, failed) says only that it would have taken longer. Counted
 // as a service time, it makes equal requests look uneven. A policy that then lets the old ones give way breaks off more of
 // them. So their share is passed on to what took longer (B. Efron, "The two sample problem with censored data", 1967),
 // which is the estimate of Kaplan and Meier (1958).
-/// Service times and how many requests would have taken each, ascending, by those that `ended` and what others had taken when
-/// they were `broken_off`. Where nothing took longer, these count as they are: it is the least that they can take.
-fn served_to_the_end(ended: Vec<(Nanos, u64)>, broken_off: Vec<(Nanos, u64)>) -> Vec<(Nanos, u64)> {
+/// Service times and how many requests would have taken each, ascending. Where nothing took longer than a request that was
+/// broken off, it counts as it is: it is the least that it can take.
+fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {
     // Of equal times the ended ones come first: a request that was broken off would have taken longer.
-    let mut all: Vec<(Nanos, bool, u64)> = ended.into_iter().map(|(took, count)| (took, false, count)).collect();
-    all.extend(broken_off.into_iter().map(|(took, count)| (took, true, count)));
     all.sort_unstable();
     let mut longer: u64 = all.iter().map(|(.., count)| count).sum();
     // What each of the requests to come stands for: itself, and a part of those that were broken off before.
@@ -234,10 +231,15 @@ mod censored_tests {
         times.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect()
     }
 
+    fn served_to_the_end(ended: &[(u64, u64)], broken_off: &[(u64, u64)]) -> Vec<(Nanos, u64)> {
+        let of = |times, broken_off| micros(times).into_iter().map(move |(took, count)| (took, broken_off, count));
+        super::served_to_the_end(of(ended, false).chain(of(broken_off, true)).collect())
+    }
+
     // Do equal requests stay equal, whenever some of them are broken off?
     #[test]
     fn equal_requests_stay_equal() {
-        let times = served_to_the_end(micros(&[(500, 100)]), micros(&[(50, 60), (200, 40), (500, 1)]));
+        let times = served_to_the_end(&[(500, 100)], &[(50, 60), (200, 40), (500, 1)]);
         // The last one was broken off when the others ended: nothing took longer.
         assert_eq!(times, micros(&[(500, 199), (500, 2)]));
     }
@@ -245,10 +247,10 @@ mod censored_tests {
     // Is what was broken off shared by all that took longer, and by nothing that took less?
     #[test]
     fn what_took_longer_stands_for_what_was_broken_off() {
-        let times = served_to_the_end(micros(&[(1, 900), (100, 60), (900, 20)]), micros(&[(10, 20)]));
+        let times = served_to_the_end(&[(1, 900), (100, 60), (900, 20)], &[(10, 20)]);
         assert_eq!(times, micros(&[(1, 900), (100, 75), (900, 25)]));
-        let longest = served_to_the_end(micros(&[(1, 900)]), micros(&[(60_000, 9)]));
+        let longest = served_to_the_end(&[(1, 900)], &[(60_000, 9)]);
         assert_eq!(longest, micros(&[(1, 900), (60_000, 9)]));
-        assert_eq!(served_to_the_end(micros(&[(7, 3)]), Vec::new()), micros(&[(7, 3)]));
+        assert_eq!(served_to_the_end(&[(7, 3)], &[]), micros(&[(7, 3)]));
     }
 }

@@ -21,8 +21,7 @@ fn bucket_of(spent: Nanos) -> usize {
 }
 
 /// How many requests took how long, in half octaves.
-#[derive(Clone, Debug)]
-pub(super) struct Profile {
+struct Profile {
     requests: [f64; BUCKETS],
     time: [f64; BUCKETS],
     /// The sums of the squared times.
@@ -42,34 +41,37 @@ const EVIDENCE_MIN: f64 = 10.0;
 /// The share of requests which are too few to tell: pauses of the host, of which a bad second has many, look like that.
 const RARE: f64 = 0.001;
 
+/// Whether the requests of `last` are others than those of `before`, beyond chance and by enough to matter. Both are service
+/// times, and how many requests took each.
+pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
+    let whole = [last, before].map(|times| Profile::new(times, BUCKETS - 1));
+    let [count, count_before] = whole.each_ref().map(|profile| sum(&profile.requests));
+    if count == 0.0 || count_before == 0.0 {
+        return false;
+    }
+    let size = count * count_before / (count + count_before);
+    let highest = whole.iter().map(Profile::highest).fold(0, usize::max);
+    let [last, before] = [last, before].map(|times| Profile::new(times, highest));
+    // A share of all time is as uncertain as one of so many fewer requests, where few take most of it (Kish, "Survey
+    // Sampling", 1965). Of both together: a second without any heavy request does not know that there are some.
+    let time = sum(&last.time) + sum(&before.time);
+    let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
+    are_far(&last.requests, &before.requests, size) || are_far(&last.time, &before.time, size * worth)
+}
+
 impl Profile {
-    /// The profile of requests: service times, and how many took each.
-    pub(super) fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> Profile {
+    /// The profile of these requests. What lies above the bucket `highest` is in it.
+    fn new(times: &[(Nanos, u64)], highest: usize) -> Profile {
         let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
+        let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
         for (took, count) in times {
-            let bucket = bucket_of(took);
-            let (took, count) = (took.get().max(1) as f64, count as f64);
+            let (bucket, count) = (bucket_of(*took), *count as f64);
+            let (bucket, took) = if bucket > highest { (highest, least) } else { (bucket, took.get().max(1) as f64) };
             profile.requests[bucket] += count;
             profile.time[bucket] += count * took;
             profile.squares[bucket] += count * took * took;
         }
         profile
-    }
-
-    /// Whether these requests are others than those of `before`, beyond chance and by enough to matter.
-    pub(super) fn differs_from(&self, before: &Profile) -> bool {
-        let (count, count_before) = (sum(&self.requests), sum(&before.requests));
-        if count == 0.0 || count_before == 0.0 {
-            return false;
-        }
-        let size = count * count_before / (count + count_before);
-        let highest = self.highest().max(before.highest());
-        let (last, before) = (self.capped_at(highest), before.capped_at(highest));
-        // A share of all time is as uncertain as one of so many fewer requests, where few take most of it (Kish, "Survey
-        // Sampling", 1965). Of both together: a second without any heavy request does not know that there are some.
-        let time = sum(&last.time) + sum(&before.time);
-        let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
-        differ(&last.requests, &before.requests, size) || differ(&last.time, &before.time, size * worth)
     }
 
     /// The highest bucket that is not rare: as many requests or more are in it, or above.
@@ -82,25 +84,11 @@ impl Profile {
         };
         (0..BUCKETS).rev().find(is_reached).unwrap_or(0)
     }
-
-    /// The same, with what lies above the bucket `highest` in it.
-    fn capped_at(&self, highest: usize) -> Profile {
-        let mut capped = self.clone();
-        let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
-        for bucket in highest + 1..BUCKETS {
-            let count = std::mem::take(&mut capped.requests[bucket]);
-            (capped.time[bucket], capped.squares[bucket]) = (0.0, 0.0);
-            capped.requests[highest] += count;
-            capped.time[highest] += count * least;
-            capped.squares[highest] += count * least * least;
-        }
-        capped
-    }
 }
 
 /// Whether two samples are from different distributions. `size` is the product of the numbers of their independent values
 /// over the sum of these.
-fn differ(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
+fn are_far(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
     let (one, other) = (cumulated(one), cumulated(other));
     let ahead = |one: &[f64], other: &[f64]| -> f64 {
         let later = |bucket: usize| other[(bucket + ALIKE_BUCKETS).min(BUCKETS - 1)];
@@ -162,8 +150,8 @@ mod tests {
         }
     }
 
-    fn profile(draw: &mut Draw, random: &mut Xoshiro256PlusPlus, requests: usize) -> Profile {
-        Profile::new((0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)))
+    fn drawn(draw: &mut Draw, random: &mut Xoshiro256PlusPlus, requests: usize) -> Vec<(Nanos, u64)> {
+        (0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)).collect()
     }
 
     // Does chance alone make no second differ from the nine before, however few requests it has, and however heavy their
@@ -176,13 +164,11 @@ mod tests {
         {
             let mut draw = mix(name);
             for (requests, seconds) in [(20, 2_000), (300, 1_000), (10_000, 50)] {
-                let mut second =
-                    || -> Vec<_> { (0..requests).map(|_| (Nanos::new((draw(&mut random) * 1e3) as u64), 1)).collect() };
+                let mut second = || drawn(&mut draw, &mut random, requests);
                 let mut before: VecDeque<_> = (0..9).map(|_| second()).collect();
                 let differing = (0..seconds).filter(|_| {
                     let now = second();
-                    let nine = Profile::new(before.iter().flatten().copied());
-                    let differs = Profile::new(now.iter().copied()).differs_from(&nine);
+                    let differs = differ(&now, &before.iter().flatten().copied().collect::<Vec<_>>());
                     before.pop_front();
                     before.push_back(now);
                     differs
@@ -206,9 +192,9 @@ mod tests {
             ("lognormal 3", "high"),
         ] {
             for (from, to) in [(one, other), (other, one)] {
-                let before = profile(&mut mix(from), &mut random, 90_000);
-                let last = profile(&mut mix(to), &mut random, 10_000);
-                assert!(last.differs_from(&before), "from {from} to {to}");
+                let before = drawn(&mut mix(from), &mut random, 90_000);
+                let last = drawn(&mut mix(to), &mut random, 10_000);
+                assert!(differ(&last, &before), "from {from} to {to}");
             }
         }
     }
@@ -216,20 +202,20 @@ mod tests {
     // Do pauses of the host say nothing, which fall upon few requests, and take half a second from time to time?
     #[test]
     fn pauses_are_no_shift() {
-        let of = |pauses: u64| Profile::new([(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)]);
-        assert!(!of(25).differs_from(&of(0)) && !of(0).differs_from(&of(25)));
-        assert!(of(250).differs_from(&of(0)) && of(0).differs_from(&of(250)));
+        let of = |pauses: u64| [(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)];
+        assert!(!differ(&of(25), &of(0)) && !differ(&of(0), &of(25)));
+        assert!(differ(&of(250), &of(0)) && differ(&of(0), &of(250)));
     }
 
     // Do requests that take up to twice as long, and a second without any, say nothing?
     #[test]
     fn what_is_alike_does_not_differ() {
-        let of = |ns: u64, count: u64| Profile::new([(Nanos::new(ns), count)]);
-        assert!(!of(1_900, 100_000).differs_from(&of(1_000, 900_000)));
-        assert!(!of(1_000, 100_000).differs_from(&of(1_900, 900_000)));
-        assert!(of(2_900, 100_000).differs_from(&of(1_000, 900_000)));
-        assert!(!of(1_000, 0).differs_from(&of(1_000_000, 900_000)));
-        assert!(!of(1_000_000, 9).differs_from(&of(1_000, 900_000)), "nine requests are too few");
-        assert!(of(1_000_000, 11).differs_from(&of(1_000, 900_000)));
+        let of = |ns: u64, count: u64| [(Nanos::new(ns), count)];
+        assert!(!differ(&of(1_900, 100_000), &of(1_000, 900_000)));
+        assert!(!differ(&of(1_000, 100_000), &of(1_900, 900_000)));
+        assert!(differ(&of(2_900, 100_000), &of(1_000, 900_000)));
+        assert!(!differ(&of(1_000, 0), &of(1_000_000, 900_000)));
+        assert!(!differ(&of(1_000_000, 9), &of(1_000, 900_000)), "nine requests are too few");
+        assert!(differ(&of(1_000_000, 11), &of(1_000, 900_000)));
     }
 }

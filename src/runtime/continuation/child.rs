@@ -54,7 +54,7 @@ impl<T: Send + 'static> Child<T> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);
         let owner = forker.map(|(waiter, _)| {
-            let generation = waiter.generation();
+            let generation = waiter.abort_flag().generation();
             (waiter, generation)
         });
         let runtime_id = if owner.is_some() { local_queue::runtime_id() } else { 0 };
@@ -200,18 +200,12 @@ impl<T: Send + 'static> AnyChild for Child<T> {
 }
 
 impl<T: Send + 'static> Waiter for Child<T> {
-    fn abort_cause(&self) -> Option<AbortCause> {
-        self.abort.abort_cause()
+    fn abort_flag(&self) -> &AbortFlag {
+        &self.abort
     }
 
-    fn generation(&self) -> u64 {
-        0
-    }
-
-    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
-        if self.abort.set(generation, cause) {
-            self.wake();
-        }
+    fn wake_up(self: Arc<Self>) {
+        self.wake();
     }
 }
 

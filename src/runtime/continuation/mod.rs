@@ -28,7 +28,7 @@ pub(crate) use context::{
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, poll};
+pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};

@@ -109,7 +109,8 @@ pub(crate) struct Panic {
 impl Panic {
     /// The message of the panic.
     pub(crate) fn message(&self) -> String {
-        self.payload.as_deref().map_or_else(String::new, panic_message)
+        let text = self.payload.as_deref().and_then(panic_message);
+        text.unwrap_or("a value that is no text").to_owned()
     }
 }
 
@@ -130,10 +131,9 @@ pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     contained(call).map_err(|payload| Panic { payload: Some(payload) })
 }
 
-/// The message of a panic with this payload.
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
+/// The message of a panic with this payload; `None` if it is no text.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
 /// Drops a value of user code and ignores a panic on the way. The payload of the panic is leaked, because dropping it may

@@ -2,7 +2,7 @@
 
 use super::join_state::JoinState;
 use super::local_queue::{self, Outside, Ready};
-use super::waiter::{AbortCause, AbortFlag, Waiter};
+use super::waiter::{AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;
 
@@ -41,18 +41,12 @@ impl WaitSlot {
 }
 
 impl Waiter for WaitSlot {
-    fn abort_cause(&self) -> Option<AbortCause> {
-        self.abort.abort_cause()
+    fn abort_flag(&self) -> &AbortFlag {
+        &self.abort
     }
 
-    fn generation(&self) -> u64 {
-        self.abort.generation()
-    }
-
-    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
-        if self.abort.set(generation, cause) {
-            self.wake();
-        }
+    fn wake_up(self: Arc<Self>) {
+        self.wake();
     }
 }
 

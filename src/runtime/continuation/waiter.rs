@@ -24,16 +24,33 @@ pub(crate) enum AbortCause {
     Cancelled = 6,
 }
 
+impl AbortCause {
+    /// Each cause, the one with number 1 first.
+    const ALL: [AbortCause; 6] = {
+        use AbortCause::{Cancelled, Draining, Expired, Failed, Full, Stalled};
+        [Failed, Stalled, Expired, Full, Draining, Cancelled]
+    };
+}
+
 /// A request or a child, which may fork, and wait for what it has forked.
 pub(crate) trait Waiter: Send + Sync {
-    /// The cause for which the waiter must not go on, if there is one.
-    fn abort_cause(&self) -> Option<AbortCause>;
+    /// Whether it must not go on.
+    fn abort_flag(&self) -> &AbortFlag;
 
-    /// The number of requests that have begun in this wait slot; 0 for a child.
-    fn generation(&self) -> u64;
+    /// Lets it run again if it waits.
+    fn wake_up(self: Arc<Self>);
+
+    /// The cause for which the waiter must not go on, if there is one.
+    fn abort_cause(&self) -> Option<AbortCause> {
+        self.abort_flag().cause()
+    }
 
     /// Aborts the waiter for `cause` if it is still in that generation: at its next checkpoint, or now if it waits.
-    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause);
+    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
+        if self.abort_flag().set(generation, cause) {
+            self.wake_up();
+        }
+    }
 }
 
 /// A child with any result, as a worker sees it.
@@ -82,16 +99,9 @@ impl AbortFlag {
         self.0.compare_exchange(fine, fine | cause as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    pub(crate) fn abort_cause(&self) -> Option<AbortCause> {
-        match self.0.load(Ordering::Relaxed) & ((1 << REASON_BITS) - 1) {
-            1 => Some(AbortCause::Failed),
-            2 => Some(AbortCause::Stalled),
-            3 => Some(AbortCause::Expired),
-            4 => Some(AbortCause::Full),
-            5 => Some(AbortCause::Draining),
-            6 => Some(AbortCause::Cancelled),
-            _ => None,
-        }
+    fn cause(&self) -> Option<AbortCause> {
+        let number = self.0.load(Ordering::Relaxed) & ((1 << REASON_BITS) - 1);
+        AbortCause::ALL.get((number as usize).checked_sub(1)?).copied()
     }
 }
 
@@ -102,21 +112,13 @@ mod tests {
     #[test]
     fn an_abort_is_for_one_generation_and_the_first_reason_stays() {
         let abort = AbortFlag::new();
-        let all = [
-            AbortCause::Failed,
-            AbortCause::Stalled,
-            AbortCause::Expired,
-            AbortCause::Full,
-            AbortCause::Draining,
-            AbortCause::Cancelled,
-        ];
-        for cause in all {
+        for cause in AbortCause::ALL {
             abort.renew();
             let generation = abort.generation();
-            assert_eq!(abort.abort_cause(), None);
+            assert_eq!(abort.cause(), None);
             assert!(!abort.set(generation - 1, cause), "that one is over");
             assert!(abort.set(generation, cause) && !abort.set(generation, AbortCause::Failed));
-            assert_eq!((abort.abort_cause(), abort.generation()), (Some(cause), generation));
+            assert_eq!((abort.cause(), abort.generation()), (Some(cause), generation));
         }
     }
 }

@@ -126,11 +126,11 @@ impl Known {
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
-    /// Samples in a period that the gate lets through; `None` while it is off.
-    target: Option<f64>,
+    /// Samples in a period that the gate lets through.
+    target: f64,
     /// Samples in a period in which a queue stood.
     capacity: f64,
-    /// Decisions since something may be shut out.
+    /// Decisions since something may be shut out; 0 while nothing is.
     decided: u8,
 }
 
@@ -150,7 +150,7 @@ impl Sources {
 
     /// Whether anything is shut out, or may be.
     pub fn is_active(&self) -> bool {
-        self.target.is_some()
+        self.decided > 0
     }
 
     /// The share of the CPU time asked for that `rules` let through.
@@ -166,28 +166,27 @@ impl Sources {
     /// in, one request in `asked` was served: queues shed the same part of every source. `scale` bounds the number of rules:
     /// 1 = as many as there may be.
     pub fn decide(&mut self, standing: Standing, periods: u32, asked: f64, in_force: &Rules, scale: f64) -> Rules {
-        if standing == Standing::None && self.target.is_none() {
+        if standing == Standing::None && !self.is_active() {
             self.forget();
             return Rules::OPEN;
         }
+        let begins = !self.is_active();
         let used = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
-        let target = self.target.unwrap_or(used);
+        let target = if begins { used } else { self.target };
         // Far less came than was let in: the flood is over, and what is known of it fades.
         if standing == Standing::None && used < FADES * target {
             self.known.values_mut().for_each(|known| known.used /= 2.0);
         }
-        let target = if standing == Standing::None {
+        self.target = if standing == Standing::None {
             let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };
             (target * up).max(back * self.capacity)
         } else {
             self.capacity = used.max(CAPACITY_KEPT * self.capacity);
             (DOWN * target.min(used)).max(LEAST * used)
         };
-        self.target = Some(target);
-        let levels = self.levels(target, standing == Standing::Continuations);
+        let levels = self.levels(self.target, standing == Standing::Continuations);
         let rules = self.rules(levels, scale);
         if rules == Rules::OPEN {
-            self.target = None;
             self.forget();
         }
         rules

@@ -170,11 +170,7 @@ pub struct UnknownPolicy {
     pub text: String,
 }
 
-impl std::fmt::Debug for UnknownPolicy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+crate::time::show_as_text!(UnknownPolicy);
 
 /// `; the name here is X` for what the literature calls X.
 pub(crate) fn name_here(text: &str) -> String {

@@ -28,9 +28,6 @@ pub trait Engine {
     /// [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
-    /// Called when `job` has waited for a permit to work uninterrupted, and begins with one.
-    fn permitted(&mut self, _job: &Self::Job) {}
-
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
     /// nothing is left.
     fn ready(&mut self) -> Option<Ready<Self::Job>> {

@@ -20,9 +20,6 @@ where
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
         let Description { class, continuation, attained } = engine.describe(job);
         world.begin_work(policy, policy.looks_at_busy().then(|| now.minus(attained)), more);
-        if from == Step::Queue(UNINTERRUPTED) {
-            engine.permitted(job);
-        }
         if let Step::Queue(lighter) = from
             && lighter < turn.pool()
             && world.queue_len(lighter) > 0

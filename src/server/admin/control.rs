@@ -151,7 +151,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
                 overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
-                notices: self.bound.notices.text(),
+                notices: self.bound.notices.text.clone(),
             },
             kernel_dropped: self.dropped_by_socket(),
             run_queue_waits: self.bound.run_queue.waits(),

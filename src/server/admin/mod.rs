@@ -20,13 +20,12 @@ mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
-use crate::runtime::continuation::lock;
 use crate::time::Nanos;
 use endpoint::{Flight, Limits, Pages, http};
 use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -74,21 +73,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 }
 
 /// What [`run`] is asked.
-#[derive(Debug)]
-pub(super) struct Questions {
-    asker: mpsc::Sender<Question>,
-    asked: mpsc::Receiver<Question>,
-}
-
-impl Questions {
-    /// No questions yet, and the handle that asks from within this process.
-    pub(super) fn new() -> (Questions, Metrics) {
-        // One from each connection, as many from those that were cut off since, and room for this process, which asks one at
-        // a time.
-        let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
-        (Questions { asker: asker.clone(), asked }, Metrics { asker: Arc::new(Mutex::new(asker)) })
-    }
-}
+pub(super) type Questions = mpsc::Receiver<Question>;
 
 /// The longest wait for an answer: ten times what a busy server takes.
 const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -97,11 +82,17 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 /// [`Server::metrics`](crate::server::Server::metrics).
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// One question at a time, so that there is always room for it.
-    asker: Arc<Mutex<mpsc::Sender<Question>>>,
+    asker: mpsc::Sender<Question>,
 }
 
 impl Metrics {
+    /// No questions yet, and the handle that asks from within this process.
+    pub(super) fn new() -> (Metrics, Questions) {
+        // One from each connection, as many from those that were cut off since, and room for this process.
+        let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
+        (Metrics { asker }, asked)
+    }
+
     /// All counters and measurements as of now; [`Snapshot::to_json`] and [`Snapshot::to_prometheus`] (feature `admin`) make
     /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
     /// and when it has returned, with the totals in its report.
@@ -112,7 +103,7 @@ impl Metrics {
         let (said, answered) = sync_channel(1);
         let question: Question = Box::new(move |desk| drop(said.try_send(desk.snapshot())));
         // A question from before the start that nothing has answered may still stand there.
-        lock(&self.asker).try_send(question).ok()?;
+        self.asker.try_send(question).ok()?;
         answered.recv_timeout(PATIENCE.into()).ok()
     }
 }
@@ -133,15 +124,14 @@ pub(super) fn run(
     listener: Option<TcpListener>,
     collector: &mut Collector<'_>,
     probe: &dyn Probe,
-    questions: Questions,
+    (Metrics { asker }, questions): (Metrics, Questions),
     stop: watch::Receiver<bool>,
     limits: Limits,
 ) -> io::Result<()> {
-    let Questions { asker, asked } = questions;
     runtime.block_on(async {
         let accepting = tokio::spawn(http::accept(listener, asker, limits, stop.clone()));
         tokio::select! {
-            () = control(collector, probe, asked, stop) => Ok(()),
+            () = control(collector, probe, questions, stop) => Ok(()),
             // The accept loop ends only by an error or a panic.
             ended = accepting => ended.unwrap_or_else(|panic| Err(io::Error::other(panic))),
         }
@@ -152,7 +142,7 @@ pub(super) fn run(
 type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 
 /// What answers the questions that came together.
-struct Desk<'a, 'm> {
+pub(super) struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
     probe: &'a dyn Probe,
     flight: &'a mut Flight<'m>,
@@ -169,8 +159,7 @@ impl Desk<'_, '_> {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
             self.collect();
-            let gauges = self.flight.shown(self.probe.gauges());
-            self.snapshot = Some(Arc::new(self.collector.snapshot(gauges)));
+            self.snapshot = Some(Arc::new(self.collector.snapshot(self.gauges())));
         }
         self.snapshot.clone().expect("it was taken")
     }
@@ -179,14 +168,14 @@ impl Desk<'_, '_> {
 async fn control(
     collector: &mut Collector<'_>,
     probe: &dyn Probe,
-    mut questions: mpsc::Receiver<Question>,
+    mut questions: Questions,
     mut stop: watch::Receiver<bool>,
 ) {
     let (mut tick, mut gate) = (every(COLLECT_EVERY), every(gate::DECIDE_EVERY));
     let mut captures = every(CAPTURES_EVERY);
     let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
     watchdog.reset();
-    let mut flight = Flight::new(collector.metrics);
+    let mut flight = Flight::default();
     loop {
         let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {
@@ -204,7 +193,7 @@ async fn control(
                     question(&mut desk);
                 }
             }
-            _ = captures.tick(), if desk.flight.captures() => desk.look_at_capture(),
+            _ = captures.tick(), if desk.flight.capturing.is_some() => desk.look_at_capture(),
             _ = tick.tick() => {
                 desk.collect();
                 probe.adapt(&desk.collector.recent());

@@ -1,9 +1,8 @@
 //! In place of the endpoint, in a program without its code.
 
 use super::{Desk, Question};
-use crate::metrics::{Gauges, WorkerMetrics};
+use crate::metrics::Gauges;
 use std::io;
-use std::marker::PhantomData;
 use std::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -21,23 +20,16 @@ pub(in crate::server) trait Pages {}
 impl<T> Pages for T {}
 
 /// What is recorded for pages: nothing.
-pub(super) struct Flight<'m>(PhantomData<&'m ()>);
-
-impl Flight<'_> {
-    pub(super) fn new(_: &WorkerMetrics) -> Self {
-        Flight(PhantomData)
-    }
-
-    pub(super) fn captures(&self) -> bool {
-        false
-    }
-
-    pub(super) fn shown(&self, gauges: Gauges) -> Gauges {
-        gauges
-    }
+#[derive(Default)]
+pub(super) struct Flight<'m> {
+    pub(super) capturing: Option<&'m ()>,
 }
 
 impl Desk<'_, '_> {
+    pub(super) fn gauges(&self) -> Gauges {
+        self.probe.gauges()
+    }
+
     pub(super) fn look(&self) {}
 
     pub(super) fn look_at_capture(&self) {}

@@ -33,14 +33,11 @@ impl Said {
             tracing::warn!(reasons = more, "the kernel did not take replies");
         }
         let kernel_dropped = kernel_dropped.unwrap_or(self.kernel_dropped);
-        let by_fate = |ended: &[u64; Fate::ALL.len()], dropped| {
-            let [full, expired, waited] = TURNED_AWAY.map(|fate| ended[fate as usize]);
-            [full, expired, waited, dropped]
-        };
+        let by_fate = |ended: &[u64], dropped| [&TURNED_AWAY.map(|fate| ended[fate as usize])[..], &[dropped]].concat();
         let before = by_fate(&last.ended, std::mem::replace(&mut self.kernel_dropped, kernel_dropped));
         let after = by_fate(&self.counts.ended, kernel_dropped);
-        let [full, expired, waited] = TURNED_AWAY.map(Fate::name);
-        let more = more(&[full, expired, waited, "kernel_dropped"], &before, &after);
+        let names = [&TURNED_AWAY.map(Fate::name)[..], &["kernel_dropped"]].concat();
+        let more = more(&names, &before, &after);
         match (self.turning_away.see(more.is_some(), QUIET, now), more) {
             (Some(Turn::Begins), Some(fates)) => {
                 self.turned_away = before.iter().sum();

@@ -22,10 +22,10 @@ const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (server, (stopper, stop)) = (Server, watch::channel(false));
+    let (server, (stopper, stop)) = (Server::new(), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            let (questions, mut collector) = (Questions::new().0, Collector::new(metrics));
+            let (questions, mut collector) = (Metrics::new(), Collector::new(metrics));
             run(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
         });
         // Moved in, so that a client that panics stops the endpoint too.
@@ -90,13 +90,14 @@ fn pages_of_other_sites_may_not_ask() {
 /// Are the headers right, and is an unknown method or path answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
+    let config = Server::new().reloads().to_json();
     with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
             ("HEAD /readyz", "200 OK", "content-length: 6", ""),
             ("HEAD /latency", "200 OK", "content-type: application/json", ""),
-            ("GET /config", "200 OK", "content-type: application/json", "{}\n"),
+            ("GET /config", "200 OK", "content-type: application/json", &config),
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
@@ -183,10 +184,10 @@ fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let other = listener.try_clone().expect("a descriptor");
-    let (server, metrics, (stopper, stop)) = (Server, WorkerMetrics::new(1), watch::channel(false));
+    let (server, metrics, (stopper, stop)) = (Server::new(), WorkerMetrics::new(1), watch::channel(false));
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            let (runtime, questions) = (runtime().unwrap(), Questions::new().0);
+            let (runtime, questions) = (runtime().unwrap(), Metrics::new());
             run(&runtime, Some(listener), &mut Collector::new(&metrics), &server, questions, stop, Limits::DEFAULT)
         });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
@@ -246,7 +247,7 @@ fn one_client_captures_at_a_time() {
             let (came_at, received_at) = (clock::now(), clock::now());
             let (service, class, socket, served) = (Nanos::from_micros(70), 1, 0, true);
             recorder.received(2);
-            recorder.flight.capture(&Ended { came_at, received_at, service, class, socket, served }, "a");
+            recorder.flight.capture(&Ended { came_at, received_at, service, class, socket, flow: 0, served }, "a");
             capturing.join().expect("no panic")
         });
         assert_eq!(status, 200, "{text}");

@@ -4,7 +4,7 @@
 //! that serves a bad request. So the hook only keeps the lines, and the control thread logs them once a second.
 
 use crate::output::LogWriter;
-use crate::runtime::continuation::{is_contained, lock};
+use crate::runtime::continuation::{is_contained, lock, panic_message};
 use std::io::Write;
 use std::mem;
 use std::panic::{self, PanicHookInfo};
@@ -47,9 +47,7 @@ fn keep(panic: &PanicHookInfo<'_>) {
 
 /// The log line of a panic; its message may have come from a client.
 fn line(panic: &PanicHookInfo<'_>) -> String {
-    let payload = panic.payload();
-    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let message = one_line(text.unwrap_or("(no message)"));
+    let message = one_line(panic_message(panic.payload()).unwrap_or("(no message)"));
     match panic.location() {
         Some(place) => format!("a handler panicked at {place}: {message}"),
         None => format!("a handler panicked: {message}"),

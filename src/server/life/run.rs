@@ -10,7 +10,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
-use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::sched::bounds::{QUEUED_PER_WORKER, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::Probe;
@@ -20,6 +20,7 @@ use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::sizes::SLOTS_PER_WORKER;
 use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
 use crate::time::Nanos;
 use signal_hook::iterator::Signals;
@@ -41,14 +42,14 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError> {
-    let Server { mut bound, mut demands, signals, reloads, questions, .. } = server;
+    let Server { mut bound, mut demands, signals, reloads, questions, metrics, .. } = server;
     if bound.log_panics {
         panics::keep_contained();
     }
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
     let spawning = &bound.spawning.0;
-    let slots = ObjectPool::new(bound.sizes.slots, |number| {
+    let slots = ObjectPool::new(bound.config.workers * SLOTS_PER_WORKER, |number| {
         Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
     });
     let common = common(&bound, requests, packets, &slots, &make);
@@ -72,7 +73,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         let _guard = AbortOnPanic;
         let starter = Starter::new(scope, &begin);
         let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
-        let admin = (listener, questions);
+        let admin = (listener, (metrics, questions));
         let mut threads = Threads::start(&starter, &control, &runtime, admin, collector, signals)?;
         starter.await_all();
         let mut engine = engine(&bound, &common, bound.config.workers, false);
@@ -113,7 +114,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     make: &'e M,
 ) -> Common<'s, 'e, H, M> {
     let (config, spawning) = (&bound.config, &bound.spawning.0);
-    let classified = config.classify == Classify::Header;
+    let (workers, classified) = (config.workers, config.classify == Classify::Header);
     Common {
         serving,
         make,
@@ -121,14 +122,14 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         filter: &bound.filter,
         packets,
         slots,
-        wait_slots: WaitSlots::new(bound.sizes.slots, bound.sizes.waiting),
-        flows: Flows::new(config.workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
+        wait_slots: WaitSlots::new(workers * SLOTS_PER_WORKER, workers * WAITING_PER_WORKER),
+        flows: Flows::new(workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,
         transport: &bound.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then_some(bound.waiting.beside),
-        shedding: Shedding::new(bound.listening.group.sockets().len(), config.workers, classified),
+        shedding: Shedding::new(bound.listening.group.sockets().len(), workers, classified),
         limits: &bound.waiting.limits,
         samples: &bound.samples,
     }
@@ -139,7 +140,8 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     let config = &bound.config;
     let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_raw_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
-    let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, bound.sizes.queued)?;
+    let queued = config.workers * QUEUED_PER_WORKER;
+    let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, queued)?;
     let (look_cost, time_scale) = match config.burn {
         Burn::Cpu => (Nanos::ZERO, 1),
         Burn::Sleep => (config.overheads_scaled().look, config.time_scale),

@@ -8,7 +8,6 @@ use crate::metrics::Collector;
 use crate::net::KernelLink;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
-use crate::server::Bound;
 use crate::server::admin::control::Control;
 use crate::server::admin::endpoint::Limits;
 use crate::server::admin::{self, Questions, Stopper};
@@ -17,6 +16,7 @@ use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
+use crate::server::{Bound, Metrics};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use signal_hook::iterator::Signals;
@@ -57,19 +57,18 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         Starter { scope, begin, prepared, all_prepared }
     }
 
-    /// Starts a thread that calls `prepare`, waits, and calls `serve` if the threads begin. The error names it and a likely
-    /// cause.
-    pub(super) fn start<P, T: Send + 'scope>(
+    /// Starts a thread that calls `prepare`, waits, and calls what that has made if the threads begin. The error names it and
+    /// a likely cause.
+    pub(super) fn start<T: Send + 'scope, S: FnOnce() -> T>(
         &self,
         name: &str,
-        prepare: impl FnOnce() -> P + Send + 'scope,
-        serve: impl FnOnce(P) -> T + Send + 'scope,
+        prepare: impl FnOnce() -> S + Send + 'scope,
     ) -> io::Result<ScopedJoinHandle<'scope, Option<T>>> {
         let (begin, prepared) = (self.begin, self.prepared.clone());
         let body = move || {
-            let ready = prepare();
+            let serve = prepare();
             drop(prepared);
-            begin.wait().then(|| serve(ready))
+            begin.wait().then(serve)
         };
         thread::Builder::new().name(name.to_owned()).spawn_scoped(self.scope, body).map_err(|error| {
             let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
@@ -97,13 +96,15 @@ impl<'scope, 'env> Starter<'scope, 'env> {
             let prepare = move || {
                 let guard = AbortOnPanic;
                 prepare_worker(bound, id);
-                (guard, Core::new(engine(bound, common, id, bound.config.burn == Burn::Sleep)))
+                let mut core = Core::new(engine(bound, common, id, bound.config.burn == Burn::Sleep));
+                move || {
+                    let _guard = guard;
+                    // For the timers that handlers wait for.
+                    let _entered = runtime.enter();
+                    worker.run_in(shared, group, &mut core);
+                }
             };
-            self.start(&format!("forebay-{id}"), prepare, move |(_guard, mut core)| {
-                // For the timers that handlers wait for.
-                let _entered = runtime.enter();
-                worker.run_in(shared, group, &mut core);
-            })
+            self.start(&format!("forebay-{id}"), prepare)
         };
         workers.into_iter().map(start).collect()
     }
@@ -161,36 +162,32 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
-        (listener, questions): (Option<TcpListener>, Questions),
+        (listener, questions): (Option<TcpListener>, (Metrics, Questions)),
         mut collector: Collector<'m>,
         caught: Option<Signals>,
     ) -> io::Result<Threads<'scope, 'm>> {
         let Bound { stop, listening, .. } = control.bound;
         let (admin_stopper, admin_stop) = watch::channel(false);
-        let admin = starter.start(
-            "forebay-admin",
-            || (),
-            move |()| {
-                let _unasked = OnDrop(|| {
-                    if thread::panicking() {
-                        stop.demand(Demand::Fail(PANICKED.to_owned()));
-                    }
-                });
-                if let Err(error) =
-                    admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT)
-                {
-                    stop.demand(Demand::Fail(error.to_string()));
+        let serve = move || {
+            let _unasked = OnDrop(|| {
+                if thread::panicking() {
+                    stop.demand(Demand::Fail(PANICKED.to_owned()));
                 }
-                collector
-            },
-        )?;
+            });
+            let ended = admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT);
+            if let Err(error) = ended {
+                stop.demand(Demand::Fail(error.to_string()));
+            }
+            collector
+        };
+        let admin = starter.start("forebay-admin", || serve)?;
         if let Some(mut caught) = caught {
-            starter.start("forebay-signals", || (), move |()| serve_signals(&mut caught, stop))?;
+            starter.start("forebay-signals", move || move || serve_signals(&mut caught, stop))?;
         }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {
-            let serve = move |()| handover::serve(door, &ended, |asked| stop.demand(Demand::HandOver(asked)));
-            starter.start("forebay-handover", || (), serve)?;
+            let serve = move || handover::serve(door, &ended, |asked| stop.demand(Demand::HandOver(asked)));
+            starter.start("forebay-handover", || serve)?;
         }
         Ok(Threads { successors_end: Some(successors_end), admin, admin_stopper })
     }

@@ -111,13 +111,13 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
             pool: self.pool,
             hops: envelope.hops,
-            kernel_wait: envelope.kernel_wait,
+            kernel_wait: envelope.kernel_wait(),
             queue_wait: queue,
             service: envelope.stay.service,
         };
         let sample = Sample {
             class: envelope.class,
-            kernel: envelope.kernel_wait,
+            kernel: envelope.kernel_wait(),
             queue,
             service: envelope.stay.service,
             send: Nanos::ZERO,
@@ -162,8 +162,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     /// Tells the flight recorder of a request that waited long, in `packet`.
     #[cold]
     fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope) {
-        let permit = self.common.serving.unfinished.permit_wait(envelope.packet);
-        let (set_aside, behind) = packet.set_aside.max((permit, PERMIT));
+        let (set_aside, behind) = packet.set_aside.max((envelope.permit_wait, PERMIT));
         let Envelope { worker, received_at, ref stay, hops, .. } = *envelope;
         let worker = if hops > 0 { self.worker as u16 } else { worker };
         let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
@@ -176,7 +175,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         let Envelope { received_at, class, ref stay, ref source, .. } = *envelope;
         // The sockets of a worker are next to one another, one for each address.
         let socket = source.socket / self.common.sockets_of(0).len() as u16;
-        let ended = Ended { came_at: stay.came_at, received_at, service: stay.service, class, socket, served };
+        let (came_at, service) = (stay.came_at, stay.service);
+        let ended = Ended { came_at, received_at, service, class, socket, flow: 0, served };
         self.recorder.flight.capture(&ended, source.peer);
     }
 
@@ -317,13 +317,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         self.end_aborted(packet, cause);
     }
 
-    fn permitted(&mut self, job: &Self::Job) {
-        if let Job::Continuation(slot) = job {
-            let Envelope { packet, ref stay, .. } = slot.envelope;
-            self.common.serving.unfinished.permitted(packet, self.now.minus(stay.ready_at));
-        }
-    }
-
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         match job {
             Job::Continuation(slot) => {
@@ -347,6 +340,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Job::Fresh(_) => return true,
         }
         if let (Requeued::Permit, Job::Continuation(slot)) = (why, job) {
+            slot.envelope.awaits_permit = true;
             self.common.serving.unfinished.waits(slot.envelope.packet, Some(Wait::Permit));
         }
         self.recorder.count(Counter::Continuations(match why {

@@ -108,8 +108,9 @@ pub(crate) struct Envelope {
     pub stay: Stay,
     /// Monotonic time of the batch that received it.
     pub received_at: Nanos,
-    /// Time the request waited in the socket before that batch.
-    pub kernel_wait: Nanos,
+    /// How long it has waited for permits to work uninterrupted, and whether it waits for one.
+    pub permit_wait: Nanos,
+    pub awaits_permit: bool,
     /// The number of the packet that the request lives in.
     pub packet: usize,
     /// The number of the request itself.
@@ -142,6 +143,17 @@ pub(crate) struct Source {
 }
 
 impl Envelope {
+    /// Time the request waited in the socket before the batch that received it.
+    pub(crate) fn kernel_wait(&self) -> Nanos {
+        self.received_at.minus(self.stay.came_at)
+    }
+
+    /// Notes that the request has the permit that it waited for, at `now`.
+    pub(crate) fn permitted(&mut self, now: Nanos) {
+        self.permit_wait = self.permit_wait.plus(now.minus(self.stay.ready_at));
+        self.awaits_permit = false;
+    }
+
     /// The request, as the flight recorder knows it.
     pub(crate) fn about(&self) -> metrics::About {
         metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
@@ -161,7 +173,8 @@ impl Default for Envelope {
             source: Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 },
             stay: Stay::new(Nanos::ZERO),
             received_at: Nanos::ZERO,
-            kernel_wait: Nanos::ZERO,
+            permit_wait: Nanos::ZERO,
+            awaits_permit: false,
             packet: 0,
             id: 0,
             class: 0,
@@ -327,7 +340,7 @@ impl<F> Slot<F> {
     /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
         if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
-            let generation = self.wait_slot.generation();
+            let generation = self.wait_slot.abort_flag().generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
         } else if now >= self.envelope.stay.expires_at {
             self.wait_slot.wake();
@@ -354,5 +367,21 @@ impl<F: Future> Slot<F> {
             self.parked = true;
         }
         (polled, joined)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Are the waits of a request for permits added up, until each permit comes?
+    #[test]
+    fn waits_for_permits_add_up() {
+        let (us, mut envelope) = (Nanos::from_micros, Envelope::default());
+        for (ready_at, permitted_at, sum) in [(10, 40, 30), (100, 112, 42)] {
+            (envelope.stay.ready_at, envelope.awaits_permit) = (us(ready_at), true);
+            envelope.permitted(us(permitted_at));
+            assert_eq!((envelope.permit_wait, envelope.awaits_permit), (us(sum), false));
+        }
     }
 }

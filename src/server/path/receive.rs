@@ -227,7 +227,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
-            kernel_wait: datagram.kernel_wait,
             ..Envelope::default()
         }
     }

@@ -55,11 +55,21 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     self.slot = Some(slot);
                     return Ran::Ended { ran: Nanos::ZERO };
                 }
+                if slot.envelope.awaits_permit {
+                    self.permitted(&mut slot.envelope, start);
+                }
                 slot
             }
             Job::Child(child) => return self.run_child(child, start, ask_after),
         };
         self.run_request(slot, start, ask_after, fresh.then_some(waits))
+    }
+
+    /// The request has the permit that it waited for, at `now`.
+    #[cold]
+    fn permitted(&mut self, envelope: &mut Envelope, now: Nanos) {
+        envelope.permitted(now);
+        self.common.serving.unfinished.waits(envelope.packet, None);
     }
 
     /// Sends the finished replies, unless they wait for the job that runs next. Returns whether they wait, and else the time

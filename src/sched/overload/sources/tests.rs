@@ -114,7 +114,8 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     }
     sources.add(7, false, false, 3_500);
     sources.decide(Standing::None, 1, 1.0, &limited, 1.0);
-    let target = sources.target.expect("the gate is on");
+    let target = sources.target;
+    assert!(sources.is_active(), "the gate is on");
     assert!((4_500.0..4_750.0).contains(&target), "{target}");
 }
 

@@ -4,8 +4,8 @@
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
-use crate::metrics::{Capture, Captured, Gauges, Slow, WorkerMetrics};
-use crate::server::admin::{Desk, gate};
+use crate::metrics::{Capture, Captured, Gauges, Slow};
+use crate::server::admin::Desk;
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
 use std::fmt::Write as _;
@@ -19,31 +19,21 @@ const WRITTEN_AT_ONCE: usize = 1_000;
 const SHOWN: usize = 32;
 
 /// What is known of slow requests, and the capture under way with who waits for it.
+#[derive(Default)]
 pub(in crate::server::admin) struct Flight<'m> {
     slow: Slow,
-    capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
-}
-
-impl<'m> Flight<'m> {
-    pub(in crate::server::admin) fn new(metrics: &'m WorkerMetrics) -> Flight<'m> {
-        Flight { slow: Slow::new(metrics, gate::DECIDE_EVERY), capturing: None }
-    }
-
-    /// Whether a capture is under way.
-    pub(in crate::server::admin) fn captures(&self) -> bool {
-        self.capturing.is_some()
-    }
-
-    /// `gauges` with what is known of slow requests.
-    pub(in crate::server::admin) fn shown(&self, gauges: Gauges) -> Gauges {
-        Gauges { blocked: self.slow.blocked.clone(), ..gauges }
-    }
+    pub(in crate::server::admin) capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
 }
 
 impl Desk<'_, '_> {
+    /// The gauges of the server, with what is known of slow requests.
+    pub(in crate::server::admin) fn gauges(&self) -> Gauges {
+        Gauges { blocked: self.flight.slow.blocked.clone(), ..self.probe.gauges() }
+    }
+
     /// Reads what the workers recorded.
     pub(in crate::server::admin) fn look(&mut self) {
-        let log_delays = self.probe.live().config.log_delays;
+        let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
     }
 
@@ -100,11 +90,11 @@ pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
     };
     let mut text = format!("{captured}{header}");
     for some in captured.requests.chunks(WRITTEN_AT_ONCE) {
-        for (ended, flow) in some {
+        for ended in some {
             let at = ended.came_at.minus(captured.from());
             let cost = Nanos::new((ended.service.get() / header.time_scale).max(1));
             let class = ended.class.min(CLASSES as u8 - 1);
-            let request = TraceRequest { intended: at, sent: at, cost, flow: *flow, socket: ended.socket, class };
+            let request = TraceRequest { intended: at, sent: at, cost, flow: ended.flow, socket: ended.socket, class };
             writeln!(text, "{request}").expect("a string takes everything");
         }
         yield_now().await;

@@ -130,7 +130,9 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
         "/capture" => capture(&asker, request.uri().query()).await,
-        "/config" => ask(&asker, |desk| desk.probe.config()).await.map(|body| packed(&request, JSON, body.into())),
+        "/config" => {
+            ask(&asker, |desk| desk.probe.reloads().to_json()).await.map(|body| packed(&request, JSON, body.into()))
+        }
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
             "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
@@ -164,7 +166,7 @@ async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
         return Some(text(StatusCode::BAD_REQUEST, allowed));
     };
-    let (captured, live) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.live())).await?;
+    let (captured, live) = ask(asker, move |desk| (desk.capture(seconds), desk.probe.reloads().live())).await?;
     let Some(captured) = captured else {
         return Some(text(StatusCode::CONFLICT, "another client captures: wait until it is answered\n".to_owned()));
     };

@@ -7,13 +7,13 @@ pub(super) use flight::Flight;
 pub(in crate::server) use http::Limits;
 
 use super::control::{Control, Phase};
-use crate::config::Effective;
+use super::gate;
 use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
+use crate::server::life::reload::Reloads;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::clock;
-use std::sync::Arc;
 
 /// The pages' view of their server. Called on the admin thread; no method may block.
 pub(in crate::server) trait Pages {
@@ -22,10 +22,8 @@ pub(in crate::server) trait Pages {
     /// # Errors
     /// The reason in words, in one line.
     fn ready(&self) -> Result<(), String>;
-    /// The configuration as of now.
-    fn live(&self) -> Arc<Effective>;
-    /// The settings in effect, and what became of the last attempt to read them again, as JSON.
-    fn config(&self) -> String;
+    /// The configuration, and how it is read again.
+    fn reloads(&self) -> &Reloads;
     /// What the host did to the workers, and their pools under the policy in force.
     fn tick(&self) -> Tick;
     /// The oldest requests that have not ended, at most so many, and those that are set aside.
@@ -50,18 +48,15 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
-    fn live(&self) -> Arc<Effective> {
-        self.reloads.live()
-    }
-
-    fn config(&self) -> String {
-        self.reloads.to_json()
+    fn reloads(&self) -> &Reloads {
+        &self.reloads
     }
 
     fn tick(&self) -> Tick {
         let topology = self.shared.topology();
         Tick {
             at: clock::now(),
+            every: gate::DECIDE_EVERY,
             off_cpu: self.bound.run_queue.waits().into_iter().map(Option::unwrap_or_default).collect(),
             pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
         }

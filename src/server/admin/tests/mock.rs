@@ -1,18 +1,25 @@
 //! A server that has no workers, for the endpoint in front of it.
 
-use crate::config::{Config, Effective};
+use crate::config::Config;
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
+use crate::server::life::reload::Reloads;
 use crate::time::{Nanos, clock};
-use std::sync::Arc;
 
 /// What stands for a server.
-pub(super) struct Server;
+pub(super) struct Server(Reloads);
+
+impl Server {
+    pub(super) fn new() -> Server {
+        let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
+        Server(Reloads::none(&Config::from_pairs(pairs).expect("a configuration")))
+    }
+}
 
 impl Pages for Server {
     fn tick(&self) -> Tick {
-        Tick { at: clock::now(), off_cpu: Vec::new(), pools: Vec::new() }
+        Tick { at: clock::now(), ..Tick::default() }
     }
 
     fn oldest(&self, _: usize) -> Vec<Unended> {
@@ -27,14 +34,8 @@ impl Pages for Server {
         Ok(())
     }
 
-    fn live(&self) -> Arc<Effective> {
-        let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
-        let config = Config::from_pairs(pairs).expect("a configuration");
-        Arc::new(Effective { config, rows: Vec::new() })
-    }
-
-    fn config(&self) -> String {
-        "{}\n".into()
+    fn reloads(&self) -> &Reloads {
+        &self.0
     }
 }
 

@@ -7,7 +7,7 @@ mod successor;
 
 pub(in crate::server) use door::Door;
 pub(in crate::server) use predecessor::{Asked, serve};
-pub(in crate::server) use successor::{Offered, Predecessor, ask};
+pub(in crate::server) use successor::{Predecessor, ask};
 
 use crate::time::Nanos;
 use std::io;

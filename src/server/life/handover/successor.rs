@@ -12,24 +12,17 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a server that runs gives to its successor.
-#[derive(Debug)]
-pub(in crate::server) struct Offered {
-    /// The UDP sockets.
-    pub(in crate::server) sockets: Vec<OwnedFd>,
-    pub(in crate::server) admin: TcpListener,
-    pub(in crate::server) door: Door,
-    /// Whether they outlive both servers.
-    pub(in crate::server) kept: bool,
-    /// Whether they are received from in GRO batches.
-    pub(in crate::server) gro: bool,
-    pub(in crate::server) predecessor: Predecessor,
-}
+/// What a server that runs gives to its successor: its UDP sockets, its admin listener, its door, and its word.
+pub(in crate::server) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 
 /// The server from which a successor takes over, which serves until the successor does.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     connection: Connection,
+    /// Whether its sockets outlive both servers.
+    pub(in crate::server) kept: bool,
+    /// Whether they are received from in GRO batches.
+    pub(in crate::server) gro: bool,
     /// The time of its supervisor's watchdog.
     pub(in crate::server) watchdog: Option<Duration>,
     /// The inodes of its sockets, in the order in which it gave them.
@@ -70,8 +63,8 @@ pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverErr
     let inode = |socket| nix::sys::stat::fstat(socket).map(|found| found.st_ino);
     let inodes = sockets.iter().map(inode).collect::<Result<_, _>>().map_err(io::Error::from)?;
     let (admin, door) = (tcp_listener(admin)?, Door::taken(listener, path));
-    let predecessor = Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros), inodes };
-    Ok(Some(Offered { sockets, admin, door, kept, gro, predecessor }))
+    let watchdog = watchdog_us.map(Duration::from_micros);
+    Ok(Some((sockets, admin, door, Predecessor { connection, kept, gro, watchdog, inodes })))
 }
 
 impl Predecessor {
