@@ -137,11 +137,6 @@ impl Overheads {
         if by_kernel { self.notice } else { self.look_at(sockets) }
     }
 
-    /// Whether a search that finds nothing costs nothing.
-    pub const fn search_is_free(&self) -> bool {
-        self.poll.get() == 0 && self.look.get() == 0
-    }
-
     /// The text that is read as these overheads: a name, or all steps that cost something.
     pub fn text(&self) -> String {
         match Overheads::NAMED.into_iter().find(|(_, overheads)| overheads == self) {
@@ -235,8 +230,6 @@ mod tests {
         let overheads = Overheads::STOCK;
         assert_eq!([0, 1, 3].map(|sockets| overheads.learning(false, sockets)), [ns(150), ns(300), ns(600)]);
         assert_eq!([0, 3].map(|sockets| overheads.learning(true, sockets)), [ns(900); 2]);
-        let free = |step| format!("{step}=1ns").parse::<Overheads>().expect("a step").search_is_free();
-        assert_eq!(["look", "poll", "yield"].map(free), [false, false, true]);
     }
 
     #[test]

@@ -32,16 +32,13 @@ pub(crate) trait VirtualEngine: Engine {
 
 /// A server in virtual time.
 pub(crate) struct Driver<E: VirtualEngine> {
-    /// The policy at work, and its number.
+    /// The policy at work.
     policy: Arc<Policy>,
-    epoch: usize,
     workers: Box<[Worker<E::Job>]>,
     pub(crate) world: VirtualWorld<E::Job>,
     pub(crate) engine: E,
     /// What steps have taken of all workers' time, but for searches that found nothing.
     busy: Nanos,
-    /// Whether a search that finds nothing takes no time, and so need not be made where nothing can be.
-    skips_vain: bool,
 }
 
 /// What a worker does next that has acted.
@@ -56,9 +53,8 @@ pub(super) enum Next {
 
 struct Worker<J> {
     turn: Turn<J>,
-    /// The policy that the worker follows, and its number.
+    /// The policy that the worker follows.
     policy: Arc<Policy>,
-    epoch: usize,
 }
 
 impl<E: VirtualEngine> Driver<E> {
@@ -72,16 +68,9 @@ impl<E: VirtualEngine> Driver<E> {
             world.me = worker;
             world.rest(Nanos::ZERO);
         }
-        let worker = |id| Worker { turn: Turn::new(id, topology, 0), policy: Arc::clone(&policy), epoch: 0 };
+        let worker = |id| Worker { turn: Turn::new(id, topology, 0), policy: Arc::clone(&policy) };
         let workers = (0..topology.workers()).map(worker).collect();
-        Driver { policy, epoch: 0, workers, world, engine, busy: Nanos::ZERO, skips_vain: false }
-    }
-
-    /// The same driver of an engine that does not count steps in vain: searches leave out what is empty. Where a search
-    /// that finds nothing takes no time, it may be left out where nothing can be.
-    pub(crate) fn skips_vain_searches(mut self, skips_vain: bool) -> Driver<E> {
-        self.world.skips_empty = true;
-        Driver { skips_vain, ..self }
+        Driver { policy, workers, world, engine, busy: Nanos::ZERO }
     }
 
     /// What the workers' time has gone into.
@@ -91,7 +80,7 @@ impl<E: VirtualEngine> Driver<E> {
 
     /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
     pub(crate) fn next_at(&self) -> Nanos {
-        self.world.event_list.first().0
+        self.world.event_list.first.0
     }
 
     /// Whether workers may take what waits in other groups.
@@ -127,13 +116,12 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.now = now;
         self.world.switch(&policy);
         self.policy = Arc::new(policy);
-        self.epoch += 1;
     }
 
     /// Lets the worker whose time has come act until it is idle or busy for a time.
     #[cfg(test)]
     pub(crate) fn act(&mut self) {
-        if let Next::Rest(took) = self.act_in_group(false) {
+        if let Next::Rest(took) = self.act_in_group(false, None) {
             self.rest(took);
         }
     }
@@ -154,10 +142,21 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a rare search.
-    pub(super) fn act_in_group(&mut self, balances: bool) -> Next {
-        let (now, id) = self.world.event_list.first();
-        let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
+    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a rare search. With `until`
+    /// workers go on to act in turn, until one rests or the next would act after that.
+    pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
+        loop {
+            let next = self.act_once(balances);
+            if !matches!(next, Next::Later) || until.is_none_or(|until| self.next_at() > until) {
+                return next;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn act_once(&mut self, balances: bool) -> Next {
+        let (now, id) = self.world.event_list.first;
+        let Driver { policy, workers, world, engine, busy } = self;
         let worker = &mut workers[id];
         (world.now, world.me) = (now, id);
         world.acted = (now, if world.acted.0 == now { id.max(world.acted.1) } else { id });
@@ -171,22 +170,24 @@ impl<E: VirtualEngine> Driver<E> {
         }
         loop {
             if !worker.turn.has_job() {
-                if worker.epoch != *epoch {
-                    (worker.policy, worker.epoch) = (Arc::clone(policy), *epoch);
+                if !Arc::ptr_eq(&worker.policy, policy) {
+                    worker.policy = Arc::clone(policy);
                     world.follow(policy);
                     worker.turn.follow(policy, engine);
                 }
                 if balances && worker.turn.searches_rarely() {
                     return Next::Balance;
                 }
-                if *skips_vain && world.is_vain() {
+                if world.is_vain() {
+                    let took = worker.turn.local().time_in_vain(&worker.policy, now, world, world.poll_and_look);
                     if cfg!(debug_assertions) {
                         worker.turn.step(&worker.policy, now, world, engine);
                         assert!(!worker.turn.has_job(), "there is something after all");
+                        assert_eq!(engine.charge(worker.turn.next()), took, "the price of the search");
                     } else {
-                        worker.turn.skip_search();
+                        worker.turn.local().skip();
                     }
-                    return Next::Rest(Nanos::ZERO);
+                    return Next::Rest(took);
                 }
             }
             worker.turn.step(&worker.policy, now, world, engine);
@@ -210,10 +211,7 @@ impl<E: VirtualEngine> Driver<E> {
 impl<J> Worker<J> {
     /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
     #[inline(always)]
-    fn leaves_out<E>(&self, world: &mut VirtualWorld<J>, engine: &E, first: Nanos) -> bool
-    where
-        E: VirtualEngine<Job = J>,
-    {
+    fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
         let Some((job, left, watch)) = self.turn.pauses() else { return false };
         let Some(until) = world.vain_pauses(watch) else { return false };
         let (ran, slices) = engine.slices(job, NEXT_CHECKPOINT);
@@ -228,10 +226,7 @@ impl<J> Worker<J> {
 
     /// Lets the job at hand have run for what was left out.
     #[inline]
-    fn catch_up<E>(&mut self, world: &mut VirtualWorld<J>, engine: &mut E, busy: &mut Nanos)
-    where
-        E: VirtualEngine<Job = J>,
-    {
+    fn catch_up(&mut self, world: &mut VirtualWorld<J>, engine: &mut impl VirtualEngine<Job = J>, busy: &mut Nanos) {
         let Some((count, VainPauses { period, .. })) = world.left_out() else { return };
         let time = period.times(count);
         *busy = busy.plus(time);

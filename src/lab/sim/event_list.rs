@@ -10,6 +10,8 @@ pub(super) struct EventList {
     /// A complete tree of times with the numbers of their workers below. Each node, root at 1, holds the smallest of its four
     /// children, so of equal times that of the lowest worker. The leaves are the workers. Siblings stand together.
     nodes: Box<[[u64; 4]]>,
+    /// When a worker acts next, and which: what the root says. [`Nanos::MAX`] if all wait.
+    pub(super) first: (Nanos, WorkerId),
     /// Bits of a worker's number. A time has the others: 208 days with 1,024 workers; what is later is never.
     bits: u32,
 }
@@ -23,12 +25,12 @@ impl EventList {
         let bits = workers.next_power_of_two().trailing_zeros();
         // A power of four, and four at least: with fewer the root would be a leaf.
         let leaves = 1 << bits.next_multiple_of(2).max(2);
-        let mut event_list = EventList { nodes: vec![[u64::MAX; 4]; leaves / 2].into(), bits };
-        (0..workers).for_each(|worker| event_list.clear(worker));
+        let mut event_list = EventList { nodes: vec![[u64::MAX; 4]; leaves / 2].into(), first: (NEVER, 0), bits };
+        (0..workers).for_each(|worker| event_list.set(worker, NEVER));
         event_list
     }
 
-    /// `worker` acts at `time` and not before.
+    /// `worker` acts at `time` and not before; at [`Nanos::MAX`] it waits for others.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
         let mut first = time.get().min(u64::MAX >> self.bits) << self.bits | worker as u64;
         let mut node = self.leaf(worker);
@@ -39,24 +41,13 @@ impl EventList {
             first = one.min(two).min(three.min(four));
             node /= 4;
         }
-        self.nodes[0][1] = first;
-    }
-
-    /// `worker` waits for others.
-    pub(super) fn clear(&mut self, worker: WorkerId) {
-        self.set(worker, NEVER);
+        self.first = (self.time_of(first), (first & ((1 << self.bits) - 1)) as WorkerId);
     }
 
     /// When `worker` acts; [`Nanos::MAX`] if it waits for others.
     pub(super) fn of(&self, worker: WorkerId) -> Nanos {
         let leaf = self.leaf(worker);
         self.time_of(self.nodes[leaf / 4][leaf % 4])
-    }
-
-    /// The worker that acts first, and when; [`Nanos::MAX`] if all wait.
-    pub(super) fn first(&self) -> (Nanos, WorkerId) {
-        let first = self.nodes[0][1];
-        (self.time_of(first), (first & ((1 << self.bits) - 1)) as WorkerId)
     }
 
     fn leaf(&self, worker: WorkerId) -> usize {
@@ -79,9 +70,9 @@ mod tests {
     fn what_is_too_late_is_never() {
         let mut event_list = EventList::new(3);
         event_list.set(1, Nanos::new(1 << 62));
-        assert_eq!(event_list.first().0, NEVER);
+        assert_eq!(event_list.first.0, NEVER);
         event_list.set(1, Nanos::new((1 << 62) - 2));
-        assert_eq!(event_list.first(), (Nanos::new((1 << 62) - 2), 1));
+        assert_eq!(event_list.first, (Nanos::new((1 << 62) - 2), 1));
     }
 
     proptest! {
@@ -96,9 +87,9 @@ mod tests {
             for (worker, time) in changes {
                 let worker = worker % workers;
                 times[worker] = if time == 0 { NEVER } else { Nanos::new(time) };
-                if time == 0 { event_list.clear(worker) } else { event_list.set(worker, times[worker]) }
+                event_list.set(worker, times[worker]);
                 let earliest = (0..workers).min_by_key(|worker| times[*worker]).expect("a worker");
-                prop_assert_eq!(event_list.first(), (times[earliest], earliest));
+                prop_assert_eq!(event_list.first, (times[earliest], earliest));
                 prop_assert_eq!(event_list.of(worker), times[worker]);
             }
         }

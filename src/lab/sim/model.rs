@@ -225,19 +225,19 @@ impl Engine for CostModel<'_> {
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
-            let known = *self.requests.get(request);
-            if self.now >= known.stay.expires_at {
+            let Request { stay, class, .. } = self.requests.of(request);
+            if self.now >= stay.expires_at {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
-            let (wait, limits) = (self.now.minus(known.stay.came_at), &self.waits);
+            let (wait, limits) = (self.now.minus(stay.came_at), &self.waits);
             let shedding = &mut self.shedding[self.worker];
             if shedding.is_old(owner, self.now, wait, limits) {
                 self.end(request, Fate::ShedWaited);
                 continue;
             }
-            self.requests.of(request).stay.start_by = shedding.start_by(&known.stay, known.class, limits);
-            let class = self.setup.classified.then_some(known.class);
+            stay.start_by = shedding.start_by(stay, *class, limits);
+            let class = self.setup.classified.then_some(*class);
             batch.push(Arrived { job: request, class });
         }
         Received { datagrams, more: false }

@@ -48,8 +48,8 @@ impl<'a> Servers<'a> {
             let (workers, first) = (setup.groups[group], setup.groups[..group].iter().sum());
             let model = CostModel::new(setup, workers, tally);
             let queued = setup.limits.queued_per_worker * workers;
-            let driver = Driver::new(setup.policy.on(workers), model, setup.rest, &setup.overheads, queued);
-            let driver = driver.skips_vain_searches(setup.overheads.search_is_free());
+            let mut driver = Driver::new(setup.policy.on(workers), model, setup.rest, &setup.overheads, queued);
+            driver.world.skips_empty = true;
             Group { driver, first, helped_at: Nanos::ZERO }
         };
         let each = setup.groups.len();
@@ -76,7 +76,7 @@ impl<'a> Servers<'a> {
     ) {
         let mut next = arrivals.next();
         loop {
-            let (first_at, group) = self.event_list.first();
+            let (first_at, group) = self.first();
             let at = next.as_ref().map_or(first_at, |(came, _)| came.at.min(first_at)).min(self.nap_until);
             match next {
                 _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
@@ -105,9 +105,10 @@ impl<'a> Servers<'a> {
         let now = self.follow_at;
         for group in 0..self.groups.len() {
             let driver = &mut self.groups[group].driver;
-            let (worked, busy_since) = (driver.worked(), driver.world.busy_since.iter().flatten());
+            let (worked, busy_since) = (driver.worked(), driver.world.busy_since.iter());
             // A step counts from its beginning: that is one step too early for each worker.
             let idle = now.times(worked.workers).minus(worked.busy);
+            let busy_since = busy_since.filter(|since| **since < Nanos::MAX);
             let running: Vec<Nanos> = busy_since.map(|since| now.minus(*since)).collect();
             if let Some(policy) = driver.engine.follow(now, idle, &running) {
                 driver.switch(policy.on(worked.workers as usize), now);
@@ -129,29 +130,32 @@ impl<'a> Servers<'a> {
         self.doze(group, at);
     }
 
-    /// Lets `group` act, and an only one again until it would act after `until`.
+    /// Lets `group` act, and an only one again until it rests or would act after `until`.
     fn act(&mut self, group: usize, until: Nanos) {
-        loop {
-            let mut next = self.groups[group].driver.act_in_group(self.each > 1);
-            if matches!(next, Next::Balance) && !self.balance(group) {
-                next = self.groups[group].driver.act_in_group(false);
-            }
-            if let Next::Rest(took) = next
-                && !self.help(group, took)
-            {
-                self.groups[group].driver.rest(took);
-            }
-            if self.groups.len() > 1 || self.groups[0].driver.next_at() > until {
-                break;
-            }
+        let until = (self.groups.len() == 1).then_some(until);
+        let mut next = self.groups[group].driver.act_in_group(self.each > 1, until);
+        if matches!(next, Next::Balance) && !self.balance(group) {
+            next = self.groups[group].driver.act_in_group(false, until);
+        }
+        if let Next::Rest(took) = next
+            && !self.help(group, took)
+        {
+            self.groups[group].driver.rest(took);
         }
         self.schedule(group);
         let now = self.groups[group].driver.world.now;
         self.doze(group, now);
     }
 
+    /// When a group acts next, and which; an only group needs no list.
+    fn first(&self) -> (Nanos, usize) {
+        if let [only] = &self.groups[..] { (only.driver.next_at(), 0) } else { self.event_list.first }
+    }
+
     /// Puts down when `group` acts next.
     fn schedule(&mut self, group: usize) {
-        self.event_list.set(group, self.groups[group].driver.next_at());
+        if self.groups.len() > 1 {
+            self.event_list.set(group, self.groups[group].driver.next_at());
+        }
     }
 }

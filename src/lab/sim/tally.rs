@@ -12,7 +12,7 @@ pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExp
 
 /// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones count as infinitely
 /// slow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
@@ -44,23 +44,6 @@ pub(super) struct Worked {
     pub(super) busy: Nanos,
     /// The part of that which workers have cost one another at queues, sockets and the watch set.
     pub(super) contended: Nanos,
-}
-
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
-            ended: [0; Fate::ALL.len()],
-            kernel_dropped: 0,
-            latency_us: Figure::default(),
-            slowdown: Figure::default(),
-            cost_sum: 0.0,
-            cost_squares: 0.0,
-            memory: Memory::UNKNOWN,
-            ended_at: Nanos::ZERO,
-            worked: Worked::default(),
-            changes: Vec::new(),
-        }
-    }
 }
 
 impl Tally {

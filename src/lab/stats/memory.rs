@@ -12,6 +12,12 @@ pub struct Memory {
     relaxation: f64,
 }
 
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::UNKNOWN
+    }
+}
+
 impl Memory {
     /// Nothing is known beside the sample.
     pub const UNKNOWN: Memory = Memory { episode: 1.0, relaxation: 0.0 };

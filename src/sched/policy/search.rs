@@ -104,8 +104,26 @@ impl Local {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 
+    /// How long the next search takes where nothing waits anywhere: a receive and a look take these `times`.
+    pub fn time_in_vain(&self, policy: &Policy, now: Nanos, view: &impl View, times: [Nanos; 2]) -> Nanos {
+        let ([receive, look], workers) = (times, policy.topology.workers());
+        let named = usize::from(self.noticed.first().is_some());
+        // The worker that searches is in no job.
+        let stuck = || (0..workers).filter(|worker| policy.is_stuck(*worker, now, view)).count();
+        let time = |place: &SearchPlace| match place {
+            SearchPlace::ReceiveOwn => receive,
+            SearchPlace::ReceiveNoticed if workers > FEW_SOCKETS => receive.times(named as u64).plus(look),
+            SearchPlace::ReceiveNoticed => receive.times((named + workers) as u64),
+            SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => Nanos::ZERO,
+            SearchPlace::ReceiveRest | SearchPlace::ReceiveAll => receive.times(workers as u64),
+            SearchPlace::ReceiveBusy => receive.times(stuck() as u64),
+            _ => Nanos::ZERO,
+        };
+        policy.order(self.pool).usual.iter().map(time).fold(Nanos::ZERO, Nanos::plus)
+    }
+
     /// Counts as a search that found nothing.
-    pub(in crate::sched) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
     }
@@ -143,6 +161,11 @@ impl Policy {
         Walk { policy: self, order, stage: 0, tried: 0, first: 0, orphans: None }
     }
 
+    /// Whether `worker` has been in one job for so long that others receive from its socket.
+    fn is_stuck(&self, worker: WorkerId, now: Nanos, view: &impl View) -> bool {
+        view.busy_since(worker).is_some_and(|since| now.minus(since) >= self.stuck_after)
+    }
+
     fn orphans(&self, order: &[SearchPlace]) -> Range<PoolId> {
         let served = || if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { self.level_queues() };
         if self.switched { served()..self.queues() } else { 0..0 }
@@ -168,9 +191,9 @@ impl Walk<'_> {
 
     /// The next place of `stage`, `None` when all were tried.
     fn step(&mut self, stage: SearchPlace, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
-        let Policy { topology, stuck_after, look_after, .. } = self.policy;
+        let Policy { topology, look_after, .. } = self.policy;
         let (tried, workers, pool) = (self.tried, topology.workers(), local.pool);
-        let once = |step| (tried == 0).then_some(step);
+        let once = |step| (tried == 0 && !view.finds_nothing(step)).then_some(step);
         match stage {
             SearchPlace::Own => once(Step::Own),
             SearchPlace::Queue => once(Step::Queue(pool)),
@@ -181,7 +204,11 @@ impl Walk<'_> {
                 1 => Step::Steal(local.worker),
                 _ => Step::Queue(pool * PRIORITIES + 1),
             }),
-            SearchPlace::Queues => (tried < self.policy.level_queues()).then_some(Step::Queue(tried)),
+            SearchPlace::Queues => {
+                let holds = |queue: &PoolId| !view.finds_nothing(Step::Queue(*queue));
+                self.tried = (tried..self.policy.level_queues()).find(holds)?;
+                Some(Step::Queue(self.tried))
+            }
             SearchPlace::Lighter => (tried < pool).then_some(Step::Queue(tried)),
             SearchPlace::LighterInNeed => {
                 let needs = |pool| view.queue_len(pool) > topology.members(pool).len();
@@ -200,9 +227,8 @@ impl Walk<'_> {
             SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => None,
             SearchPlace::ReceiveRest | SearchPlace::ReceiveAll => (tried < workers).then(|| local.receive(workers)),
             SearchPlace::ReceiveBusy => {
-                let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
-                let is_stuck = |victim| busy_for(victim).is_some_and(|ran| ran >= *stuck_after);
-                self.rotate(local, 0..workers, is_stuck).map(Step::Receive)
+                let policy = self.policy;
+                self.rotate(local, 0..workers, |victim| policy.is_stuck(victim, now, view)).map(Step::Receive)
             }
             SearchPlace::Steal => self
                 .rotate(local, topology.members(pool), |victim| !view.finds_nothing(Step::Steal(victim)))

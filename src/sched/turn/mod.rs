@@ -119,17 +119,13 @@ impl<J> Turn<J> {
 
     /// Puts the jobs that `receive` brings from a socket of another group where `policy` wants them. Returns the number of
     /// datagrams.
-    pub fn receive_over<W, E>(
+    pub fn receive_over(
         &mut self,
         policy: &Policy,
         (now, owner): (Nanos, WorkerId),
-        world: &mut W,
-        engine: &mut E,
-    ) -> usize
-    where
-        W: Acts<Job = J>,
-        E: Engine<Job = J>,
-    {
+        world: &mut impl Acts<Job = J>,
+        engine: &mut impl Engine<Job = J>,
+    ) -> usize {
         let mut actor = Actor { turn: self, policy, now, world, engine };
         let (outcome, jobs) = actor.receive(owner);
         actor.engine.boundary(Boundary::Tried { step: Step::Receive(owner), outcome, jobs });
@@ -143,9 +139,9 @@ impl<J> Turn<J> {
         !self.has_job() && self.search.is_rare()
     }
 
-    /// Counts as a search that found nothing, where that is known beforehand.
-    pub fn skip_search(&mut self) {
-        self.search.skip();
+    /// What the worker knows between two searches.
+    pub fn local(&mut self) -> &mut Local {
+        &mut self.search
     }
 
     /// Searches everything but sockets, after a search that found nothing. A socket's owner and the watcher hear of what has

@@ -125,7 +125,7 @@ impl Stage<'_> {
     fn play(mut self, discipline: &mut dyn Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) {
         let mut next = incoming.next();
         loop {
-            let (time, worker) = self.event_list.first();
+            let (time, worker) = self.event_list.first;
             match next {
                 Some(coming) if coming.at < time => {
                     let request = self.requests.add(Request::new(&coming));

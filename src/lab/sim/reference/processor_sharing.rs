@@ -42,7 +42,7 @@ impl ProcessorSharing {
 
     fn set_clock(&self, stage: &mut Stage<'_>) {
         match self.present.peek() {
-            None => stage.event_list.clear(CLOCK),
+            None => stage.event_list.set(CLOCK, Nanos::MAX),
             Some(Reverse((end, _))) => {
                 let wait = (end.saturating_sub(self.given) * self.sharers()).div_ceil(UNITS * self.workers as u128);
                 // The sum of all costs present fits the clock.

@@ -124,7 +124,7 @@ impl Discipline for Queues {
                 self.serve(stage, now, worker, next, self.switch);
             }
             (None, false) => self.serve(stage, now, worker, request, Nanos::ZERO),
-            (None, true) => stage.event_list.clear(worker),
+            (None, true) => stage.event_list.set(worker, Nanos::MAX),
         }
     }
 }

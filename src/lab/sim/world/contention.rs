@@ -14,7 +14,6 @@
 use crate::emulation::overheads::Overheads;
 use crate::sched::{PoolId, WorkerId};
 use crate::time::Nanos;
-use std::collections::VecDeque;
 
 /// A serial resource of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(crate) struct Contention {
 }
 
 /// Operations at one place that are not over, in their order; those of one step of one worker count as one.
-type Line = VecDeque<Hold>;
+type Line = Vec<Hold>;
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -81,9 +80,9 @@ impl Contention {
         let (begins_at, wait, others) = turn_of(line, worker, now, ready_at);
         let more = self.contend.times(others).times(operations);
         let until = begins_at.plus(self.serial.times(operations)).plus(more);
-        match line.back_mut() {
+        match line.last_mut() {
             Some(last) if last.worker == worker => last.until = until,
-            _ => line.push_back(Hold { worker, step_at: now, until }),
+            _ => line.push(Hold { worker, step_at: now, until }),
         }
         self.delay = self.delay.plus(wait).plus(more);
     }
@@ -105,14 +104,15 @@ impl Contention {
 /// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at `ready_at`. Returns when it
 /// begins, for how long others keep the worker waiting, and how many others use the place or wait for it.
 fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
-    while line.front().is_some_and(|hold| hold.until <= now) {
-        line.pop_front();
+    // Each ends after the one before it.
+    if line.last().is_none_or(|last| last.until <= now) {
+        line.clear();
+        return (ready_at, Nanos::ZERO, 0);
     }
+    line.retain(|hold| hold.until > now);
     // A worker that comes to another step is through with the operations of its last one.
-    if line.back().is_some_and(|hold| hold.worker == worker && hold.step_at < now) {
-        line.pop_back();
-    }
-    let (Some(first), Some(last)) = (line.front(), line.back()) else {
+    line.pop_if(|hold| hold.worker == worker && hold.step_at < now);
+    let (Some(first), Some(last)) = (line.first(), line.last()) else {
         return (ready_at, Nanos::ZERO, 0);
     };
     let begins_at = last.until.max(ready_at);

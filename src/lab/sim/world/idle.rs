@@ -111,7 +111,7 @@ impl<J> VirtualWorld<J> {
         if seat.owns && socket.datagrams == 0 {
             socket.watched = false;
         }
-        self.event_list.clear(id);
+        self.event_list.set(id, Nanos::MAX);
         if idle.roster.is_watcher(id) {
             idle.backs_off = false;
             self.watch_sockets(true);
@@ -188,7 +188,8 @@ impl<J> VirtualWorld<J> {
 
     /// Whether it is known without a search that there is nothing that this worker may take.
     pub(crate) fn is_vain(&self) -> bool {
-        self.in_deques == 0
+        self.skips_empty
+            && self.in_deques == 0
             && self.queues.count() == 0
             && self.sockets[self.me].datagrams == 0
             && (self.in_sockets == 0
@@ -206,9 +207,8 @@ impl<J> VirtualWorld<J> {
             return (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)).then_some(self.now);
         }
         // Without branches, which would be as hard to foresee as arrivals are.
-        let since = |(socket, busy): (&Socket, &Option<Nanos>)| {
-            let is_watched = socket.watched & (socket.datagrams > 0);
-            select_unpredictable(is_watched, busy.unwrap_or(Nanos::MAX), Nanos::MAX)
+        let since = |(socket, busy): (&Socket, &Nanos)| {
+            select_unpredictable(socket.watched & (socket.datagrams > 0), *busy, Nanos::MAX)
         };
         let first = self.sockets.iter().zip(&self.busy_since).map(since).min()?;
         (first < Nanos::MAX).then(|| first.plus(self.thief_threshold))

@@ -31,14 +31,18 @@ pub(crate) struct VirtualWorld<J> {
     nap_min: Nanos,
     /// From the moment that wakes a sleeping worker to its first step.
     pub(super) wake_cost: Nanos,
+    /// What a receive and a look cost that find nothing.
+    pub(super) poll_and_look: [Nanos; 2],
     pub(super) thief_threshold: Nanos,
     pub(super) heartbeat: Nanos,
-    pub(super) busy_since: Box<[Option<Nanos>]>,
+    /// Since when each worker has been in one job; [`Nanos::MAX`] while it is in none.
+    pub(super) busy_since: Box<[Nanos]>,
     /// The deque of each worker. One for each, however many the policy asks for: without contention more would change
     /// nothing but which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     pub(super) in_deques: usize,
-    /// Whether searches leave out deques and queues that are empty.
+    /// Whether searches leave out deques and queues that are empty. Where nothing can be, a search is not made, but costs
+    /// as much.
     pub(super) skips_empty: bool,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
@@ -110,9 +114,10 @@ impl<J> VirtualWorld<J> {
             me: 0,
             nap_min: rest.nap_min,
             wake_cost: overheads.wake,
+            poll_and_look: [overheads.poll, overheads.look],
             thief_threshold: policy.thief_threshold(),
             heartbeat: Nanos::MAX,
-            busy_since: vec![None; workers].into(),
+            busy_since: vec![Nanos::MAX; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
             in_deques: 0,
             skips_empty: false,
@@ -193,16 +198,20 @@ impl<J> VirtualWorld<J> {
 }
 
 impl<J> View for VirtualWorld<J> {
+    // Both without a panic: policies ask them of all workers in turn.
+    #[inline]
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
-        self.busy_since[worker]
+        self.busy_since.get(worker).copied().filter(|since| *since < Nanos::MAX)
     }
 
+    #[inline]
     fn backlog(&self, worker: WorkerId) -> usize {
-        self.deques[worker].len()
+        self.deques.get(worker).map_or(0, VecDeque::len)
     }
 
+    #[inline]
     fn queue_len(&self, pool: PoolId) -> usize {
-        self.queues.len(pool)
+        if self.queues.count() == 0 { 0 } else { self.queues.len(pool) }
     }
 
     fn queued(&self) -> usize {
@@ -225,7 +234,7 @@ impl<J> View for VirtualWorld<J> {
     fn finds_nothing(&self, step: Step) -> bool {
         let is_empty = match step {
             Step::Own => self.deques[self.me].is_empty(),
-            Step::Queue(pool) => self.queues.count() == 0 || self.queues.len(pool) == 0,
+            Step::Queue(pool) => self.queue_len(pool) == 0,
             Step::Steal(victim) => self.in_deques == 0 || self.deques[victim].is_empty(),
             Step::Receive(_) | Step::ReceiveNext | Step::Look => false,
         };
@@ -308,12 +317,12 @@ impl<J> Acts for VirtualWorld<J> {
         if more {
             self.wake_for(policy, self.idle.roster.pool_of(self.me));
         }
-        self.busy_since[self.me] = since;
+        self.busy_since[self.me] = since.unwrap_or(Nanos::MAX);
         self.flags[self.me].set(false);
     }
 
     fn end_work(&mut self) {
-        self.busy_since[self.me] = None;
+        self.busy_since[self.me] = Nanos::MAX;
     }
 
     fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
