@@ -40,7 +40,7 @@ impl Arrivals {
         let notice = |_| {
             arrive();
             let raised = clock::now();
-            let _ = notice::take();
+            let _ = notice::take(raised);
             let taken = clock::now();
             drain();
             let drained = clock::now();

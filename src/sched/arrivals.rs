@@ -14,11 +14,9 @@
 //! more fresh requests are left to others, and each look finds more of them.
 
 use super::estimate::ServiceTimes;
+use super::pace::LOOKS_PER_NOTICE;
 use super::{Looked, Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
-
-/// A notice of the kernel, taken and asked for anew, costs as much as this many looks.
-const LOOKS_PER_NOTICE: u64 = 4;
 
 /// A debt as long as three heavy requests counts as one that waits. Idle time makes up for most of it before they wait for
 /// it. With one in place of three, p99.9 rises by a fifth where the costs are a lognormal. Without the debt, it is three

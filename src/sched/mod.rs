@@ -16,6 +16,7 @@ pub mod ladder;
 mod noticed;
 mod notices;
 pub mod overload;
+mod pace;
 pub mod policy;
 mod roster;
 pub mod sharing;
@@ -29,6 +30,7 @@ pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verd
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
+pub use pace::Pace;
 #[cfg(feature = "cli")]
 pub(crate) use policy::name_here;
 pub use policy::{

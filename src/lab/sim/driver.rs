@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::tally::Worked;
-use super::world::{NEXT_CHECKPOINT, VainPauses, VirtualWorld};
+use super::world::{VainPauses, VirtualWorld};
 use crate::emulation::overheads::Overheads;
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
@@ -213,14 +213,14 @@ impl<J> Worker<J> {
     #[inline(always)]
     fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
         let Some((job, left, watch)) = self.turn.pauses() else { return false };
-        let Some(until) = world.vain_pauses(watch) else { return false };
-        let (ran, slices) = engine.slices(job, NEXT_CHECKPOINT);
+        let Some((slice, until)) = world.vain_pauses(watch, first) else { return false };
+        let (ran, slices) = engine.slices(job, slice);
         // The policy is asked after a slice that may be shorter than these.
-        if slices == 0 || left < NEXT_CHECKPOINT || until <= first {
+        if slices == 0 || left < slice || until <= first {
             return false;
         }
         let vain = until.minus(first).get().div_ceil(ran.get());
-        world.leave_out(first, ran, slices.min(vain).min(left.minus(NEXT_CHECKPOINT).get() / ran.get() + 1));
+        world.leave_out(first, ran, slices.min(vain).min(left.minus(slice).get() / ran.get() + 1));
         true
     }
 

@@ -8,7 +8,7 @@
 mod ring;
 
 use super::sleep::readiness::WatchSet;
-use crate::sched::{Noticed, Watch};
+use crate::sched::{Noticed, Pace, Watch};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use mio::Poll;
@@ -25,9 +25,6 @@ pub(super) type Flag = Arc<CachePadded<AtomicBool>>;
 
 /// A worker that hears of arrivals from the kernel looks nevertheless once in this time.
 const BACKSTOP: Nanos = Nanos::from_micros(50);
-
-/// Where the kernel gives no notices, looks take this part of the CPU time, as its inverse: 3 %.
-const LOOKS_PART: u64 = 33;
 
 /// How jobs look for arrivals.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +47,7 @@ struct Notice {
     watch_set: Arc<WatchSet>,
     /// The kernel's notices, where it gives any.
     ring: Option<Ring>,
-    /// The time between two looks of a job that watches closely, where the kernel gives no notices.
-    interval: Nanos,
+    pace: Pace,
     /// [`BACKSTOP`], scaled.
     backstop: Nanos,
     watch: Watch,
@@ -92,13 +88,13 @@ pub(crate) fn probe() -> io::Result<()> {
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
     let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
-    let interval = looks.cost.max(watch_set.look_cost()).times(LOOKS_PART);
+    let pace = Pace::new(looks.cost.max(watch_set.look_cost()));
     let backstop = BACKSTOP.times(looks.time_scale);
     let notice = Notice {
         flag,
         watch_set,
         ring,
-        interval,
+        pace,
         backstop,
         watch: Watch::Never,
         looked_at: Nanos::ZERO,
@@ -137,8 +133,8 @@ pub(super) fn pause() {
 }
 
 /// What was noticed since the slice began: the sockets in which something waits; `None` where the worker has not looked.
-pub(super) fn take() -> Option<Noticed> {
-    with(Notice::take).flatten()
+pub(super) fn take(now: Nanos) -> Option<Noticed> {
+    with(|notice| notice.take(now)).flatten()
 }
 
 /// A watched socket in which something waits, for a worker that has no job.
@@ -176,7 +172,7 @@ impl Notice {
         self.watch = watch;
         // What a job saw that has ended meanwhile is nothing to the next one.
         self.seen = None;
-        if watch == Watch::Closely {
+        if watch == Watch::Closely && !self.pace.prefers_looks() {
             self.arm();
         }
     }
@@ -216,8 +212,8 @@ impl Notice {
         let (every, together) = match self.watch {
             Watch::Never => return Err(Nanos::MAX),
             Watch::Every(slice) => (slice, false),
-            Watch::Closely if self.ring.is_some() => (self.backstop, false),
-            Watch::Closely => (self.interval, true),
+            Watch::Closely if self.ring.is_some() && !self.pace.prefers_looks() => (self.backstop, false),
+            Watch::Closely => (self.pace.interval(), true),
         };
         let passed = now.minus(self.looked_at);
         if passed < every {
@@ -229,17 +225,19 @@ impl Notice {
         let Some(seen) = looked else { return Err(every) };
         let waits = seen.waiting() > 0;
         self.seen = Some(seen);
+        self.pace.looked(waits, now);
         self.vain += u64::from(!waits);
         // After a rare look the worker asks the policy how closely to watch from now on.
         if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
-    fn take(&mut self) -> Option<Noticed> {
+    fn take(&mut self, now: Nanos) -> Option<Noticed> {
         if self.watch == Watch::Closely && self.ring.as_mut().is_some_and(Ring::is_raised) {
             if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
                 self.ring = None;
             }
             self.seen = Some(self.watch_set.arrivals().by_kernel());
+            self.pace.looked(true, now);
         }
         self.seen.take()
     }
@@ -294,13 +292,13 @@ mod tests {
         let mut ingress = watched(true);
         for round in 0..3 {
             begin(Watch::Closely);
-            assert!(!is_raised() && take().is_none(), "{round}: nothing has come, and there was no look");
+            assert!(!is_raised() && take(LATER).is_none(), "{round}: nothing has come, and there was no look");
             ingress.send();
             assert!(is_raised(), "{round}");
-            assert_eq!((take(), is_raised()), (Some(first().by_kernel()), false), "{round}");
+            assert_eq!((take(LATER), is_raised()), (Some(first().by_kernel()), false), "{round}");
             begin(Watch::Closely);
             assert!(is_raised(), "{round}: it still waits");
-            assert_eq!(take(), Some(first().by_kernel()), "{round}");
+            assert_eq!(take(LATER), Some(first().by_kernel()), "{round}");
             ingress.receive();
         }
     }
@@ -333,7 +331,7 @@ mod tests {
         ingress.send();
         assert!(!is_raised());
         begin(Watch::Closely);
-        assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
+        assert!(is_raised() && take(LATER) == Some(first().by_kernel()), "what waits is noticed at once");
     }
 
     // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?
@@ -349,7 +347,7 @@ mod tests {
         assert_eq!(looks(LATER.plus(Nanos::new(half))), Err(Nanos::new(interval.get() - half)));
         assert_eq!(looks(LATER.plus(interval)), Ok(()));
         assert!(is_raised(), "until the worker has taken it");
-        assert_eq!((take(), take()), (Some(first()), None));
+        assert_eq!((take(LATER), take(LATER)), (Some(first()), None));
     }
 
     // Is each look that sees nothing counted, and none that was not made or saw something?
@@ -376,7 +374,7 @@ mod tests {
         assert!(!is_raised(), "the bit is up, and the job does not listen");
         assert_eq!(looks(LATER.plus(Nanos::from_micros(19))), Err(Nanos::from_micros(1)));
         assert_eq!(looks(LATER.plus(slice)), Ok(()));
-        assert_eq!(take(), Some(first()));
+        assert_eq!(take(LATER), Some(first()));
     }
 
     // Does a worker that is asked to step aside know it at once, and one whose job would not step aside not at all?
@@ -388,6 +386,6 @@ mod tests {
         assert!(!is_raised() && looks(LATER) == Err(Nanos::MAX));
         begin(Watch::Closely);
         assert!(is_raised() && looks(LATER) == Ok(()));
-        assert_eq!(take(), None, "there was no look");
+        assert_eq!(take(LATER), None, "there was no look");
     }
 }

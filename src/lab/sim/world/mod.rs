@@ -7,14 +7,14 @@ mod idle;
 mod notices;
 mod take;
 
-pub(super) use notices::{NEXT_CHECKPOINT, VainPauses};
+pub(super) use notices::VainPauses;
 
 use super::Rest;
 use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
 use crate::runtime::queues::Queues;
 use crate::sched::turn::{Acts, Taken, World};
-use crate::sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId};
+use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
 use crate::time::Nanos;
 use contention::{Contention, Serial};
 use idle::Idle;
@@ -61,8 +61,12 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) notices: Box<[Notice]>,
     /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
     pub(super) armed: VecDeque<WorkerId>,
+    /// How often the jobs of each worker look, where they do.
+    pub(super) paces: Box<[Pace]>,
     /// What giving way has cost, less what idle time has made up for.
     pub(super) debt: Nanos,
+    /// When a worker last looked on behalf of all.
+    pub(super) looked_at: Nanos,
     /// When each worker last looked by itself.
     pub(super) looked_rarely_at: Box<[Nanos]>,
     /// The socket that the next look tells of first, if something waits there.
@@ -131,7 +135,9 @@ impl<J> VirtualWorld<J> {
             acted: (Nanos::ZERO, 0),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
+            paces: vec![Pace::new(overheads.look); workers].into(),
             debt: Nanos::ZERO,
+            looked_at: Nanos::ZERO,
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
             uninterrupted: 0,
@@ -367,15 +373,16 @@ impl<J> Acts for VirtualWorld<J> {
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {
-        if watch == Watch::Closely {
-            self.watch_closely();
-        }
-        if watch == Watch::Never { self.heartbeat } else { self.heartbeat.min(NEXT_CHECKPOINT) }
+        self.heartbeat.min(match watch {
+            Watch::Never => Nanos::MAX,
+            Watch::Every(_) => Nanos::new(1),
+            Watch::Closely => self.watch_closely(),
+        })
     }
 
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
         match watch {
-            Watch::Closely => self.noticed_closely(),
+            Watch::Closely => self.noticed_closely(now),
             Watch::Never => None,
             Watch::Every(slice) => self.noticed_rarely(slice, now),
         }

@@ -6,9 +6,6 @@ use crate::sched::bounds::LOOK_MAX;
 use crate::sched::{Noticed, Watch, WorkerId};
 use crate::time::Nanos;
 
-/// The shortest slice: it ends at the job's next checkpoint.
-pub(crate) const NEXT_CHECKPOINT: Nanos = Nanos::new(1);
-
 /// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
 /// worker at each arrival (`runtime/notice`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,16 +29,26 @@ pub(crate) struct VainPauses {
 }
 
 impl<J> VirtualWorld<J> {
-    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. Returns when
-    /// there is none any more.
-    pub(crate) fn vain_pauses(&self, watch: Watch) -> Option<Nanos> {
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. The first is at
+    /// `first`. Returns the least time between two of them, and when there is none any more.
+    pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
         if self.flags[self.me].get() {
             return None;
         }
         match watch {
             Watch::Never => None,
-            Watch::Every(slice) => Some(self.looked_rarely_at[self.me].plus(slice)),
-            Watch::Closely => (self.notices[self.me] == Notice::Armed).then_some(Nanos::MAX),
+            Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
+            Watch::Closely if self.paces[self.me].prefers_looks() => {
+                // Another worker has looked on behalf of all: the next look is that much later.
+                let interval = self.paces[self.me].interval();
+                let passed = self.now.minus(self.looked_at);
+                let is_vain = first == self.now && self.notices[self.me] != Notice::Raised && passed < interval;
+                is_vain.then(|| (interval.minus(passed), first.plus(Nanos::new(1))))
+            }
+            Watch::Closely => {
+                let is_vain = self.notices[self.me] == Notice::Armed;
+                is_vain.then_some((Nanos::new(1), Nanos::MAX))
+            }
         }
     }
 
@@ -101,8 +108,14 @@ impl<J> VirtualWorld<J> {
         self.sockets[owner].watched && self.sockets[owner].datagrams > 0
     }
 
-    /// Before a slice of a job that watches closely.
-    pub(crate) fn watch_closely(&mut self) {
+    /// Before a slice of a job that watches closely; returns when it is to ask.
+    pub(crate) fn watch_closely(&mut self) -> Nanos {
+        let next_checkpoint = Nanos::new(1);
+        let pace = &self.paces[self.me];
+        if pace.prefers_looks() {
+            let passed = self.now.minus(self.looked_at);
+            return pace.interval().minus(passed).max(next_checkpoint);
+        }
         // The kernel gives notice of the next arrival, or of one that waits already.
         if self.notices[self.me] == Notice::Off {
             if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
@@ -112,15 +125,24 @@ impl<J> VirtualWorld<J> {
                 self.armed.push_back(self.me);
             }
         }
+        next_checkpoint
     }
 
-    /// What such a job has noticed, if the kernel has given it notice.
-    pub(crate) fn noticed_closely(&mut self) -> Option<Noticed> {
-        if self.notices[self.me] != Notice::Raised {
+    /// What such a job has noticed. One worker's look serves all that watch closely.
+    pub(crate) fn noticed_closely(&mut self, now: Nanos) -> Option<Noticed> {
+        let me = self.me;
+        let by_kernel = self.notices[me] == Notice::Raised;
+        let pace = &self.paces[me];
+        if by_kernel {
+            self.notices[me] = Notice::Off;
+        } else if pace.prefers_looks() && now.minus(self.looked_at) >= pace.interval() {
+            self.looked_at = now;
+        } else {
             return None;
         }
-        self.notices[self.me] = Notice::Off;
-        Some(self.seen(LOOK_MAX).by_kernel())
+        let noticed = self.seen(LOOK_MAX);
+        self.paces[me].looked(by_kernel || noticed.waiting() > 0, now);
+        Some(if by_kernel { noticed.by_kernel() } else { noticed })
     }
 
     /// What a job that looks once in `slice` has noticed.
