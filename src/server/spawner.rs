@@ -3,13 +3,12 @@
 use super::Server;
 use super::sizes::SLOTS_PER_WORKER;
 use crate::metrics::SpawnEnd;
-use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, new_runtime_id};
+use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, lock, new_runtime_id};
 use crate::sched::bounds::SPAWNED_PER_WORKER;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 /// Puts work on the workers of a server, from any thread: what is too long for the task or thread that asks for it. Cheap to
@@ -80,9 +79,8 @@ impl Spawner {
         };
         let child = Child::spawned(spawning.runtime_id, Box::pin(counted));
         spawning.outside.put(Ready::Spawned(Arc::clone(&child) as _));
-        // Ordering: sequentially consistent, as is the store in `Owner::drop`: either this sees that the server has ended, or
-        // the server finds the work.
-        if spawning.ended.load(Ordering::SeqCst) {
+        // Either this sees that the server has ended, or the server finds the work.
+        if lock(&spawning.state).ended {
             spawning.abort_rest();
         }
         Ok(Spawned { child })
@@ -169,12 +167,18 @@ pub(super) struct Spawning {
     pub(super) runtime_id: u64,
     pub(super) outside: Arc<Outside>,
     most: usize,
-    under_way: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: usize,
     /// Whether nothing more is accepted.
-    closed: AtomicBool,
+    closed: bool,
     /// Whether no worker will look for work any more.
-    ended: AtomicBool,
-    ends: [AtomicU64; SpawnEnd::ALL.len()],
+    ended: bool,
+    /// How many ended so, in the order of [`SpawnEnd::ALL`].
+    ends: [u64; SpawnEnd::ALL.len()],
 }
 
 impl Spawning {
@@ -185,47 +189,35 @@ impl Spawning {
             runtime_id: new_runtime_id(),
             outside: Arc::new(Outside::new(workers * SLOTS_PER_WORKER + spawned)),
             most: spawned,
-            under_way: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            ends: Default::default(),
+            state: Mutex::default(),
         }
     }
 
     /// From now on nothing is accepted; what was is still to be finished.
     pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        lock(&self.state).closed = true;
     }
 
     /// Work that was accepted and has not ended. After [`Spawning::close`] it only falls.
     pub(super) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::SeqCst)
+        lock(&self.state).under_way
     }
 
     /// The number of each [`SpawnEnd`] so far, in the order of [`SpawnEnd::ALL`].
     pub(super) fn ends(&self) -> [u64; SpawnEnd::ALL.len()] {
-        // Ordering: relaxed, counts that guard nothing.
-        self.ends.each_ref().map(|count| count.load(Ordering::Relaxed))
+        lock(&self.state).ends
     }
 
     /// Room for one more piece of work, or how it is refused.
     fn enter<W>(self: &Arc<Self>) -> Result<Entered, fn(W) -> SpawnError<W>> {
-        let room = |count: usize| (count < self.most).then_some(count + 1);
-        let has_room = self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_ok();
-        // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop. Either
-        // this sees that nothing is accepted, or the stop sees the work and waits for its end.
-        let stops = self.closed.load(Ordering::SeqCst);
-        if has_room && !stops {
+        let mut state = lock(&self.state);
+        if !state.closed && state.under_way < self.most {
+            state.under_way += 1;
             return Ok(Entered { spawning: Arc::clone(self), finished: false });
         }
-        self.under_way.fetch_sub(usize::from(has_room), Ordering::SeqCst);
-        self.count(SpawnEnd::Refused);
+        state.ends[SpawnEnd::Refused as usize] += 1;
         // A server that stops has no room again: the caller need not try once more.
-        Err(if stops { SpawnError::Stopping } else { SpawnError::Full })
-    }
-
-    fn count(&self, end: SpawnEnd) {
-        self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
+        Err(if state.closed { SpawnError::Stopping } else { SpawnError::Full })
     }
 
     /// Ends what no worker will take any more.
@@ -241,8 +233,10 @@ pub(super) struct Owner(pub(super) Arc<Spawning>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.close();
-        self.0.ended.store(true, Ordering::SeqCst);
+        let mut state = lock(&self.0.state);
+        (state.closed, state.ended) = (true, true);
+        // What ends takes the lock.
+        drop(state);
         self.0.abort_rest();
     }
 }
@@ -255,14 +249,15 @@ struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        let mut state = lock(&self.spawning.state);
         let end = match self.finished {
             true => SpawnEnd::Finished,
             false if std::thread::panicking() => SpawnEnd::Panicked,
             // Until the drain is over nothing but a fault of its own ends it, and that may as well be in time.
-            false if self.spawning.closed.load(Ordering::SeqCst) => SpawnEnd::Stopped,
+            false if state.closed => SpawnEnd::Stopped,
             false => SpawnEnd::Aborted,
         };
-        self.spawning.count(end);
-        self.spawning.under_way.fetch_sub(1, Ordering::SeqCst);
+        state.ends[end as usize] += 1;
+        state.under_way -= 1;
     }
 }
