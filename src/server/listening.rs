@@ -5,9 +5,7 @@ use super::life::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
 use socket2::SockRef;
-use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 
 /// The sockets of a server.
 // Dropped in this order: the door's file goes before the sockets close.
@@ -29,7 +27,8 @@ pub(super) struct Listening {
 impl Listening {
     /// The sockets for `config`.
     pub(super) fn open(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
-        let listening = if inherited.is_empty() { Listening::take_over(config)? } else { None };
+        let is_passed = !inherited.sockets.is_empty() || inherited.admin.is_some();
+        let listening = if is_passed { None } else { Listening::take_over(config)? };
         let mut listening = match listening {
             Some(listening) => return Ok(listening),
             None => Listening::bind(config, inherited)?,
@@ -108,15 +107,6 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
     small.map(text).collect()
 }
 
-/// The admin listener that another process has bound.
-pub(super) fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
-    let socket = socket2::Socket::from(descriptor);
-    match (socket.r#type()?, socket.local_addr()?.as_socket()) {
-        (socket2::Type::STREAM, Some(_)) => Ok(socket.into()),
-        _ => Err(io::Error::other("a descriptor is not a TCP listener")),
-    }
-}
-
 /// Sockets that systemd has bound and passes on (sd_listen_fds(3)), or the program around the server. They outlive this
 /// server, and so does what waits in them: a restart of the service loses nothing.
 #[derive(Debug, Default)]
@@ -155,11 +145,6 @@ impl Inherited {
             }
         }
         Ok(inherited)
-    }
-
-    /// True if no socket was passed.
-    fn is_empty(&self) -> bool {
-        self.sockets.is_empty() && self.admin.is_none()
     }
 }
 

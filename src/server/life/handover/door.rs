@@ -5,7 +5,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use socket2::{SockAddr, Socket};
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ const BACKLOG: i32 = 4;
 /// A listener, and its file, which the server that owns it removes at its end.
 #[derive(Debug)]
 pub(in crate::server) struct Door {
-    listener: Socket,
+    pub(super) listener: Socket,
     path: PathBuf,
     /// Whether the file is this server's: from when it serves, until a successor does.
     pub(in crate::server) own: AtomicCell<bool>,
@@ -49,16 +49,6 @@ impl Door {
     /// The door of the predecessor, at `path`, which is the predecessor's until this server serves.
     pub(in crate::server) fn taken(listener: OwnedFd, path: &Path) -> Door {
         Door { listener: Socket::from(listener), path: path.to_owned(), own: AtomicCell::new(false) }
-    }
-
-    pub(super) fn accept(&self) -> io::Result<Socket> {
-        self.listener.accept().map(|(socket, _)| socket)
-    }
-}
-
-impl AsFd for Door {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
     }
 }
 

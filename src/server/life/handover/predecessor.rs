@@ -33,7 +33,8 @@ pub(in crate::server) struct Asked {
 /// Accepts successors at `door` until the writing end of `end` is closed.
 pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     loop {
-        let mut ready = [PollFd::new(door.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+        let mut ready =
+            [PollFd::new(door.listener.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
         let polled = poll(&mut ready, PollTimeout::NONE);
         if ready[1].any().unwrap_or(false) {
             return;
@@ -53,7 +54,7 @@ pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Ask
 }
 
 fn hear(door: &Door) -> io::Result<Asked> {
-    let connection = Connection::new(door.accept()?)?;
+    let connection = Connection::new(door.listener.accept()?.0)?;
     let refused = |reason: String| {
         // One that has ended needs no word.
         let _ = connection.send(&Message::Refused { reason: reason.clone() });
@@ -88,7 +89,7 @@ impl Asked {
         let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
         let offer = Message::Offer { sockets: sockets.len(), kept: *kept, gro, watchdog_us };
         self.connection.send(&offer).map_err(failed)?;
-        let descriptors = [&sockets[..], &[listener.as_fd(), door.as_fd()]].concat();
+        let descriptors = [&sockets[..], &[listener.as_fd(), door.listener.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
         self.await_ready(is_stopping)
     }

@@ -4,7 +4,6 @@
 use super::door::Door;
 use super::message::{Connection, Heard, Message, PROTOCOL};
 use super::{HandOverError, PATIENCE};
-use crate::server::listening::tcp_listener;
 use crate::time::Nanos;
 use std::io;
 use std::net::TcpListener;
@@ -62,7 +61,7 @@ pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverErr
     };
     let inode = |socket| nix::sys::stat::fstat(socket).map(|found| found.st_ino);
     let inodes = sockets.iter().map(inode).collect::<Result<_, _>>().map_err(io::Error::from)?;
-    let (admin, door) = (tcp_listener(admin)?, Door::taken(listener, path));
+    let (admin, door) = (TcpListener::from(admin), Door::taken(listener, path));
     let watchdog = watchdog_us.map(Duration::from_micros);
     Ok(Some((sockets, admin, door, Predecessor { connection, kept, gro, watchdog, inodes })))
 }
