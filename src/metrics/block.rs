@@ -2,8 +2,6 @@
 //! are known. Each needs so many values, or has bounds, between which it would be in a run without end.
 
 use crate::fate::labels;
-#[cfg(feature = "admin")]
-use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -167,8 +165,8 @@ impl Bounds {
 }
 
 #[cfg(feature = "admin")]
-impl Serialize for Bounds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl serde::Serialize for Bounds {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ends = |percentile: Percentile| {
             let Interval { low, high } = self.interval(percentile);
             (percentile.name(), [low, high].map(|end| Some(end).filter(|end| end.is_finite())))
@@ -202,14 +200,14 @@ const IN_TEN_THOUSAND: [u64; Percentile::ALL.len()] = [5_000, 9_000, 9_900, 9_99
 impl Percentile {
     /// The share of a sample at or below this percentile, between 0 and 1.
     pub fn quantile(self) -> f64 {
-        self.in_ten_thousand() as f64 / 1e4
+        IN_TEN_THOUSAND[self as usize] as f64 / 1e4
     }
 
     /// The nearest rank of this percentile among `count` sorted values: 1 to `count`, and 1 for an empty sample.
     pub const fn rank(self, count: u64) -> u64 {
         // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank. The product fits:
         // 2^64 / 10^4 values are more than a century of any server.
-        let rank = count.saturating_mul(self.in_ten_thousand()).div_ceil(10_000);
+        let rank = count.saturating_mul(IN_TEN_THOUSAND[self as usize]).div_ceil(10_000);
         if rank == 0 { 1 } else { rank }
     }
 
@@ -223,36 +221,23 @@ impl Percentile {
     pub fn highest_supported(count: u64) -> Option<Percentile> {
         Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
     }
-
-    const fn in_ten_thousand(self) -> u64 {
-        IN_TEN_THOUSAND[self as usize]
-    }
 }
 
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}", self.in_ten_thousand() as f64 / 1e2)
+        write!(f, "p{}", IN_TEN_THOUSAND[*self as usize] as f64 / 1e2)
     }
 }
 
-/// The error for a text that is not a [`Percentile`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a percentile that is reported: write one of {all}",
-    all = Percentile::ALL.map(|percentile| percentile.to_string()[1..].to_owned()).join(", ")
-)]
-pub struct PercentileError(String);
-
-crate::time::show_as_text!(PercentileError);
-
 impl FromStr for Percentile {
-    type Err = PercentileError;
+    type Err = String;
 
-    /// Reads `99.9`, or `p99.9`.
-    fn from_str(text: &str) -> Result<Percentile, PercentileError> {
-        let number = text.strip_prefix('p').unwrap_or(text);
-        let same = |percentile: &Percentile| percentile.to_string()[1..] == *number;
-        Percentile::ALL.into_iter().find(same).ok_or_else(|| PercentileError(text.to_owned()))
+    /// Reads `99.9`, or `p99.9`. The error names what is allowed.
+    fn from_str(text: &str) -> Result<Percentile, String> {
+        let numbers = Percentile::ALL.map(|percentile| percentile.to_string()[1..].to_owned());
+        let place = numbers.iter().position(|number| number == text.strip_prefix('p').unwrap_or(text));
+        let allowed = || format!("`{text}` is not a percentile that is reported: write one of {}", numbers.join(", "));
+        place.map(|place| Percentile::ALL[place]).ok_or_else(allowed)
     }
 }
 
@@ -328,7 +313,7 @@ mod percentile_tests {
             assert_eq!(percentile.to_string()[1..].parse(), Ok(percentile));
         }
         for text in ["", "p", "100", "99.999", "pp99", "0.99", "p99_9"] {
-            let error = text.parse::<Percentile>().expect_err(text).to_string();
+            let error = text.parse::<Percentile>().expect_err(text);
             assert!(error.contains("write one of 50, 90, 99, 99.9, 99.95, 99.99"), "{error}");
         }
     }

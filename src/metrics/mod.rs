@@ -36,7 +36,7 @@ mod window;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
-pub use block::{Block, Bounds, Interval, PRECISION, Percentile, PercentileError};
+pub use block::{Block, Bounds, Interval, PRECISION, Percentile};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 pub(crate) use counters::{Unfinished, Wait};
 pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number};
