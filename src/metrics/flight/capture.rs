@@ -19,10 +19,8 @@ const GRACE: Nanos = Nanos::from_secs(2);
 pub(crate) struct Capture<'m> {
     metrics: &'m WorkerMetrics,
     until: Nanos,
-    /// What had come when it began, and what the kernel had dropped.
-    before: (Counts, Option<u64>),
-    /// The same when its time was over.
-    after: Option<(Counts, Option<u64>)>,
+    /// What had come when it began, and what the kernel had dropped; `None` once its time was over.
+    before: Option<(Counts, Option<u64>)>,
     captured: Captured,
 }
 
@@ -43,7 +41,7 @@ impl<'m> Capture<'m> {
     /// Begins one of so many `seconds`, where the kernel has `dropped` so many datagrams.
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
-        let before = (metrics.counts(), dropped);
+        let before = Some((metrics.counts(), dropped));
         let now = clock::now();
         for track in metrics.tracks() {
             // What a capture before left is older than this one.
@@ -53,7 +51,7 @@ impl<'m> Capture<'m> {
             track.captures.store(true, Relaxed);
         }
         let captured = Captured { from: now, ..Captured::default() };
-        Capture { metrics, until: now.plus(seconds), before, after: None, captured }
+        Capture { metrics, until: now.plus(seconds), before, captured }
     }
 
     /// Reads what ended since the last look. To be called often: the queues of busy workers hold little more than 20 ms.
@@ -61,8 +59,12 @@ impl<'m> Capture<'m> {
     /// dropped. Returns whether the capture is over.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
         let now = clock::now();
-        if now >= self.until && self.after.is_none() {
-            self.after = Some((self.metrics.counts(), dropped()));
+        if let Some((before, before_dropped)) = self.before.take_if(|_| now >= self.until) {
+            let (after, captured) = (self.metrics.counts(), &mut self.captured);
+            let malformed = |counts: &Counts| counts.ended[Fate::Malformed as usize];
+            captured.malformed = malformed(&after) - malformed(&before);
+            captured.kernel_dropped = dropped().zip(before_dropped).map_or(0, |(after, before)| after - before);
+            captured.arrived = after.received - before.received + captured.kernel_dropped;
             // What came since its time was over is counted too.
             self.until = now;
         }
@@ -85,11 +87,6 @@ impl<'m> Capture<'m> {
     /// What was captured.
     pub(crate) fn end(mut self) -> Captured {
         let mut captured = std::mem::take(&mut self.captured);
-        let ((before, before_dropped), (after, dropped)) = (&self.before, self.after.as_ref().unwrap_or(&self.before));
-        captured.kernel_dropped = dropped.zip(*before_dropped).map_or(0, |(after, before)| after - before);
-        let malformed = |counts: &Counts| counts.ended[Fate::Malformed as usize];
-        captured.malformed = malformed(after) - malformed(before);
-        captured.arrived = after.received - before.received + captured.kernel_dropped;
         captured.requests.sort_unstable_by_key(|ended| ended.came_at);
         captured
     }

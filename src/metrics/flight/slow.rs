@@ -8,7 +8,7 @@ use crate::time::{Nanos, Onset, QUIET, Turn};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::iter;
 
 /// The time that a reading covers.
@@ -34,8 +34,8 @@ type Named = (Delayed, Option<Culprit>);
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     host: Host,
-    /// The slowest requests of the last minute, each with the time of the look that found it.
-    named: VecDeque<(Nanos, Named)>,
+    /// The slowest requests of the last minute.
+    named: Vec<Named>,
     /// For how long requests were delayed since the start, as far as it was explained.
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
     /// Whether a request was delayed for as long as the limit.
@@ -61,14 +61,13 @@ impl Slow {
             let sum = self.blocked.entry(pair).or_default();
             *sum = sum.plus(delay);
         }
-        self.named.extend(named.into_iter().map(|named| (now, named)));
-        let old = self.named.partition_point(|(at, _)| now.minus(*at) >= WINDOW);
-        self.named.drain(..old);
+        self.named.extend(named);
+        self.named.retain(|(late, _)| now.minus(late.ended_at) < WINDOW);
     }
 
     /// The slowest requests of the last minute, the one that was delayed most first.
     fn slowest(&self) -> impl Iterator<Item = &Named> {
-        let mut slowest: Vec<&Named> = self.named.iter().map(|(_, named)| named).collect();
+        let mut slowest: Vec<&Named> = self.named.iter().collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         slowest.into_iter()
     }
