@@ -250,12 +250,6 @@ impl Counts {
         counts
     }
 
-    /// Adds `time` to what was spent on this.
-    #[cfg(feature = "cli")]
-    pub(super) fn spend(&mut self, on: Spent, time: Nanos) {
-        self.spent_ns[on as usize] += time.get();
-    }
-
     /// The time that all workers together spent on this.
     pub fn spent(&self, on: Spent) -> Nanos {
         Nanos::new(self.spent_ns[on as usize])

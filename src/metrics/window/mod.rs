@@ -36,8 +36,6 @@ use std::ops::RangeBounds;
 pub(crate) struct Window {
     width: Nanos,
     slots: Box<[Slot]>,
-    /// Bins that each slot has room for.
-    room: usize,
     /// The number of the interval in which the present mix of requests began.
     mix: u64,
 }
@@ -59,7 +57,7 @@ struct Slot {
 impl Window {
     /// An empty window.
     pub(super) fn new(slots: usize, width: Nanos) -> Window {
-        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), room: 0, mix: 0 };
+        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), mix: 0 };
         window.grow(ROOM);
         window
     }
@@ -72,9 +70,10 @@ impl Window {
             (slot.number, slot.begins) = (number, Some(before.clone()));
             slot.bins.clear();
         }
+        let before = slot.bins.counts.capacity();
         slot.bins.add(gathered);
         let room = slot.bins.counts.capacity();
-        if room > self.room {
+        if room > before {
             self.grow(room);
         }
     }
@@ -129,7 +128,6 @@ impl Window {
             counts.resize(room, (0, 0));
             counts.truncate(length);
         }
-        self.room = room;
     }
 }
 

@@ -80,7 +80,19 @@ impl Counts {
         let interruptible_workers = mean(|counts| counts.spent(Spent::Interruptible));
         recent.uninterruptible_workers = (recent.busy_workers - interruptible_workers).max(0.0);
         recent.between_workers = (workers as f64 - recent.idle_workers - recent.busy_workers).max(0.0);
-        recent.add_requests(bins, running);
+        let mut all = Vec::new();
+        for class in 0..CLASSES {
+            let (requests, time) = requests(bins, class);
+            recent.by_class[class] = (requests.iter().map(|(.., count)| count).sum(), time);
+            all.extend_from_slice(&requests);
+            recent.times_of_class[class] = served_to_the_end(requests);
+        }
+        recent.service_times = served_to_the_end(all);
+        // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
+        let longest = recent.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
+        let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
+        recent.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
+        recent.service_times.sort_unstable();
         let ended_workers = recent.by_class.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>() / span;
         recent.unended_workers = (recent.busy_workers - ended_workers).max(0.0);
         recent
@@ -92,24 +104,6 @@ const BEGUN: u64 = SHORTEST;
 
 /// A longer slice is of no request that the last seconds could have ended.
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
-
-impl Recent {
-    fn add_requests(&mut self, bins: &[&Bins], running: &[Nanos]) {
-        let mut all = Vec::new();
-        for class in 0..CLASSES {
-            let (requests, time) = requests(bins, class);
-            self.by_class[class] = (requests.iter().map(|(.., count)| count).sum(), time);
-            all.extend_from_slice(&requests);
-            self.times_of_class[class] = served_to_the_end(requests);
-        }
-        self.service_times = served_to_the_end(all);
-        // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
-        let longest = self.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
-        let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
-        self.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
-        self.service_times.sort_unstable();
-    }
-}
 
 /// CPU times, whether requests were broken off after them, and how many were.
 type Times = Vec<(Nanos, bool, u64)>;

@@ -22,8 +22,7 @@ impl Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
         // A fleet has thousands of servers: their windows grow with what they hold.
-        let window =
-            Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), room: 0, mix: 0 };
+        let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), mix: 0 };
         Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window }
     }
 
@@ -38,7 +37,7 @@ impl Work {
     /// Counts time in a handler, which could have given way or not.
     pub(crate) fn ran(&mut self, time: Nanos, interruptible: bool) {
         self.counts.busy[0] = self.counts.busy[0].plus(time);
-        self.counts.spend(Spent::Interruptible, if interruptible { time } else { Nanos::ZERO });
+        self.counts.spent_ns[Spent::Interruptible as usize] += if interruptible { time.get() } else { 0 };
     }
 
     /// Records the end of a request of `class` after this service.
