@@ -2,7 +2,7 @@
 //! the tools of HdrHistogram.
 
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
-use super::window::{SHORTEST, Series};
+use super::window::{Distribution, SHORTEST, Series};
 use super::{Spent, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
 use crate::time::{Nanos, clock};
@@ -30,18 +30,13 @@ impl Snapshot {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }
 
-    /// Microseconds that the workers' threads waited for a CPU, all together; `None` where that cannot be read.
-    fn run_queue_wait_us(&self) -> Option<f64> {
-        self.gauges.run_queue_waits.iter().try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64()))
-    }
-
     /// The inaccuracy of emulated cores since the start. The share of the time slept is null while nothing was slept.
     fn emulation(&self) -> Value {
         let [slept, overslept, charged] =
             [Spent::Slept, Spent::Overslept, Spent::Charged].map(|on| self.counts.spent(on).as_micros_f64());
         json!({
             "slept_us": slept,
-            "overshoot_us": self.measured(&[Series::OVERSHOOT]).block(NANOS_PER_MICRO),
+            "overshoot_us": Distribution::of([&self.measured], &[Series::OVERSHOOT]).block(NANOS_PER_MICRO),
             "overshoot_share": (slept > 0.0).then(|| overslept / slept),
             "charged_us": charged,
         })
@@ -74,7 +69,9 @@ impl Serialize for Snapshot {
             let of_fate = |fate: Fate| (fate.name(), self.own_reasons(fate).collect::<BTreeMap<_, _>>());
             body.serialize_entry("own_reasons", &Pairs(&Fate::REJECTIONS.map(of_fate)))?;
         }
-        body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
+        // Null where the wait of one cannot be read.
+        let waits = self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64));
+        body.serialize_entry("run_queue_wait_us", &waits.sum::<Option<f64>>())?;
         body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];
@@ -139,7 +136,7 @@ impl Snapshot {
                 let series: Vec<Series> =
                     (0..CLASSES).filter(is_of).map(|number| Series::stage(number, stage)).collect();
                 whole.reset();
-                for (highest, count) in self.measured(&series).values() {
+                for (highest, count) in Distribution::of([&self.measured], &series).values() {
                     whole.saturating_record_n(highest, count);
                 }
                 let name = format!("{class}.{}", stage.name());

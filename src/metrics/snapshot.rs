@@ -1,16 +1,10 @@
 //! The data of one scrape, and the summary of it that a server prints when it ends.
 
 use super::counters::{Counts, SpawnEnd};
-#[cfg(feature = "admin")]
-use super::flight::Pair;
 use super::window::{Bins, Distribution, Series, Window};
 use super::{Block, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
-#[cfg(feature = "admin")]
-use serde::Serialize;
-#[cfg(feature = "admin")]
-use std::collections::BTreeMap;
 use std::iter;
 
 /// The part of a scrape that the worker metrics do not contain, read for each scrape.
@@ -34,7 +28,7 @@ pub struct Gauges {
     pub oldest: [Option<Nanos>; CLASSES],
     /// The time that requests were delayed, as far as it was explained.
     #[cfg(feature = "admin")]
-    pub blocked: BTreeMap<Pair, Nanos>,
+    pub blocked: std::collections::BTreeMap<super::Pair, Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
@@ -47,42 +41,32 @@ pub struct Gauges {
 
 /// What the kernel turns away under overload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "admin", derive(Serialize))]
+#[cfg_attr(feature = "admin", derive(serde::Serialize))]
 pub struct GateState {
     /// The share of the CPU time asked for that is let in; 1 while the gate is open.
     pub share: f64,
     /// The number of prefixes that have a share of their own.
-    #[cfg_attr(feature = "admin", serde(rename = "limited_prefixes"))]
-    pub limited: usize,
+    pub limited_prefixes: usize,
     /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped; `None` where that cannot be
     /// read.
-    #[cfg_attr(feature = "admin", serde(rename = "dropped_at_least"))]
-    pub dropped: Option<u64>,
+    pub dropped_at_least: Option<u64>,
 }
 
 /// The decision of an adaptive policy, and its reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "admin", derive(Serialize))]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "admin", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
-    /// CPU time after which a request counts as heavy; `None` for a policy without a budget.
-    #[cfg_attr(
-        feature = "admin",
-        serde(rename = "budget_us", serialize_with = "budget_us", skip_serializing_if = "Option::is_none")
-    )]
-    pub budget: Option<Nanos>,
+    /// CPU time in microseconds after which a request counts as heavy; `None` for a policy without a budget.
+    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
+    pub budget_us: Option<f64>,
     /// Workers reserved for fresh requests; `None` for a policy that reserves none.
     #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub reserved: Option<usize>,
     /// The reason in words.
     pub reason: String,
-}
-
-#[cfg(feature = "admin")]
-fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
-    budget.map(Nanos::as_micros_f64).serialize(serializer)
 }
 
 /// The set-up of a server, as shown on `/latency`.
@@ -147,12 +131,6 @@ impl Snapshot {
         let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
         let shown = (0..CLASSES).filter(|class| self.is_known(*class) || oldest[*class].is_some());
         iter::once(all).chain(shown.map(|class| (class_names.0[class], oldest[class].unwrap_or_default())))
-    }
-
-    /// The values of all `series` since the start.
-    #[cfg(feature = "admin")]
-    pub(super) fn measured(&self, series: &[Series]) -> Distribution {
-        Distribution::of([&self.measured], series)
     }
 
     /// Whether the series of `class` are shown.

@@ -1,64 +1,49 @@
-//! Families of metrics and their samples, one call each.
+//! Whole families of metrics, one call each. Names are without the suffix that the type implies (`_total`, `_info`).
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use std::fmt::{self, Display};
 
-/// Starts families of metrics. Names are without the suffix that the type implies (`_total`, `_info`).
-pub(super) struct Families<'a>(pub(super) DescriptorEncoder<'a>);
+/// Writes a family of counters: of each sample the value of `label`, and the count. Without samples there is no family;
+/// without a label, `""`, there is one sample at most.
+pub(super) fn counters<V: EncodeCounterValue>(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    samples: impl IntoIterator<Item = (impl Display, V)>,
+) -> fmt::Result {
+    family(to, (name, help, MetricType::Counter), label, samples, counter)
+}
 
-impl Families<'_> {
-    /// Starts a family, still without samples.
-    pub(super) fn start<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &str,
-        metric_type: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, metric_type)
-    }
+/// As [`counters`], for gauges.
+pub(super) fn gauges<V: EncodeGaugeValue>(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    samples: impl IntoIterator<Item = (impl Display, V)>,
+) -> fmt::Result {
+    family(to, (name, help, MetricType::Gauge), label, samples, |metric, value| metric.encode_gauge(value))
+}
 
-    /// Writes a whole family of counters: of each sample the value of `label`, and the count. Without samples there is no
-    /// family; without a label, `""`, there is one sample at most.
-    pub(super) fn counters<V: EncodeCounterValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        samples: impl IntoIterator<Item = (impl Display, V)>,
-    ) -> fmt::Result {
-        self.family((name, help, MetricType::Counter), label, samples, counter)
+fn family<V>(
+    to: &mut DescriptorEncoder<'_>,
+    (name, help, metric_type): (&str, &str, MetricType),
+    label: &str,
+    samples: impl IntoIterator<Item = (impl Display, V)>,
+    write: fn(&mut MetricEncoder<'_>, &V) -> fmt::Result,
+) -> fmt::Result {
+    let mut samples = samples.into_iter().peekable();
+    if samples.peek().is_none() {
+        return Ok(());
     }
-
-    /// As [`Families::counters`], for gauges.
-    pub(super) fn gauges<V: EncodeGaugeValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        samples: impl IntoIterator<Item = (impl Display, V)>,
-    ) -> fmt::Result {
-        self.family((name, help, MetricType::Gauge), label, samples, |metric, value| metric.encode_gauge(value))
-    }
-
-    fn family<V>(
-        &mut self,
-        (name, help, metric_type): (&str, &str, MetricType),
-        label: &str,
-        samples: impl IntoIterator<Item = (impl Display, V)>,
-        write: fn(&mut MetricEncoder<'_>, &V) -> fmt::Result,
-    ) -> fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return Ok(());
-        }
-        let mut family = self.start(name, help, metric_type)?;
-        samples.try_for_each(|(value, sample)| match label {
-            "" => write(&mut family, &sample),
-            _ => write(&mut family.encode_family(&[(label, value.to_string())])?, &sample),
-        })
-    }
+    let mut family = to.encode_descriptor(name, help, None, metric_type)?;
+    samples.try_for_each(|(value, sample)| match label {
+        "" => write(&mut family, &sample),
+        _ => write(&mut family.encode_family(&[(label, value.to_string())])?, &sample),
+    })
 }
 
 /// Writes one sample of a counter.

@@ -6,24 +6,24 @@ mod format;
 mod native;
 mod process;
 
-use super::snapshot::{Decision, GateState, Gauges, OwnKind, OwnValue, Snapshot};
+use super::snapshot::{Decision, GateState, OwnKind, OwnValue, Snapshot};
 use super::window::{SLOWDOWN_ONE, Series};
 use super::{Cause, Pair, Percentile, SpawnEnd, Spent, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
-use families::{Families, counter};
+use families::{counter, counters, gauges};
 pub use format::Format;
 pub(crate) use format::weight;
+use native::histogram;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::prometheus_protobuf::encode_to_vec;
 use prometheus_client::encoding::text::{encode, encode_registry};
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
-use std::time::{Duration, UNIX_EPOCH};
 
 impl Snapshot {
     /// The body of `GET /metrics`: the server's metrics and the standard metrics of this process, in base units. The text
@@ -66,58 +66,22 @@ struct Scrape {
     format: Format,
 }
 
-impl Scrape {
-    /// Writes the histogram of `series`, its classic bounds and its sum divided by `unit`. Histograms in protobuf are native
-    /// ones besides.
-    fn histogram(&self, metric: MetricEncoder<'_>, series: Series, bounds: &[u64], unit: f64) -> fmt::Result {
-        let distribution = self.snapshot.measured(&[series]);
-        let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
-        let classic: Vec<_> = upper.zip(distribution.buckets(bounds)).collect();
-        let created = UNIX_EPOCH + Duration::from(self.snapshot.start_time);
-        native::encode(metric, &distribution, &classic, unit, created)
-    }
-
-    fn latency(&self, families: &mut Families<'_>) -> fmt::Result {
-        let help =
-            "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
-        let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
-        for (class, name) in known_classes(&self.snapshot) {
-            // An unknown stage has no block, not even for all classes.
-            let known = |stage: &Stage| !self.snapshot.since_start.stage(*stage).is_empty();
-            for stage in Stage::ALL.into_iter().filter(known) {
-                let labels = [("stage", stage.name()), ("class", name)];
-                let series = Series::stage(class, stage);
-                self.histogram(family.encode_family(&labels)?, series, &LATENCY_BOUNDS_NS, 1e9)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn slowdown(&self, families: &mut Families<'_>) -> fmt::Result {
-        let help = "Total time of an answered request over its service time";
-        let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
-        known_classes(&self.snapshot).try_for_each(|(class, name)| {
-            let (labels, series) = ([("class", name)], Series::slowdown(class));
-            self.histogram(family.encode_family(&labels)?, series, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)
-        })
-    }
-}
-
 impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut families, Scrape { snapshot, format }) = (Families(encoder), self);
-        self.latency(&mut families)?;
-        latency_quantiles(&mut families, snapshot, *format)?;
-        self.slowdown(&mut families)?;
-        datagrams(&mut families, snapshot)?;
-        queues(&mut families, &snapshot.gauges)?;
-        blocked(&mut families, snapshot)?;
-        workers(&mut families, snapshot)?;
-        let mut build = families.start("forebay_build", "What this server was built from", MetricType::Info)?;
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let Scrape { snapshot, format } = self;
+        latency(&mut to, snapshot)?;
+        latency_quantiles(&mut to, snapshot, *format)?;
+        slowdown(&mut to, snapshot)?;
+        datagrams(&mut to, snapshot)?;
+        queues(&mut to, snapshot)?;
+        blocked(&mut to, snapshot)?;
+        workers(&mut to, snapshot)?;
+        let mut build =
+            to.encode_descriptor("forebay_build", "What this server was built from", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
         let own = |value: &OwnValue| match value.kind {
-            OwnKind::Counter => families.counters(&value.name, &value.help, "", [("", value.value)]),
-            OwnKind::Gauge => families.gauges(&value.name, &value.help, "", [("", value.value)]),
+            OwnKind::Counter => counters(&mut to, &value.name, &value.help, "", [("", value.value)]),
+            OwnKind::Gauge => gauges(&mut to, &value.name, &value.help, "", [("", value.value)]),
         };
         snapshot.gauges.own.iter().chain(&process::values()).try_for_each(own)
     }
@@ -128,14 +92,36 @@ fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static s
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
 
-fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot, format: Format) -> fmt::Result {
+fn latency(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help =
+        "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
+    let mut family = to.encode_descriptor("forebay_latency_seconds", help, None, MetricType::Histogram)?;
+    for (class, name) in known_classes(snapshot) {
+        for stage in Stage::ALL {
+            let (labels, series) = ([("stage", stage.name()), ("class", name)], Series::stage(class, stage));
+            histogram(family.encode_family(&labels)?, snapshot, series, &LATENCY_BOUNDS_NS, 1e9)?;
+        }
+    }
+    Ok(())
+}
+
+fn slowdown(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help = "Total time of an answered request over its service time";
+    let mut family = to.encode_descriptor("forebay_slowdown", help, None, MetricType::Histogram)?;
+    known_classes(snapshot).try_for_each(|(class, name)| {
+        let (labels, unit) = ([("class", name)], SLOWDOWN_ONE as f64);
+        histogram(family.encode_family(&labels)?, snapshot, Series::slowdown(class), &SLOWDOWN_BOUNDS, unit)
+    })
+}
+
+fn latency_quantiles(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot, format: Format) -> fmt::Result {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
     // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
     // summary without count and sum, which a window of ten seconds does not have. In protobuf, prometheus-client writes no
     // value that a reader of untyped metrics finds.
     let no_type = if format == Format::Protobuf { MetricType::Gauge } else { MetricType::Unknown };
-    let mut family = families.start("forebay_latency_quantile_seconds", help, no_type)?;
+    let mut family = to.encode_descriptor("forebay_latency_quantile_seconds", help, None, no_type)?;
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
@@ -152,11 +138,11 @@ fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot, format: F
     Ok(())
 }
 
-fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    families.counters("forebay_datagrams_received", "Datagrams received", "", [("", snapshot.fates.received)])?;
+fn datagrams(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    counters(to, "forebay_datagrams_received", "Datagrams received", "", [("", snapshot.fates.received)])?;
 
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
-    let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
+    let mut family = to.encode_descriptor("forebay_datagrams", help, None, MetricType::Counter)?;
     for fate in Fate::ALL {
         let own_reasons = || snapshot.own_reasons(fate);
         let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
@@ -166,7 +152,7 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         }
     }
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
-    families.counters("forebay_kernel_dropped", help, "socket", known(&snapshot.gauges.kernel_dropped))
+    counters(to, "forebay_kernel_dropped", help, "socket", known(&snapshot.gauges.kernel_dropped))
 }
 
 /// Those of `values` that are known, each with its number.
@@ -174,35 +160,36 @@ fn known<T: Copy>(values: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
     values.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)))
 }
 
-fn queues(families: &mut Families<'_>, gauges: &Gauges) -> fmt::Result {
-    let depths = gauges.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
-    families.gauges("forebay_queue_depth", "Requests in a queue", "queue", depths)?;
+fn queues(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let shown = &snapshot.gauges;
+    let depths = shown.queue_depths.iter().map(|(queue, depth)| (queue, *depth));
+    gauges(to, "forebay_queue_depth", "Requests in a queue", "queue", depths)?;
     let help = "How long a request may wait before it is shed, where a queue stands";
-    families.gauges("forebay_max_wait_seconds", help, "", gauges.max_wait.map(|time| ("", time.as_secs_f64())))?;
-    let gate = |of: fn(&GateState) -> f64| gauges.gate.as_ref().map(|gate| ("", of(gate)));
+    gauges(to, "forebay_max_wait_seconds", help, "", shown.max_wait.map(|time| ("", time.as_secs_f64())))?;
+    let gate = |of: fn(&GateState) -> f64| shown.gate.as_ref().map(|gate| ("", of(gate)));
     let help = "Share of the CPU time asked for that the kernel lets in; 1 without overload";
-    families.gauges("forebay_gate_share", help, "", gate(|gate| gate.share))?;
+    gauges(to, "forebay_gate_share", help, "", gate(|gate| gate.share))?;
     let help = "Prefixes of which the kernel lets in a share";
-    families.gauges("forebay_gate_limited_prefixes", help, "", gate(|gate| gate.limited as f64))?;
+    gauges(to, "forebay_gate_limited_prefixes", help, "", gate(|gate| gate.limited_prefixes as f64))?;
     let help = "Datagrams that the kernel turned away under overload, at least";
-    let dropped = gauges.gate.and_then(|gate| gate.dropped);
-    families.counters("forebay_gate_dropped_at_least", help, "", dropped.map(|dropped| ("", dropped)))?;
-    if let Some(Decision { policy, budget, reserved, .. }) = &gauges.decision {
+    let dropped = shown.gate.and_then(|gate| gate.dropped_at_least);
+    counters(to, "forebay_gate_dropped_at_least", help, "", dropped.map(|dropped| ("", dropped)))?;
+    if let Some(Decision { policy, budget_us, reserved, .. }) = &shown.decision {
         let help = "The policy that workers follow under one that adapts";
-        families.gauges("forebay_policy_active", help, "policy", [(policy, 1_u64)])?;
+        gauges(to, "forebay_policy_active", help, "policy", [(policy, 1_u64)])?;
         let help = "CPU time after which a request counts as heavy";
-        families.gauges("forebay_policy_budget_seconds", help, "", budget.map(|time| ("", time.as_secs_f64())))?;
+        gauges(to, "forebay_policy_budget_seconds", help, "", budget_us.map(|us| ("", us / 1e6)))?;
         let help = "Workers reserved for fresh requests";
-        families.gauges("forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved)))?;
+        gauges(to, "forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved)))?;
     }
     let help = "Work that other threads put on the workers and that has ended, by result";
-    families.counters("forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(gauges.spawned))
+    counters(to, "forebay_spawned", help, "result", SpawnEnd::NAMES.into_iter().zip(shown.spawned))
 }
 
-fn blocked(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+fn blocked(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
     let gauges = &snapshot.gauges;
     let help = "Time that requests were delayed by 100 us or longer, as far as /slow explains it";
-    let mut family = families.start("forebay_blocked_seconds", help, MetricType::Counter)?;
+    let mut family = to.encode_descriptor("forebay_blocked_seconds", help, None, MetricType::Counter)?;
     let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
     // A rate needs a first value: that nothing was delayed by no request.
     let none = |class: usize| Cause::ALL.map(|cause| ((class as u8, None, cause), Nanos::ZERO));
@@ -214,24 +201,24 @@ fn blocked(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     })
 }
 
-fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let Snapshot { gauges, counts, .. } = snapshot;
-    for (name, help, label, values, counts) in counts.counted.families() {
-        families.counters(name, help, label, values.iter().zip(counts.iter().copied()))?;
+fn workers(to: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let counts = &snapshot.counts;
+    for (name, help, label, values, of_values) in counts.counted.families() {
+        counters(to, name, help, label, values.iter().zip(of_values.iter().copied()))?;
     }
     let help = "Age of the oldest request that is not finished";
     let oldest = snapshot.oldest().map(|(class, age)| (class, age.as_secs_f64()));
-    families.gauges("forebay_oldest_request_seconds", help, "class", oldest)?;
+    gauges(to, "forebay_oldest_request_seconds", help, "class", oldest)?;
     let busy = counts.busy.iter().map(|time| time.as_secs_f64()).enumerate();
-    families.counters("forebay_worker_busy_seconds", "Time that a worker spent on requests", "worker", busy)?;
+    counters(to, "forebay_worker_busy_seconds", "Time that a worker spent on requests", "worker", busy)?;
     let spent = |on| [("", counts.spent(on).as_secs_f64())];
     let help = "Time that workers spent on requests that were not answered";
-    families.counters("forebay_unanswered_seconds", help, "", spent(Spent::Unanswered))?;
+    counters(to, "forebay_unanswered_seconds", help, "", spent(Spent::Unanswered))?;
     let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
-    families.counters("forebay_interruptible_seconds", help, "", spent(Spent::Interruptible))?;
+    counters(to, "forebay_interruptible_seconds", help, "", spent(Spent::Interruptible))?;
     let help = "Time that a worker was ready to run and its CPU did something else";
-    let waits = known(&gauges.run_queue_waits).map(|(worker, time)| (worker, time.as_secs_f64()));
-    families.counters("forebay_worker_run_queue_wait_seconds", help, "worker", waits)
+    let waits = known(&snapshot.gauges.run_queue_waits).map(|(worker, time)| (worker, time.as_secs_f64()));
+    counters(to, "forebay_worker_run_queue_wait_seconds", help, "worker", waits)
 }
 
 #[cfg(test)]

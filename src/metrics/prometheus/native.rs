@@ -4,41 +4,40 @@
 //! histograms of a fleet add up. A value counts as the highest of its bin, as on `/latency`. So a quantile of a native
 //! histogram is at most one bucket off.
 
-use crate::metrics::window::Distribution;
+use crate::metrics::Snapshot;
+use crate::metrics::window::{Distribution, Series};
 use prometheus_client::encoding::{MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet};
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The schema with 2^5 buckets to each doubling: the coarsest that keeps 2.5 %.
 const SCHEMA: i32 = 5;
 /// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
 
-/// Writes one histogram, counted since `created`, its sum divided by `unit`, with these `classic` buckets. Every bin belongs to
-/// exactly one bucket, so that the buckets add up to the count.
-pub(super) fn encode(
+/// Writes the histogram of `series`, its classic `bounds` and its sum divided by `unit`; in protobuf it is native besides. Every
+/// bin belongs to exactly one bucket, so that the buckets add up to the count.
+pub(super) fn histogram(
     mut metric: MetricEncoder<'_>,
-    distribution: &Distribution,
-    classic: &[(f64, u64)],
+    snapshot: &Snapshot,
+    series: Series,
+    bounds: &[u64],
     unit: f64,
-    created: SystemTime,
 ) -> fmt::Result {
-    let buckets = Buckets::of(distribution, unit);
+    let distribution = Distribution::of([&snapshot.measured], &[series]);
+    let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+    let classic: Vec<_> = upper.zip(distribution.buckets(bounds)).collect();
+    let buckets = Buckets::of(&distribution, unit);
     let native = NativeHistogram {
         schema: SCHEMA,
         zero_threshold: ZERO_THRESHOLD,
         zero_count: buckets.zeros,
         negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
         positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
-        created: Some(created),
+        created: Some(UNIX_EPOCH + Duration::from(snapshot.start_time)),
     };
-    metric.encode_histogram_with_native::<NoLabelSet>(
-        distribution.sum as f64 / unit,
-        distribution.count,
-        classic,
-        None,
-        native,
-    )
+    let sum = distribution.sum as f64 / unit;
+    metric.encode_histogram_with_native::<NoLabelSet>(sum, distribution.count, &classic, None, native)
 }
 
 /// The occupied buckets of a native histogram.
@@ -75,7 +74,7 @@ impl Buckets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::window::{Histograms, Series};
+    use crate::metrics::window::Histograms;
     use crate::metrics::{Sample, Stage};
     use crate::time::Nanos;
     use proptest::prelude::*;

@@ -50,7 +50,7 @@ impl Adaptation {
         let Made { name, budget, reserved, reason, .. } = self.core.made();
         self.name.entry().adapts.then(|| metrics::Decision {
             policy: name.name().to_owned(),
-            budget: *budget,
+            budget_us: budget.map(Nanos::as_micros_f64),
             reserved: *reserved,
             reason: reason.clone(),
         })

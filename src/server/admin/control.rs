@@ -212,7 +212,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         if let Some(decision) = following.decision() {
             tracing::info!(
                 policy = decision.policy,
-                budget_us = decision.budget.map(Nanos::as_micros_f64),
+                budget_us = decision.budget_us,
                 reserved = decision.reserved,
                 reason = decision.reason,
                 "the policy follows the load"

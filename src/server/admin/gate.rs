@@ -90,8 +90,8 @@ impl Gate {
     pub(in crate::server) fn state(&self) -> Option<GateState> {
         self.on.then(|| GateState {
             share: self.sources.let_through(&self.in_force),
-            limited: self.in_force.limited.len(),
-            dropped: self.dropped(),
+            limited_prefixes: self.in_force.limited.len(),
+            dropped_at_least: self.dropped(),
         })
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let mut gate = Gate { on: true, in_force: limits.clone(), began: Some(((100, 5), 0)), ..Gate::default() };
         let dropped = |gate: &mut Gate, drops| {
             gate.count(drops);
-            gate.state().expect("it is on").dropped
+            gate.state().expect("it is on").dropped_at_least
         };
         assert_eq!(dropped(&mut gate, Some((150, 10))), Some(45));
         assert_eq!(dropped(&mut gate, Some((150, 20))), Some(45), "others drop elsewhere");

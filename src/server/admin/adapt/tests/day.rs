@@ -53,8 +53,8 @@ fn decisions(settings: &[(&str, &str)]) -> String {
             |(mix, requests): &(Mix, u64)| mix.iter().map(|(ns, percent)| ns * percent * requests / 100).sum::<u64>();
         let busy = mixes.iter().map(work).sum::<u64>().min(WORKERS * 1_000_000_000);
         changes += usize::from(server.second(mixes, queue, Nanos::new(busy)));
-        let now = server.adaptation.decision().expect("it adapts");
-        let decision = (now.policy, now.budget, now.reserved);
+        let now = server.adaptation.core.made();
+        let decision = (now.name.name(), now.budget, now.reserved);
         if shown.as_ref() != Some(&decision) {
             let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
             let _ = writeln!(
