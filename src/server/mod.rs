@@ -63,10 +63,11 @@ use crate::net::{AddressFilter, HostAddresses, probe};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::sched::bounds::PACKETS_PER_WORKER;
+use crate::sched::overload::WaitLimits;
 use crate::time::clock;
 use admin::Questions;
-use admin::run_queue::RunQueue;
-use admin::waiting::Waiting;
+use admin::waiting;
+use arc_swap::ArcSwap;
 use life::reload::Reloads;
 use life::stop::Demands;
 use life::supervisor::Supervisor;
@@ -80,6 +81,7 @@ use spawner::Spawning;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 use std::{fmt, io};
 
 /// How a server run ended.
@@ -142,8 +144,9 @@ struct Bound {
     spawning: spawner::Owner,
     packets: usize,
     /// How long requests may wait. Written by the admin thread once a second.
-    waiting: Waiting,
-    run_queue: RunQueue,
+    limits: ArcSwap<WaitLimits>,
+    /// The kernel's number of each worker's thread; 0 before it runs.
+    threads: Box<[AtomicI32]>,
     /// Who uses the workers' time.
     samples: Samples,
     /// The workers' record of failed receives and sends.
@@ -192,7 +195,7 @@ impl Server {
         if !Path::new("/proc/self/stat").exists() {
             tracing::warn!("/proc is not mounted: process_* and how long workers wait for a CPU are not known");
         }
-        let bytes = admin::waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
+        let bytes = waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
         listening.group.limit_recv_buffers(bytes)?;
         let (stop, demands) = StopHandle::new();
         let (metrics, questions) = Metrics::new();
@@ -203,9 +206,8 @@ impl Server {
             addresses,
         );
         let addresses = listening.group.addresses().len();
-        let waiting = Waiting::new(config);
         let is_gated = admin::gate::is_on(config);
-        let samples = Samples::new(config.workers, waiting.beside, config.source_prefix, is_gated);
+        let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
         let bound = Bound {
             listening,
             config: config.clone(),
@@ -218,9 +220,9 @@ impl Server {
             own_metrics: Vec::new(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
             packets: config.workers * PACKETS_PER_WORKER,
-            waiting,
+            limits: ArcSwap::from_pointee(waiting::limits(config)),
             samples,
-            run_queue: RunQueue::new(config.workers),
+            threads: (0..config.workers).map(|_| AtomicI32::new(0)).collect(),
             transport: Transport::new(config.workers, addresses),
             metrics: WorkerMetrics::new(config.workers),
         };

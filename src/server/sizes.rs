@@ -68,14 +68,6 @@ const THREAD: usize = 320 << 10;
 /// The standard library's stack of a thread, most of which is never resident.
 const STACK: usize = 2 << 20;
 
-/// What a worker receives and sends with at each further address, as measured.
-const fn address_bytes(io: Io) -> usize {
-    match io {
-        Io::Batches => 200 << 10,
-        Io::Gro => 256 << 10,
-    }
-}
-
 impl Memory {
     /// The memory of a server with these settings and a built-in handler.
     pub fn of(config: &Config) -> Memory {
@@ -83,7 +75,12 @@ impl Memory {
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);
-        let further = (config.listen.len() - 1) * address_bytes(io);
+        // What a worker receives and sends with at each further address, as measured.
+        let address = match io {
+            Io::Batches => 200 << 10,
+            Io::Gro => 256 << 10,
+        };
+        let further = (config.listen.len() - 1) * address;
         let objects = PACKETS_PER_WORKER * packet + SLOTS_PER_WORKER * slot;
         let worker_bytes = objects + flows + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }

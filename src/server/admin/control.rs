@@ -1,16 +1,17 @@
 //! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
-use super::adapt::Adaptation;
+use super::adapt::{adaptation, decision};
 use super::gate::Gate;
 use super::said::Said;
 use super::stuck::{self, Stuck, Watch};
+use super::{run_queue, waiting};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
-use crate::sched::{Sizes, UNINTERRUPTED};
+use crate::sched::{Adaptation, Made, Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::panics;
@@ -20,7 +21,7 @@ use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 
 /// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
 /// `spin`.
@@ -91,7 +92,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     /// The pool that has been stuck for longest, if any.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
-        let pools = stuck::Pool::all(&self.shared.topology(), &lock(&self.following), &queues, &deques);
+        let pools = stuck::Pool::all(&self.shared.topology(), &self.reloads.live().config, &queues, &deques);
         lock(&self.watch).look(&self.bound.metrics, &pools, clock::now())
     }
 
@@ -108,12 +109,14 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     fn take(&self, live: &Config, new: &Config) {
         let follows =
             |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
-        self.bound.waiting.set(new.max_wait_scaled());
+        // The admin thread holds it from when it reads the configuration until it has followed that.
+        let mut following = lock(&self.following);
+        let limits = waiting::reset(**self.bound.limits.load(), live, new);
+        self.bound.limits.store(Arc::new(limits));
         if follows(live) != follows(new) {
-            let mut following = lock(&self.following);
-            *following = Adaptation::new(new);
+            *following = adaptation(new);
             // Under the lock, so that the policy announced last is the policy in force.
-            self.shared.switch(&following.core.policy());
+            self.shared.switch(&following.policy());
         }
     }
 }
@@ -126,12 +129,13 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
     }
 
     fn gauges(&self) -> Gauges {
-        let config = &self.bound.config;
-        // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
         let following = lock(&self.following);
-        let policy = following.core.policy();
-        let names = |pool: usize| match following.pools.get(pool) {
-            Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
+        let live = self.reloads.live();
+        let config = &live.config;
+        // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
+        let policy = following.policy();
+        let names = |pool: usize| match config.pools.get(pool) {
+            Some(configured) if config.policy.entry().sizes == Sizes::Pools => configured.name.clone(),
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
             _ => format!("queue{pool}"),
         };
@@ -144,7 +148,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         queue_depths.push(("waits".to_owned(), self.common.wait_slots.waiting()));
         Gauges {
             description: Description {
-                policy: following.name.name().to_owned(),
+                policy: config.policy.name().to_owned(),
                 listen: listen_text(self.bound.listening.group.addresses()),
                 workers: config.workers,
                 groups: config.groups,
@@ -154,11 +158,11 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 notices: self.bound.notices.text.clone(),
             },
             kernel_dropped: self.dropped_by_socket(),
-            run_queue_waits: self.bound.run_queue.waits(),
+            run_queue_waits: run_queue::waits(&self.bound.threads),
             queue_depths,
-            decision: following.decision(),
+            decision: config.policy.entry().adapts.then(|| decision(following.made())),
             gate: lock(&self.gate).state(),
-            max_wait: self.bound.waiting.max_wait(),
+            max_wait: waiting::max_wait(&self.bound.limits.load()),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
@@ -205,20 +209,15 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.bound.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
-        self.bound.waiting.follow(recent, following.core.policy().first_slice());
-        if !following.core.follow(recent) {
-            return;
+        let (live, limits) = (self.reloads.live(), **self.bound.limits.load());
+        let limits = waiting::follow(limits, &live.config, recent, following.policy().first_slice());
+        self.bound.limits.store(Arc::new(limits));
+        if following.follow(recent) {
+            let Made { name, budget, reserved, reason, .. } = following.made();
+            let (policy, budget_us) = (name.name(), budget.map(Nanos::as_micros_f64));
+            tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");
+            self.shared.switch(&following.policy());
         }
-        if let Some(decision) = following.decision() {
-            tracing::info!(
-                policy = decision.policy,
-                budget_us = decision.budget_us,
-                reserved = decision.reserved,
-                reason = decision.reason,
-                "the policy follows the load"
-            );
-        }
-        self.shared.switch(&following.core.policy());
     }
 
     fn turn_away(&self) {

@@ -2,7 +2,7 @@
 //! `sched/overload` argues the rule; here it is carried out and counted.
 
 use crate::config::{self, Config};
-use crate::metrics::GateState;
+use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, SourcePrefix, dropped_by_others, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::server::Bound;
@@ -53,7 +53,8 @@ pub(in crate::server) struct Gate {
     /// gate as it is now has let in: what waited before it changed says nothing of it.
     served: u64,
     not_served: u64,
-    last: Reading,
+    /// The counters when it last decided, and the drops where they were read.
+    last: (Counts, Option<Drops>),
     /// The readings when the gate came on, and what it had turned away before.
     began: Option<(Drops, u64)>,
     /// What it turned away, at least.
@@ -66,14 +67,6 @@ pub(in crate::server) struct Gate {
 
 /// Datagrams dropped at our sockets, and dropped for another reason than a filter at any.
 type Drops = (u64, u64);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Reading {
-    at: Nanos,
-    idle: Nanos,
-    received: u64,
-    drops: Option<Drops>,
-}
 
 impl Gate {
     pub(in crate::server) fn new(config: &Config) -> Gate {
@@ -110,27 +103,26 @@ impl Gate {
         if !self.on {
             return;
         }
-        let (samples, counts) = (&bound.samples, bound.metrics.counts());
-        let mut reading = Reading { at: clock::now(), idle: counts.idle, received: counts.received, drops: None };
-        let last = self.last;
-        let passed = reading.at.minus(last.at).get().saturating_mul(bound.config.workers as u64);
-        let is_busy = reading.idle.minus(last.idle).get() < passed / IDLE_SHARE;
+        let (samples, counts, mut drops) = (&bound.samples, bound.metrics.counts(), None);
+        let (last, last_drops) = &self.last;
+        let (at, received) = (counts.at, counts.received.saturating_sub(last.received));
+        let passed = at.minus(last.at).get().saturating_mul(bound.config.workers as u64);
+        let is_busy = counts.idle.minus(last.idle).get() < passed / IDLE_SHARE;
+        let is_active = self.sources.is_active();
         if is_busy || !self.is_open() {
             let before = if self.is_open() { dropped_by_others().ok() } else { None };
             let ours = kernel_dropped();
-            reading.drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
+            drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
         }
-        self.count(reading.drops);
-        let received = reading.received.saturating_sub(last.received);
-        let is_active = self.sources.is_active();
-        let lost = match (reading.drops, last.drops) {
-            (Some(now), Some(last_drops)) if is_busy && (self.by_full || !is_active) => {
-                now.0.saturating_sub(last_drops.0).min(now.1.saturating_sub(last_drops.1))
+        let lost = match (drops, last_drops) {
+            (Some(now), Some(last)) if is_busy && (self.by_full || !is_active) => {
+                now.0.saturating_sub(last.0).min(now.1.saturating_sub(last.1))
             }
             _ => 0,
         };
         let is_full = lost > received / FULL_SHARE;
-        self.last = reading;
+        self.last = (counts, drops);
+        self.count(drops);
         let (shed, [all, since]) = samples.standing();
         self.not_served += since + lost;
         self.served += received.saturating_sub(all);
@@ -151,7 +143,7 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let interval = bound.waiting.limits.load().bounds(self.standing == Standing::Continuations).interval;
+        let interval = bound.limits.load().bounds(self.standing == Standing::Continuations).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
@@ -159,8 +151,8 @@ impl Gate {
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
         let asked = 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64;
         let rules = self.sources.decide(standing, periods, asked, &self.in_force, self.scale);
-        if rules.differ(&self.in_force) && (reading.at >= self.replace_at || rules == Rules::OPEN) {
-            self.replace(&bound.listening.group, bound.config.source_prefix, rules, reading.drops);
+        if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
+            self.replace(&bound.listening.group, bound.config.source_prefix, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
     }

@@ -151,14 +151,9 @@ pub(super) struct Desk<'a, 'm> {
 }
 
 impl Desk<'_, '_> {
-    fn collect(&mut self) {
-        // Also because scrapes may be rarer than a wrap of the kernel's counters.
-        self.collector.collect();
-    }
-
     fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.snapshot.is_none() {
-            self.collect();
+            self.collector.collect();
             self.snapshot = Some(Arc::new(self.collector.snapshot(self.gauges())));
         }
         self.snapshot.clone().expect("it was taken")
@@ -195,7 +190,8 @@ async fn control(
             }
             _ = captures.tick(), if desk.flight.capturing.is_some() => desk.look_at_capture(),
             _ = tick.tick() => {
-                desk.collect();
+                // Also because scrapes may be rarer than a wrap of the kernel's counters.
+                desk.collector.collect();
                 probe.adapt(&desk.collector.recent());
             }
         }

@@ -11,7 +11,7 @@
 //! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter.
 //! The start of a slice is in the worker metrics, and a look sees turns by comparison with the look before.
 
-use super::adapt::Adaptation;
+use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::sched::{Sizes, Topology};
 use crate::time::{Nanos, Onset, Turn};
@@ -40,8 +40,8 @@ pub(super) struct Stuck {
 impl Pool {
     /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another, each is a pool for
     /// what comes to its socket.
-    pub(super) fn all(topology: &Topology, following: &Adaptation, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
-        let entry = following.name.entry();
+    pub(super) fn all(topology: &Topology, config: &Config, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
+        let entry = config.policy.entry();
         if !entry.shares_sockets {
             let of = |worker| Pool {
                 name: format!("socket {worker}"),
@@ -52,7 +52,7 @@ impl Pool {
         }
         let of = |pool: usize| {
             let workers = topology.members(pool);
-            let name = match following.pools.get(pool) {
+            let name = match config.pools.get(pool) {
                 _ if topology.pools() == 1 => "the server".to_owned(),
                 Some(configured) if entry.sizes == Sizes::Pools => format!("pool {}", configured.name),
                 _ => format!("pool {pool}"),
@@ -116,7 +116,11 @@ impl Watch {
         }
         let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(metrics, number, pool, now));
         let longest = stuck.max_by_key(|stuck| stuck.still);
-        self.report(longest.as_ref(), now);
+        match (self.reported.see(longest.is_some(), Nanos::ZERO, now), &longest) {
+            (Some(Turn::Begins), Some(stuck)) => tracing::error!("{}", stuck.reason),
+            (Some(Turn::Ends), _) => tracing::info!("no longer stuck: every pool has a worker that moves"),
+            _ => {}
+        }
         longest
     }
 
@@ -160,14 +164,6 @@ impl Watch {
             );
             Stuck { still, reason }
         })
-    }
-
-    fn report(&mut self, stuck: Option<&Stuck>, now: Nanos) {
-        match (self.reported.see(stuck.is_some(), Nanos::ZERO, now), stuck) {
-            (Some(Turn::Begins), Some(stuck)) => tracing::error!("{}", stuck.reason),
-            (Some(Turn::Ends), _) => tracing::info!("no longer stuck: every pool has a worker that moves"),
-            _ => {}
-        }
     }
 }
 

@@ -3,13 +3,10 @@
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::Recent;
 use crate::net::RECV_BUFFER_BYTES;
-use crate::runtime::continuation::lock;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{QueueBounds, WaitLimits};
 use crate::sched::{MaxWait, waits};
 use crate::time::Nanos;
-use arc_swap::ArcSwap;
-use std::sync::{Arc, Mutex};
 
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
@@ -31,57 +28,38 @@ pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> u
     usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(RECEIVE_BUFFER_MIN)
 }
 
-/// The bounds on waiting of one server.
-#[derive(Debug)]
-pub(in crate::server) struct Waiting {
-    max_wait: Mutex<MaxWait>,
-    /// What each request takes of a worker beside its service.
-    pub(in crate::server) beside: Nanos,
-    classified: bool,
-    /// What the workers read.
-    pub(in crate::server) limits: ArcSwap<WaitLimits>,
+/// What each request takes of a worker beside its service.
+pub(in crate::server) fn beside(config: &Config) -> Nanos {
+    let overheads = config.overheads_scaled();
+    if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL }
 }
 
-impl Waiting {
-    /// The bounds that `config` starts with: none under `auto`, which has measured nothing yet.
-    pub(in crate::server) fn new(config: &Config) -> Waiting {
-        let max_wait = config.max_wait_scaled();
-        let overheads = config.overheads_scaled();
-        let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
-        let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), beside, None);
-        let waits = bounds.unwrap_or(QueueBounds::NONE);
-        let limits = ArcSwap::from_pointee(WaitLimits { waits, ..WaitLimits::NONE });
-        Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
-    }
+/// The limits that `config` starts with: none under `auto`, which has measured nothing yet.
+pub(in crate::server) fn limits(config: &Config) -> WaitLimits {
+    let bounds = QueueBounds::new(config.max_wait_scaled(), &ServiceTimes::default(), beside(config), None);
+    WaitLimits { waits: bounds.unwrap_or(QueueBounds::NONE), ..WaitLimits::NONE }
+}
 
-    /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
-    pub(in crate::server) fn max_wait(&self) -> Option<Nanos> {
-        Some(self.limits.load().bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
-    }
+/// How long a request may wait where a queue stands, before it begins; `None` = for ever.
+pub(super) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
+    Some(limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
+}
 
-    /// Follows another setting: at once, and under `auto` from the next measurement on.
-    pub(in crate::server) fn set(&self, max_wait: MaxWait) {
-        let mut current = lock(&self.max_wait);
-        if std::mem::replace(&mut *current, max_wait) == max_wait {
-            return;
-        }
-        let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), self.beside, None);
-        let expected = match max_wait {
-            MaxWait::Off => WaitLimits::NONE.expected,
-            MaxWait::Auto | MaxWait::For(_) => self.limits.load().expected,
-        };
-        self.limits.store(Arc::new(WaitLimits { waits: bounds.unwrap_or(QueueBounds::NONE), expected }));
+/// The limits after `old` once `now` is in force: another bound at once, and under `auto` from the next measurement on.
+pub(super) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
+    match now.max_wait {
+        same if same == was.max_wait => old,
+        MaxWait::Off => limits(now),
+        MaxWait::Auto | MaxWait::For(_) => WaitLimits { expected: old.expected, ..limits(now) },
     }
+}
 
-    /// Follows `recent` measurements, under a policy whose first slices are so long; too few measurements change nothing. To be
-    /// called every second.
-    pub(in crate::server) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
-        // Held until the end: a setting that comes meanwhile is not overwritten.
-        let max_wait = lock(&self.max_wait);
-        let mut limits = **self.limits.load();
-        limits.follow(waits(recent, *max_wait, self.beside, first_slice, self.classified));
-        self.limits.store(Arc::new(limits));
-    }
+/// The limits after `old` by `recent` measurements, under a policy whose first slices are so long. Too few measurements
+/// change nothing.
+pub(super) fn follow(mut old: WaitLimits, config: &Config, recent: &Recent, first_slice: Option<Nanos>) -> WaitLimits {
+    let classified = config.classify == Classify::Header;
+    old.follow(waits(recent, config.max_wait_scaled(), beside(config), first_slice, classified));
+    old
 }
 
 #[cfg(test)]
@@ -102,25 +80,26 @@ mod tests {
         Recent { service_times: vec![light, heavy], times_of_class, ..Recent::default() }
     }
 
-    fn latest_starts(waiting: &Waiting) -> [Nanos; 2] {
+    fn latest_starts(limits: &WaitLimits) -> [Nanos; 2] {
         let (expires_at, deadline) = (Nanos::from_millis(1_000), Nanos::from_millis(900));
-        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits.load().expected(class), Nanos::ZERO))
+        [0, 1].map(|class| latest_start(expires_at, deadline, limits.expected(class), Nanos::ZERO))
     }
 
     #[test]
     fn auto_knows_no_bound_until_it_has_measured() {
-        let waiting = Waiting::new(&config(&[]));
-        assert_eq!(waiting.max_wait(), None);
-        waiting.follow(&Recent::default(), None);
-        assert_eq!(waiting.max_wait(), None, "silence");
-        waiting.follow(&recent(), None);
-        let bound = waiting.max_wait().expect("measured");
+        let config = config(&[]);
+        let start = limits(&config);
+        assert_eq!(max_wait(&start), None);
+        let silent = follow(start, &config, &Recent::default(), None);
+        assert_eq!(max_wait(&silent), None, "silence");
+        let measured = follow(silent, &config, &recent(), None);
+        let bound = max_wait(&measured).expect("measured");
         assert!(
             bound > Nanos::from_millis(1_900) && bound < Nanos::from_millis(2_000),
             "20 of the heavy ones: {bound}"
         );
-        waiting.follow(&Recent::default(), None);
-        assert_eq!(waiting.max_wait(), Some(bound), "silence says nothing");
+        let silent = follow(measured, &config, &Recent::default(), None);
+        assert_eq!(max_wait(&silent), Some(bound), "silence says nothing");
     }
 
     // Does a buffer hold what can be taken out within the bound, the kernel's default at least, and all where that is not
@@ -138,30 +117,28 @@ mod tests {
 
     #[test]
     fn a_duration_is_scaled_and_off_is_none() {
-        let scaled = Waiting::new(&config(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]));
-        assert_eq!(scaled.max_wait(), Some(Nanos::from_secs(2)));
-        let off = Waiting::new(&config(&[("max-wait", "off")]));
-        off.follow(&recent(), None);
-        assert_eq!((off.max_wait(), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
+        let scaled = limits(&config(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]));
+        assert_eq!(max_wait(&scaled), Some(Nanos::from_secs(2)));
+        let off = config(&[("max-wait", "off")]);
+        let off = follow(limits(&off), &off, &recent(), None);
+        assert_eq!((max_wait(&off), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
     }
 
     // Does another setting take effect at once, and is nothing left of the old one?
     #[test]
     fn another_setting_counts_at_once() {
-        let waiting = Waiting::new(&config(&[]));
-        waiting.follow(&recent(), None);
-        assert!(latest_starts(&waiting)[0] < Nanos::from_millis(1_000));
-        let second = Nanos::from_secs(1);
-        for (max_wait, bound) in [(MaxWait::For(second), Some(second)), (MaxWait::Off, None), (MaxWait::Auto, None)] {
-            waiting.set(max_wait);
-            assert_eq!(waiting.max_wait(), bound);
+        let auto = config(&[]);
+        let (mut was, mut now) = (config(&[]), follow(limits(&auto), &auto, &recent(), None));
+        assert!(latest_starts(&now)[0] < Nanos::from_millis(1_000));
+        for (text, bound) in [("1s", Some(Nanos::from_secs(1))), ("off", None), ("auto", None)] {
+            let next = config(&[("max-wait", text)]);
+            (now, was) = (reset(now, &was, &next), next);
+            assert_eq!(max_wait(&now), bound);
         }
-        assert_eq!(latest_starts(&waiting), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
-        waiting.follow(&recent(), None);
-        let measured = waiting.max_wait();
-        assert!(measured.is_some());
-        waiting.set(MaxWait::Auto);
-        assert_eq!(waiting.max_wait(), measured, "nothing has changed");
+        assert_eq!(latest_starts(&now), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
+        let measured = follow(now, &auto, &recent(), None);
+        assert!(max_wait(&measured).is_some());
+        assert_eq!(max_wait(&reset(measured, &was, &auto)), max_wait(&measured), "nothing has changed");
     }
 
     // Is service expected by class where classes are known, and of all of them otherwise?
@@ -169,10 +146,10 @@ mod tests {
     fn service_is_expected_of_what_may_be_known() {
         let ms = Nanos::from_millis;
         for (classify, expected) in [("none", [ms(900), ms(900)]), ("header", [ms(999), ms(900)])] {
-            let waiting = Waiting::new(&config(&[("classify", classify)]));
-            assert_eq!(latest_starts(&waiting), [ms(1_000); 2], "nothing is expected yet");
-            waiting.follow(&recent(), None);
-            assert_eq!(latest_starts(&waiting), expected, "{classify}");
+            let config = config(&[("classify", classify)]);
+            assert_eq!(latest_starts(&limits(&config)), [ms(1_000); 2], "nothing is expected yet");
+            let measured = follow(limits(&config), &config, &recent(), None);
+            assert_eq!(latest_starts(&measured), expected, "{classify}");
         }
     }
 }

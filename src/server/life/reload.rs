@@ -73,14 +73,14 @@ impl Reloads {
         let Some(load) = &self.load else { return false };
         let running = self.live();
         let result = load().and_then(|new| reload(&running, &new)).inspect(|Reloaded { effective, .. }| {
+            lock(&self.state).live = Arc::new(effective.clone());
             take(&running.config, &effective.config);
             self.then.iter().for_each(|then| then(&effective.config));
         });
         let mut state = lock(&self.state);
         state.reloads += 1;
         match &result {
-            Ok(Reloaded { effective, changed, restart }) => {
-                state.live = Arc::new(effective.clone());
+            Ok(Reloaded { changed, restart, .. }) => {
                 let text = |row: &Claim| format!("{} = {}", row.key, row.value);
                 let text = |rows: &[Claim]| rows.iter().map(text).collect::<Vec<_>>().join(", ");
                 tracing::info!(changed = text(changed), "the configuration has been read again");

@@ -14,8 +14,9 @@ use crate::sched::bounds::{QUEUED_PER_WORKER, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_W
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::Probe;
-use crate::server::admin::adapt::Adaptation;
+use crate::server::admin::adapt::adaptation;
 use crate::server::admin::control::Control;
+use crate::server::admin::waiting;
 use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
@@ -53,8 +54,8 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
     });
     let common = common(&bound, requests, packets, &slots, &make);
-    let following = Adaptation::new(&bound.config);
-    let (shared, workers) = workers(&bound, &following.core.policy())?;
+    let following = adaptation(&bound.config);
+    let (shared, workers) = workers(&bound, &following.policy())?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.metrics);
@@ -128,9 +129,9 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id: spawning.runtime_id,
         classified,
         transport: &bound.transport,
-        shed_answer: (config.shed_answers == ShedAnswers::Short).then_some(bound.waiting.beside),
+        shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
         shedding: Shedding::new(bound.listening.group.sockets().len(), workers, classified),
-        limits: &bound.waiting.limits,
+        limits: &bound.limits,
         samples: &bound.samples,
     }
 }

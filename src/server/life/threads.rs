@@ -10,7 +10,7 @@ use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
 use crate::server::admin::control::Control;
 use crate::server::admin::endpoint::Limits;
-use crate::server::admin::{self, Questions, Stopper};
+use crate::server::admin::{self, Questions, Stopper, run_queue};
 use crate::server::emulated::{self, Core, CoreLink};
 use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
@@ -133,7 +133,7 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
     if let Err(error) = emulated::prepare(config, bound.notices.by_kernel) {
         tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
     }
-    bound.run_queue.enter(worker);
+    run_queue::enter(&bound.threads[worker]);
 }
 
 /// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, those of one

@@ -11,7 +11,7 @@ fn config(pairs: &[(&str, &str)]) -> Config {
 
 /// As the server's, but for yield and look: how long they take here must not decide what a test sees.
 fn adaptation(config: &Config) -> Adaptation {
-    Adaptation::with_costs(config, || (Nanos::new(100), Nanos::ZERO))
+    with_costs(config, || (Nanos::new(100), Nanos::ZERO))
 }
 
 fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
@@ -26,9 +26,9 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
         let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", "2")]));
         let divided = Recent { uninterruptible_workers, ..recent(&[(10, 9_900), (500, 100)], 1.0) };
         for _ in 0..3 {
-            adaptation.core.follow(&divided);
+            adaptation.follow(&divided);
         }
-        assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
+        assert_eq!(decision(adaptation.made()).policy, policy);
     }
 }
 
@@ -40,8 +40,8 @@ fn auto_knows_classes_where_it_may() {
         let [light, heavy] = [10, 500].map(|us| (Nanos::from_micros(us), 5_000));
         let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
         (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
-        assert!((0..3).any(|_| adaptation.core.follow(&recent)));
-        let decision = adaptation.decision().expect("auto decides");
+        assert!((0..3).any(|_| adaptation.follow(&recent)));
+        let decision = decision(adaptation.made());
         assert_eq!(decision.policy, "levels");
         assert_eq!(decision.reason.ends_with(", class 1 begins at level 1"), classify == "header", "{decision:?}");
     }
@@ -52,12 +52,12 @@ fn reserve_follows_the_demand_of_classes() {
     let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
     let mut adaptation = adaptation(&config(&pairs));
     let mut recent = Recent::default();
-    assert!(!adaptation.core.follow(&recent));
+    assert!(!adaptation.follow(&recent));
     (recent.by_class[0], recent.by_class[1]) =
         ((1_000, Nanos::from_micros(1_000)), (1_000, Nanos::from_micros(100_000)));
-    assert!(!adaptation.core.follow(&recent));
-    assert!(adaptation.core.follow(&recent));
-    let decision = adaptation.decision().expect("reserve decides");
+    assert!(!adaptation.follow(&recent));
+    assert!(adaptation.follow(&recent));
+    let decision = decision(adaptation.made());
     assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
     assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
 }
@@ -115,9 +115,9 @@ fn a_server_decides_what_the_planner_predicts() {
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = adaptation(&config(&settings));
             for _ in 0..10 {
-                adaptation.core.follow(&recent);
+                adaptation.follow(&recent);
             }
-            let served = adaptation.core.policy();
+            let served = adaptation.policy();
             assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
         }
     }
@@ -132,9 +132,9 @@ fn auto_weighs_the_yields_of_emulated_cores() {
         let mut adaptation = adaptation(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
         let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
         for _ in 0..3 {
-            adaptation.core.follow(&divided);
+            adaptation.follow(&divided);
         }
-        adaptation.decision().expect("auto decides")
+        decision(adaptation.made())
     };
     let cheap = decided("stock");
     assert_eq!(cheap.policy, "levels", "{}", cheap.reason);
@@ -195,14 +195,14 @@ impl<'m> Measuring<'m> {
                 (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
             }
         }
-        let all = Nanos::from_secs(adaptation.core.policy().topology().workers() as u64);
+        let all = Nanos::from_secs(adaptation.policy().topology().workers() as u64);
         // A little goes into what is neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
         in_virtual_time::pass(Nanos::from_secs(1));
         collector.collect();
-        adaptation.core.follow(&collector.recent())
+        adaptation.follow(&collector.recent())
     }
 }
 
@@ -244,7 +244,7 @@ fn auto_keeps_levels_while_requests_are_left() {
         for _ in 0..20 {
             server.second([(mix, 2_000)], Nanos::ZERO, busy);
         }
-        server.adaptation.decision().expect("it adapts").policy
+        decision(server.adaptation.made()).policy
     };
     assert_eq!(seconds(LIGHT_AND_HEAVY, work(LIGHT_AND_HEAVY)), "levels");
     assert_eq!(seconds(ALIKE, work(ALIKE).plus(Nanos::from_secs(1))), "levels", "some have not ended");

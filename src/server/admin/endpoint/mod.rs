@@ -7,7 +7,7 @@ pub(super) use flight::Flight;
 pub(in crate::server) use http::Limits;
 
 use super::control::{Control, Phase};
-use super::gate;
+use super::{gate, run_queue};
 use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
@@ -57,7 +57,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         Tick {
             at: clock::now(),
             every: gate::DECIDE_EVERY,
-            off_cpu: self.bound.run_queue.waits().into_iter().map(Option::unwrap_or_default).collect(),
+            off_cpu: run_queue::waits(&self.bound.threads).into_iter().map(Option::unwrap_or_default).collect(),
             pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
         }
     }

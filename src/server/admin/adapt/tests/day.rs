@@ -53,7 +53,7 @@ fn decisions(settings: &[(&str, &str)]) -> String {
             |(mix, requests): &(Mix, u64)| mix.iter().map(|(ns, percent)| ns * percent * requests / 100).sum::<u64>();
         let busy = mixes.iter().map(work).sum::<u64>().min(WORKERS * 1_000_000_000);
         changes += usize::from(server.second(mixes, queue, Nanos::new(busy)));
-        let now = server.adaptation.core.made();
+        let now = server.adaptation.made();
         let decision = (now.name.name(), now.budget, now.reserved);
         if shown.as_ref() != Some(&decision) {
             let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
@@ -89,7 +89,7 @@ fn virtual_time_decides_as_the_server_does() {
 
     let workers = WORKERS.to_string();
     let common = [("policy", "auto"), ("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1")];
-    let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat())).core;
+    let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat()));
     let follows = Follows { adaptation, max_wait: MaxWait::Off, every: Nanos::from_secs(1) };
     let setup = Setup::ideal(follows.adaptation.policy());
     let setup = Setup { follows: Some(follows), ..setup };
