@@ -117,6 +117,13 @@ const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
 const overPercentiles = (caption, lines, label) => chart({ caption, name: "percentile", from: .2, to: 4.1, lines, label,
   ticks: PERCENTILES.map(percentile => [nines(percentile), percentile]) });
 
+// The points of a block in that chart: those of `name`, written by `write`.
+const pointsOf = (block, name, write) => PERCENTILES.map(percentile => {
+  const rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
+  return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
+    title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
+});
+
 // Round values between two, at most eight of them.
 function roundTicks(from, to) {
   const apart = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300].find(step => (to - from) / step <= 8) ?? (to - from);

@@ -12,30 +12,22 @@ document.getElementById("findings").replaceChildren(...report.findings.map(text 
 document.getElementById("notes").textContent = "Slowdown is latency over cost, from the intended send to the reply; what was " +
   "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short.";
 
-function byPercentile(kind) {
-  const lines = names.filter(name => !state.hidden.has(name)).flatMap(name => {
-    const points = (figures, bounded) => figures.map(({ percentile, value, low, high }) => ({
-      x: nines(percentile), y: value, ...(bounded && high !== null && { low, high }),
-      title: `${name}${bounded ? "" : ", virtual time"}, ${percentile}: ${short(value)}`,
-    }));
-    const measured = report.arms.find(arm => arm.arm === name).slowdown[kind];
-    const again = simulated(name)?.[kind];
-    const { stroke } = style(name);
-    return [{ stroke, dash: "", points: points(measured, true) },
-      ...(again ? [{ stroke, dash: "3 4", points: points(again, false) }] : [])];
-  });
-  return overPercentiles(`slowdown of ${kind} requests`, lines);
-}
+// Of one class: the name of each line, its slowdown, and how it is drawn. Bands are those of what was measured.
+const lines = kind => names.filter(name => !state.hidden.has(name)).flatMap(name => {
+  const again = simulated(name)?.[kind];
+  return [{ name, block: report.arms.find(arm => arm.arm === name).slowdown[kind], ...style(name), dash: "" },
+    ...(again ? [{ name: `${name}, virtual time`, block: { ...again, bounds: undefined }, ...style(name), dash: "3 4" }] : [])];
+});
+
+const byPercentile = kind => overPercentiles(`slowdown of ${kind} requests`,
+  lines(kind).map(({ name, block, ...line }) => ({ ...line, points: pointsOf(block, name, short) })));
 
 function draw() {
   keys(names, style, state.hidden, draw);
   document.getElementById("charts").replaceChildren(...classes.map(byPercentile));
-  const cell = figure => short(figure.value) + (figure.known ? "" : "?");
-  const of = (figures, percentile) => figures?.find(figure => figure.percentile === percentile);
-  rows(["policy", ...PERCENTILES, ""], names.filter(name => !state.hidden.has(name)).flatMap(name =>
-    classes.flatMap(kind => [["", report.arms.find(arm => arm.arm === name).slowdown[kind]],
-      [", virtual time", simulated(name)?.[kind]]].filter(([, figures]) => figures).map(([what, figures]) =>
-      [`${name}, ${kind}${what}`, ...PERCENTILES.map(percentile => cell(of(figures, percentile))), ""]))));
+  const cell = (block, rank) => short(block[rank]) + (known(block, rank) ? "" : "?");
+  rows(["policy", ...PERCENTILES, ""], classes.flatMap(kind => lines(kind).map(({ name, block }) =>
+    [`${name}, ${kind}`, ...PERCENTILES.map(percentile => cell(block, percentile.replace(".", "_"))), ""])));
 }
 dark.addEventListener("change", draw);
 draw();

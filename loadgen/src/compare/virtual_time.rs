@@ -1,12 +1,12 @@
 //! The same policies in virtual time: what they would do on as many workers as the literature reports on, however few
 //! CPUs this machine has.
 
-use crate::compare::pooled::Figures;
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::{Fit, OpenLoop, Setup, simulate};
+use forebay::metrics::Block;
 use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(crate) struct VirtualTime {
 #[derive(Debug, Serialize)]
 pub(crate) struct Policy {
     pub(crate) policy: String,
-    pub(crate) slowdown: ByClass<Figures>,
+    pub(crate) slowdown: ByClass<Block>,
 }
 
 /// Simulates each policy that virtual time knows. A mix that shifts, or a load above that of the workers,
@@ -66,8 +66,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
         let busy = load / made.unstable_from.unwrap_or(1.0);
         let tally = simulate(&setup, drawn.arrivals(workers.into()));
         let tally = tally.of_queue(busy, overheads.per_request());
-        let figures = |(class, block)| (class, Figures::of_block(&block));
-        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown().into_iter().map(figures).collect()) })
+        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown()) })
     };
     let mut named: Vec<&String> = Vec::new();
     for policy in &arguments.policies {

@@ -18,11 +18,8 @@ document.getElementById("notes").textContent = "Latency is from the intended sen
 const visible = () => classes.filter(name => !state.hidden.has(name));
 
 function byPercentile([what, blocks, write]) {
-  return overPercentiles(`${what} of each class`, visible().map(name => ({ ...style(name), points: PERCENTILES.map(percentile => {
-    const block = blocks[name], rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
-    return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
-      title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
-  }) })), what === "latency" ? time : undefined);
+  const lines = visible().map(name => ({ ...style(name), points: pointsOf(blocks[name], name, write) }));
+  return overPercentiles(`${what} of each class`, lines, what === "latency" ? time : undefined);
 }
 
 // The last second may be a part of one.
