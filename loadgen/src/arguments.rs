@@ -2,6 +2,7 @@
 //! [`crate::plan`] and [`crate::compare`].
 
 use clap::{Args, Parser, Subcommand};
+use forebay::cli::results::Outputs;
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
@@ -191,6 +192,13 @@ pub(crate) struct OfferArguments {
     /// Print no progress
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+impl OfferArguments {
+    /// Where the results go.
+    pub(crate) fn outputs(&self) -> Result<Outputs, String> {
+        Outputs::open(self.json.as_deref(), self.html.as_deref())
+    }
 }
 
 impl CompareArguments {

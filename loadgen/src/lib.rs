@@ -25,7 +25,6 @@ use clap::{CommandFactory, Parser};
 use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
-use forebay::cli::results;
 use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
@@ -33,7 +32,7 @@ use progress::Progress;
 use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use text::{escaped, show};
+use text::escaped;
 
 /// The whole command line, for programs that describe it.
 pub fn command() -> clap::Command {
@@ -97,17 +96,11 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         let _ =
             writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
     }
-    let json = results::open("--json", &arguments.offer.json)?;
-    let page = results::open("--html", &arguments.offer.html)?;
+    let outputs = arguments.offer.outputs()?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
-    let outputs = [json.as_ref(), page.as_ref()];
-    results::one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    // A lost text must not cost the JSON.
-    let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
-    let written = results::write(&json, || report::json::text(&outcome.report));
-    let drawn = results::write(&page, || report::text::page(&plan, &outcome.report));
-    shown.and(written).and(drawn)?;
-    Ok(outcome.report.verdict)
+    let report = &outcome.report;
+    outputs.finish(&report::text::render(&plan, report), || report, || report::text::page(&plan, report))?;
+    Ok(report.verdict)
 }

@@ -1,9 +1,5 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
-use forebay::cli::results::{Failure, Output};
-use forebay::output;
-use std::io::{self, Write};
-
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
@@ -50,18 +46,6 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
         format!("{}\n", text.join("  ").trim_end())
     };
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
-}
-
-/// Writes `text` for people: to standard output, or to standard error where one of `outputs` is standard output.
-///
-/// # Errors
-/// When not all of it was written, also because the reader has gone: then the result is lost.
-pub(crate) fn show(text: &str, outputs: &[Option<&Output>]) -> Result<(), Failure> {
-    let (what, written) = match outputs.iter().flatten().any(|output| output.is_stdout()) {
-        true => ("standard error", io::stderr().write_all(text.as_bytes())),
-        false => ("the result", output::print(text)),
-    };
-    written.map_err(|error| Failure::Unwritten(output::unwritten(what, &error)))
 }
 
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are

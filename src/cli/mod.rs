@@ -53,7 +53,7 @@ where
         Subcommands::Calibrate(arguments) => calibrate(&arguments),
     });
     match done {
-        Ok(text) => printed_code(output::print(&text)),
+        Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Unwritten(error)) => lost_code(&error),
         Err(Failure::Usage(problem)) => {
             output::complain(&format!("forebay: {problem}"));

@@ -18,13 +18,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::json::{self, RunReport};
+use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::run;
-use crate::text::show;
 use anyhow::{Context, Result};
 use flow_map::FlowMap;
-use forebay::cli::results;
 use forebay::config::Burn;
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
@@ -87,25 +85,20 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let mut settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&mut settings)?;
     let arguments = &settings.arguments;
-    let json = results::open("--json", &arguments.offer.json)?;
-    let page = results::open("--html", &arguments.offer.html)?;
-    let outputs = [json.as_ref(), page.as_ref()];
-    results::one_on_stdout(&outputs)?;
+    let outputs = arguments.offer.outputs()?;
     let tasks = Task::all(arguments);
     let heading = text::heading(&settings, &plan, tasks.len());
-    show(&heading, &outputs)?;
+    outputs.show(&heading)?;
     if arguments.verbose {
-        show(&text::settings(&settings, &plan), &outputs)?;
+        outputs.show(&text::settings(&settings, &plan))?;
     }
     let report = CompareReport::of(&settings, &plan, &tasks, &interrupt)?;
     let mut text = text::render(&report);
     if settings.arguments.verbose {
         text += &text::accounts(&report, &plan);
     }
-    // A lost text must not cost the JSON.
-    let shown = show(&(text + &nearness::render(&report.runs)), &outputs);
-    let written = results::write(&json, || json::text(&report));
-    shown.and(written).and(results::write(&page, || text::page(&report, &heading)))?;
+    text += &nearness::render(&report.runs);
+    outputs.finish(&text, || &report, || text::page(&report, &heading))?;
     Ok(report.validity())
 }
 

@@ -7,7 +7,7 @@ mod network;
 mod request;
 mod threads;
 
-use super::results::{Failure, Output};
+use super::results::{Failure, Output, print};
 use crate::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
 use crate::emulation::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
@@ -41,22 +41,22 @@ impl Row {
     }
 }
 
-/// Measures, writes the file and returns what it holds for standard output.
+/// Measures, writes the file and prints what it holds.
 ///
 /// # Errors
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
-pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failure> {
+pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let out = Output::open("--out", &arguments.out)?;
     let rows = measured(if arguments.quick { 10 } else { 1 })
         .map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
     let file = file(&rows);
-    out.write(|to| to.write_all(file.as_bytes())).map_err(Failure::Unwritten)?;
+    out.write(&file)?;
     if out.is_stdout() {
-        return Ok(String::new());
+        return Ok(());
     }
     let path = arguments.out.display();
     let name = if arguments.out.as_os_str() == DEFAULT_PATH { "measured".to_owned() } else { format!("file:{path}") };
-    Ok(format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
+    print(&format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 
 /// All rows, from one of `part` samples of a whole measurement.

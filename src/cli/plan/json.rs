@@ -11,8 +11,8 @@ use crate::lab::study::question::Question;
 use crate::lab::study::scenario::Simulation;
 use serde_json::{Map, Value, json};
 
-/// The document, indented, with a final newline.
-pub(super) fn render(report: &Report<'_>) -> String {
+/// The document.
+pub(super) fn document(report: &Report<'_>) -> Value {
     let question = &report.question;
     let (goal, scenario) = (&question.goal, &question.scenario);
     let advice = report.advice.as_ref();
@@ -43,7 +43,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
     if let Some(Fleet { servers, lost, balance }) = scenario.fleet {
         document["fleet"] = json!({"servers": servers, "lost": lost, "balance": balance.to_string()});
     }
-    format!("{document:#}\n")
+    document
 }
 
 /// `object` with the entries of another one.
