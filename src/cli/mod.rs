@@ -6,6 +6,7 @@ mod plan;
 pub mod results;
 mod service;
 mod simulate;
+pub mod values;
 
 pub use service::main;
 

@@ -25,10 +25,8 @@ const COLUMNS: usize = 44;
 /// What is compared, and how long all `runs` take; printed before the first.
 pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> String {
     let arguments = &settings.arguments;
-    let cores = match settings.burn {
-        Burn::Cpu => "real cores".to_owned(),
-        Burn::Sleep => format!("emulated cores (time x{})", grouped(settings.time_scale)),
-    };
+    let emulated = || format!("emulated cores (time x{})", grouped(settings.time_scale));
+    let cores = if settings.burn == Burn::Sleep { emulated() } else { "real cores".to_owned() };
     let load = plan.load().map_or_else(String::new, |load| format!("at load {} ", factor(Some(load))));
     let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN);
     let text = format!(

@@ -48,7 +48,7 @@ const LOAD_MIN: f64 = 0.01;
 /// # Errors
 /// A message about flags that contradict each other.
 fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result<usize, String> {
-    let in_pools = arguments.pools.as_ref().map(|sizes| sizes.0.iter().sum());
+    let in_pools = arguments.pools.as_ref().map(|sizes| sizes.iter().sum());
     let (flag, given) = match replayed {
         Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
         None => ("--workers", arguments.workers),
@@ -64,7 +64,7 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
     if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
         return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
     }
-    if let Some(groups) = arguments.groups.0.filter(|groups| *groups > workers) {
+    if let Some(groups) = arguments.groups.filter(|groups| *groups > workers) {
         return Err(format!("--groups is {groups}, but there are {workers} workers: a group has at least one"));
     }
     Ok(workers)
@@ -90,10 +90,10 @@ impl<'a> Sweep<'a> {
         let servers = arguments.servers.map_or(1, usize::from);
         let scenario = Scenario {
             replayed,
-            groups: arguments.groups.0,
+            groups: arguments.groups,
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
-            sizes: arguments.pools.as_ref().map(|sizes| sizes.0.clone()),
+            sizes: arguments.pools.clone(),
             thief_threshold: arguments.thief_threshold,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
@@ -103,7 +103,7 @@ impl<'a> Sweep<'a> {
             shape: arguments.arrivals,
             ..Scenario::new(workload, workers, overheads, seed, requests)
         };
-        let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
+        let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.as_slice() };
         let fleets = fleets(arguments, workers)?;
         let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
         for scenario in &scenarios {
@@ -122,7 +122,7 @@ impl<'a> Sweep<'a> {
         // Rounded, for display. Of a fleet, the share of the capacity of all.
         let servers = arguments.servers.map_or(1.0, f64::from);
         let of_run = scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
-        let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
+        let loads = of_run.as_ref().unwrap_or(&arguments.load);
         let runs = (arguments.policy.len() * scenarios.len()) as u64;
         let simulations = if arguments.max_load.is_some() { SIMULATIONS } else { loads.len() as u64 };
         let progress = bar(Some(runs * simulations * each), arguments.quiet);
