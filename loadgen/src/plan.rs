@@ -109,7 +109,8 @@ impl Plan {
         let replay = arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed)).transpose()?;
         let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay, time_scale));
         let offer = offer.as_ref().unwrap_or(&arguments.offer);
-        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, overheads)?;
+        let costs = (overheads, overheads.per_request());
+        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
         let replayed = replay.as_ref().and_then(|replay| replay.deadline(time_scale));
         let deadline_us = arguments.deadline.or(replayed).map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
@@ -119,7 +120,8 @@ impl Plan {
         Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
-    /// The part of a plan that both commands share.
+    /// The part of a plan that both commands share, for a server of these overheads, where a request takes a worker `beside`
+    /// longer than its cost.
     ///
     /// # Errors
     /// A usage failure when the rate is not determined, or the costs do not fit a schedule.
@@ -129,9 +131,9 @@ impl Plan {
         target: SocketAddr,
         workers: Option<u16>,
         time_scale: u64,
-        overheads: Overheads,
+        (overheads, beside): (Overheads, Nanos),
     ) -> Result<Plan, Failure> {
-        let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
+        let charged = |workload: Workload| workload.with_time_beside(beside);
         let workload = charged(workload_of(offer));
         let rate = match (offer.rate, offer.load.or(defaults.load), workers) {
             (Some(rate), _, _) => rate,

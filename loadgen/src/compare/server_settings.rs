@@ -1,7 +1,7 @@
 //! The settings of the servers of a comparison, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
-use crate::compare::sizing::{self, Given, Sizing};
+use crate::compare::sizing::{self, Given};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::cli::values;
@@ -98,8 +98,8 @@ impl ServerSettings {
             burn,
             time_scale: arguments.time_scale,
         };
-        let sizing = Sizing::of(cpus, &given)?;
-        let kernel = Overheads::STOCK.divided_by(sizing.time_scale);
+        let (time_scale, fits) = sizing::size(cpus, &given)?;
+        let kernel = Overheads::STOCK.divided_by(time_scale);
         let beside = if burn == Burn::Sleep { overheads } else { kernel }.per_request();
         let mut settings = ServerSettings {
             workers,
@@ -107,10 +107,10 @@ impl ServerSettings {
             reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn,
-            time_scale: sizing.time_scale,
+            time_scale,
             overheads,
             beside,
-            fits: sizing.fits,
+            fits,
             arguments,
         };
         if settings.pools.is_none() {
@@ -175,13 +175,8 @@ impl ServerSettings {
     /// # Errors
     /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, target: SocketAddr) -> Result<Plan, Failure> {
-        let (offer, workers) = (&self.arguments.offer, Some(self.workers));
-        let plan = Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads)?;
-        let charged = |workload: Workload| workload.with_time_beside(self.beside);
-        let workload = charged(plan.workload);
-        let load = offer.load.unwrap_or(LOAD_DEFAULT);
-        let rate = offer.rate.unwrap_or_else(|| workload.rate_at(load, self.workers.into(), self.time_scale));
-        Ok(Plan { rate, workload, then: plan.then.map(charged), ..plan })
+        let (workers, costs) = (Some(self.workers), (self.overheads, self.beside));
+        Plan::of_offer(&self.arguments.offer, &DEFAULTS, target, workers, self.time_scale, costs)
     }
 }
 
