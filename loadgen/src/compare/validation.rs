@@ -10,7 +10,7 @@ use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::text::time;
 use forebay::config::Burn;
-use forebay::lab::sim::{Replay, simulate};
+use forebay::lab::sim::simulate;
 use forebay::lab::workload::Trace;
 use forebay::metrics::Block;
 use forebay::sched::{Entry, Made, PolicyName, Sizes};
@@ -115,23 +115,24 @@ pub(crate) fn simulated(
     offered: &Trace,
     server: &ServerView,
 ) -> Simulated {
-    let mut replay = Replay::new(offered);
-    replay.fit.tuning.budget = settings.slice;
-    replay.fit.tuning.sizes = match policy.entry().sizes {
-        Sizes::Reserved => {
-            settings.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
+    let fit = offered.fit().tuned(|tuning| {
+        tuning.budget = settings.slice;
+        tuning.sizes = match (policy.entry().sizes, settings.reserved.map(usize::from)) {
+            (Sizes::Reserved, reserved) => {
+                reserved.map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
+            }
+            _ => settings.sizes(),
+        };
+        tuning.classified = settings.classified();
+        tuning.objective = settings.arguments.optimise;
+        if settings.burn == Burn::Sleep {
+            // As a server takes it, which weighs what an emulated core is charged.
+            tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
+            tuning.look_cost = settings.overheads.look;
         }
-        _ => settings.sizes(),
-    };
-    replay.fit.tuning.classified = settings.classified();
-    replay.fit.tuning.objective = settings.arguments.optimise;
-    if settings.burn == Burn::Sleep {
-        // As a server takes it, which weighs what an emulated core is charged.
-        replay.fit.tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
-        replay.fit.tuning.look_cost = settings.overheads.look;
-    }
-    let (fitted, setup) = replay.server(policy);
-    let tally = simulate(&setup, replay.arrivals());
+    });
+    let (fitted, setup) = offered.server(&fit, policy);
+    let tally = simulate(&setup, offered.arrivals());
     Simulated {
         disagreement: policy.entry().adapts.then(|| disagreement(&fitted, offered.time_scale, server)).flatten(),
         chosen: fitted.chosen,
@@ -176,7 +177,7 @@ mod tests {
             })
             .collect();
         let offered: Trace = format!("{offered}{lines}").parse().expect("a trace");
-        Replay::new(&offered).server(policy.parse().expect("a policy")).0
+        offered.server(&offered.fit(), policy.parse().expect("a policy")).0
     }
 
     // Is it told that a server has decided for something else than virtual time, and only then?

@@ -2,7 +2,7 @@
 
 use super::arguments::SimulateArguments;
 use crate::cli::results::bar;
-use crate::lab::sim::{Balance, Fleet, Replay};
+use crate::lab::sim::{Balance, Fleet};
 use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load};
 use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
@@ -79,7 +79,7 @@ impl<'a> Sweep<'a> {
         let workers = workers(arguments, replayed)?;
         let (workload, overheads, seed, requests) = match replayed {
             Some(Replayed { workload, offered, .. }) => {
-                let overheads = arguments.overheads.unwrap_or(Replay::new(offered).overheads);
+                let overheads = arguments.overheads.unwrap_or(offered.costs_of_steps());
                 (workload, overheads, offered.seed, offered.measured())
             }
             None => {
