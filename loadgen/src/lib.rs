@@ -25,6 +25,7 @@ use clap::{CommandFactory, Parser};
 use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
+use forebay::cli::results;
 use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
@@ -66,7 +67,7 @@ fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Help is a result; an error that cannot be printed is lost.
         Err(lost) if !error.use_stderr() => {
-            let failure = Failure::Unwritten(output::unwritten("the result", &lost));
+            let failure = Failure::from(results::Failure::Unwritten(output::unwritten("the result", &lost)));
             failure.complain();
             ExitCode::from(failure.exit_code())
         }

@@ -1,5 +1,7 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
+use indicatif::HumanCount;
+
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
@@ -21,9 +23,7 @@ pub fn factor(value: Option<f64>) -> String {
 
 /// A whole number with its thousands grouped.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
+    HumanCount(number).to_string()
 }
 
 /// A number of workers.

@@ -111,6 +111,13 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
   return make("figure", {}, make("figcaption", {}, caption), svg, ...after);
 }
 
+// What stands above and below the charts.
+function surround({ title, about, findings = [], notes }) {
+  for (const [id, text] of Object.entries({ title, about, notes })) document.getElementById(id).textContent = text;
+  document.getElementById("findings").hidden = !findings.length;
+  document.getElementById("findings").replaceChildren(...findings.map(text => make("li", {}, text)));
+}
+
 // A chart over percentiles, in which each nine has the same width.
 const nines = percentile => -Math.log10(1 - parseFloat(percentile.slice(1)) / 100);
 const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];

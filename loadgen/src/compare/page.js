@@ -5,12 +5,8 @@ const style = styles(names);
 const simulated = name => report.virtual_time?.policies.find(one => one.policy === name.split("#")[0])?.slowdown;
 const classes = report.classes;
 
-document.getElementById("title").textContent = report.title;
-document.getElementById("about").textContent = report.about;
-document.getElementById("findings").hidden = !report.findings.length;
-document.getElementById("findings").replaceChildren(...report.findings.map(text => make("li", {}, text)));
-document.getElementById("notes").textContent = "Slowdown is latency over cost, from the intended send to the reply; what was " +
-  "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short.";
+surround({ ...report, notes: "Slowdown is latency over cost, from the intended send to the reply; what was " +
+  "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short." });
 
 // Of one class: the name of each line, its slowdown, and how it is drawn. Bands are those of what was measured.
 const lines = kind => names.filter(name => !state.hidden.has(name)).flatMap(name => {

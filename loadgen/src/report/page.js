@@ -8,12 +8,8 @@ const inTime = us => us === null ? "∞" : time(us);
 const figures = [["latency", run.latency_us, inTime], ["slowdown", run.slowdown, short]];
 const seconds = run.by_second.length;
 
-document.getElementById("title").textContent = report.title;
-document.getElementById("about").textContent = report.about;
-document.getElementById("findings").hidden = false;
-document.getElementById("findings").replaceChildren(...report.findings.map(text => make("li", {}, text)));
-document.getElementById("notes").textContent = "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
-  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}`;
+surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
+  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}` });
 
 const visible = () => classes.filter(name => !state.hidden.has(name));
 
