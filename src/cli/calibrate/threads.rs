@@ -1,6 +1,6 @@
 //! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
 
-use super::{Row, Samples};
+use super::{Row, samples};
 use crate::config::cpus;
 use crate::queue::Sharded;
 use crate::time::{Nanos, clock};
@@ -19,12 +19,9 @@ const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
 pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
-    let hand_overs = |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(200 / part, HAND_OVERS, measure));
-    Ok([
-        Row::new("steal", hand_overs(steals)),
-        Row::new("hop", hand_overs(hops)),
-        Row::new("wake", Samples::of(wakes(500 / part)?)),
-    ])
+    let count = if cpus() > 1 { 200 / part } else { 0 };
+    let hand_overs = |measure: fn() -> Nanos| samples(count, HAND_OVERS, || Ok(measure()));
+    Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])
 }
 
 /// Jobs through a queue each way.
