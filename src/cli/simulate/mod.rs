@@ -19,7 +19,7 @@ use crate::lab::study::replayed::Replayed;
 #[cfg(test)]
 pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
-    sweep::Sweep::of(&arguments.settled(), replayed.as_ref()).map(drop)
+    sweep::scenarios(&arguments.settled(), replayed.as_ref()).map(drop)
 }
 
 /// Simulates what `arguments` ask for, and writes the report.
@@ -29,11 +29,11 @@ pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
 pub(super) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
     let arguments = &arguments.settled();
-    let sweep = sweep::Sweep::of(arguments, replayed.as_ref())?;
+    let mut scenarios = sweep::scenarios(arguments, replayed.as_ref())?;
     let outputs = Outputs::open(arguments.json.as_deref(), arguments.html.as_deref())?;
-    let results = sweep.carry_out();
+    let results = sweep::carry_out(&mut scenarios, arguments);
     // Of several fleets the first, as their servers are alike.
-    let scenario = &sweep.scenarios[0];
+    let scenario = &scenarios[0];
     let document = || json::document(scenario, &results);
     let page = || page::render("forebay simulate", include_str!("page.js"), &document());
     outputs.finish(&table::render(scenario, &results), document, page)
