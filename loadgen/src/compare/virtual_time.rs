@@ -10,6 +10,7 @@ use forebay::metrics::Block;
 use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// All policies in virtual time.
 #[derive(Debug, Serialize)]
@@ -68,13 +69,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
         let tally = tally.of_queue(busy, overheads.per_request());
         Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown()) })
     };
-    let mut named: Vec<&String> = Vec::new();
-    for policy in &arguments.policies {
-        if !named.contains(&policy) {
-            named.push(policy);
-        }
-    }
-    let overheads = overheads.to_string();
-    let policies = named.into_iter().filter_map(one).collect();
-    Some(VirtualTime { workers, requests, load, overheads, policies })
+    let mut known = HashSet::new();
+    let policies = arguments.policies.iter().filter(|policy| known.insert(*policy)).filter_map(one).collect();
+    Some(VirtualTime { workers, requests, load, overheads: overheads.to_string(), policies })
 }
