@@ -93,7 +93,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         }
         (plan, None) => plan?,
     };
-    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out()).filter(|left_out| *left_out > 0) {
+    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out).filter(|left_out| *left_out > 0) {
         let _ =
             writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
     }
