@@ -12,7 +12,7 @@ mod verdict;
 mod virtual_time;
 
 use crate::arguments::CompareArguments;
-use crate::drive::{Exchange, flows, schedule, trace};
+use crate::drive::{flows, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,9 +23,7 @@ use crate::report::validity::Validity;
 use crate::run;
 use anyhow::{Context, Result};
 use flow_map::FlowMap;
-use forebay::config::Burn;
 use forebay::metrics::Percentile;
-use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use forebay::wire::CLASS_NAMES;
 use pooled::Arm;
@@ -33,7 +31,7 @@ use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use validation::{Simulated, Sockets};
+use validation::Simulated;
 use verdict::Verdict;
 use virtual_time::VirtualTime;
 
@@ -207,29 +205,12 @@ fn run_one(
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
-    let simulated = match &flow_map {
-        Some(flow_map) => once_more(settings, &task.policy, &plan, flow_map, &outcome.exchange, &server),
-        None => None,
+    let again = |flow_map: &FlowMap| {
+        validation::simulated(settings, &task.policy, &plan, &flow_map.socket_of, &outcome.exchange, &server)
     };
+    let simulated = flow_map.as_ref().and_then(again);
     for reason in simulated.iter().flat_map(|again| again.objections(&outcome.report)).collect::<Vec<_>>() {
         outcome.report.invalidate(reason);
     }
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
-}
-
-/// The simulation of the run of `plan` under `policy` on `flow_map`; `None` if it offered nothing.
-fn once_more(
-    settings: &ServerSettings,
-    policy: &str,
-    plan: &Plan,
-    flow_map: &FlowMap,
-    exchange: &Exchange,
-    server: &ServerView,
-) -> Option<Simulated> {
-    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, exchange);
-    // An interrupt may have come before the first request.
-    let name = policy.parse::<PolicyName>().ok().filter(|_| !offered.requests.is_empty())?;
-    let mut simulated = validation::simulated(settings, name, &offered, server);
-    simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
-    Some(simulated)
 }

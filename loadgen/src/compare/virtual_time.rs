@@ -5,7 +5,7 @@ use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFA
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
 use forebay::emulation::overheads::Overheads;
-use forebay::lab::sim::{Fit, OpenLoop, Setup, simulate};
+use forebay::lab::sim::{Fit, OpenLoop, simulate};
 use forebay::metrics::Block;
 use forebay::sched::PolicyName;
 use forebay::time::Nanos;
@@ -59,11 +59,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     };
     let one = |policy: &String| {
         let name: PolicyName = policy.parse().ok()?;
-        let made = fit.policy(name);
-        let setup = Setup {
-            classified: settings.classified() || name.entry().needs_class,
-            ..Setup::with_overheads(made.policy(), overheads)
-        };
+        let (made, setup) = fit.server(name, overheads);
         let busy = load / made.unstable_from.unwrap_or(1.0);
         let tally = simulate(&setup, drawn.arrivals(workers.into()));
         let tally = tally.of_queue(busy, overheads.per_request());

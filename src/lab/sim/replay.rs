@@ -34,10 +34,8 @@ impl Trace {
     /// # Panics
     /// As [`Fit::policy`].
     pub fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup) {
-        let fitted = fit.policy(name);
-        let setup = Setup::with_overheads(fitted.policy(), self.costs_of_steps());
-        let classified = fit.tuning.classified || name.entry().needs_class;
-        (fitted, Setup { classified, rest: self.rest(setup.rest), ..setup })
+        let (made, setup) = fit.server(name, self.costs_of_steps());
+        (made, Setup { rest: self.rest(setup.rest), ..setup })
     }
 
     /// What an idle worker did in the run, where it would do `rest` otherwise.

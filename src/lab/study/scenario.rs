@@ -322,13 +322,8 @@ impl<'a> Scenario<'a> {
             ..fit.tuning
         };
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
-        let made = fit.policy(policy);
-        let mut setup = Setup {
-            groups,
-            classified: self.classified || entry.needs_class,
-            checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(made.policy(), self.overheads)
-        };
+        let (made, setup) = fit.server(policy, self.overheads);
+        let mut setup = Setup { groups, checkpoint_step: self.checkpoint_step, ..setup };
         if let Some(run) = self.replayed {
             setup.rest = run.offered.rest(setup.rest);
         }
