@@ -3,6 +3,7 @@
 use forebay::cli::results;
 use forebay::output;
 use std::fmt;
+use std::process::ExitCode;
 
 /// A command that ended without a result.
 #[derive(Debug)]
@@ -18,14 +19,15 @@ impl Failure {
         Failure { is_usage: true, message: Some(message.into()) }
     }
 
-    /// Prints the reason on standard error.
-    pub(crate) fn complain(&self) {
-        self.message.iter().for_each(|message| output::complain(&format!("error: {message}")));
+    /// The exit code: 2 for usage, 5 for what went wrong while running or could not be written.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        if self.is_usage { 2 } else { 5 }
     }
 
-    /// The process's exit code: 2 for usage, 5 for what went wrong while running or could not be written.
-    pub const fn exit_code(&self) -> u8 {
-        if self.is_usage { 2 } else { 5 }
+    /// The exit code, after printing the reason.
+    pub(crate) fn ended(&self) -> ExitCode {
+        self.message.iter().for_each(|message| output::complain(&format!("error: {message}")));
+        ExitCode::from(self.exit_code())
     }
 }
 

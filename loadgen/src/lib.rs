@@ -26,7 +26,6 @@ use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
 use forebay::cli::results;
-use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
@@ -55,10 +54,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(Validity::Valid) => ExitCode::SUCCESS,
         Ok(Validity::Invalid) => ExitCode::from(3),
-        Err(failure) => {
-            failure.complain();
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => failure.ended(),
     }
 }
 
@@ -66,11 +62,7 @@ pub fn main() -> ExitCode {
 fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Help is a result; an error that cannot be printed is lost.
-        Err(lost) if !error.use_stderr() => {
-            let failure = Failure::from(results::Failure::Unwritten(output::unwritten("the result", &lost)));
-            failure.complain();
-            ExitCode::from(failure.exit_code())
-        }
+        Err(lost) if !error.use_stderr() => Failure::from(results::Failure::of_result(&lost)).ended(),
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }

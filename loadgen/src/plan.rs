@@ -121,7 +121,7 @@ impl Plan {
         Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
-    /// The part of a plan that both commands share, for a server of these overheads, where a request takes a worker `beside`
+    /// The part of a plan that both commands share. The server has these overheads, and a request takes a worker `beside`
     /// longer than its cost.
     ///
     /// # Errors

@@ -128,7 +128,7 @@ impl Outputs {
 /// # Errors
 /// When not all of it was written.
 pub fn print(text: &str) -> Result<(), Failure> {
-    output::print(text).map_err(|error| Failure::Unwritten(unwritten("the result", &error)))
+    output::print(text).map_err(|error| Failure::of_result(&error))
 }
 
 /// Why a command has no result, or one that cannot be read.
@@ -138,6 +138,13 @@ pub enum Failure {
     Usage(String),
     /// The result is lost: its output cannot be written.
     Unwritten(io::Error),
+}
+
+impl Failure {
+    /// The `error` of writing the result to standard output.
+    pub fn of_result(error: &io::Error) -> Failure {
+        Failure::Unwritten(unwritten("the result", error))
+    }
 }
 
 impl From<String> for Failure {
