@@ -8,22 +8,24 @@ const classes = report.classes;
 surround({ ...report, notes: "Slowdown is latency over cost, from the intended send to the reply; what was " +
   "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short." });
 
-// Of one class: the name of each line, its slowdown, and how it is drawn. Bands are those of what was measured.
-const lines = kind => names.filter(name => !state.hidden.has(name)).flatMap(name => {
+const visible = () => names.filter(name => !state.hidden.has(name));
+
+// The lines of a policy and a class: their names, slowdowns, and how they are drawn. Bands are those of what was measured.
+function linesOf(name, kind) {
   const again = simulated(name)?.[kind];
   return [{ name, block: report.arms.find(arm => arm.arm === name).slowdown[kind], ...style(name), dash: "" },
     ...(again ? [{ name: `${name}, virtual time`, block: { ...again, bounds: undefined }, ...style(name), dash: "3 4" }] : [])];
-});
+}
 
-const byPercentile = kind => overPercentiles(`slowdown of ${kind} requests`,
-  lines(kind).map(({ name, block, ...line }) => ({ ...line, points: pointsOf(block, name, short) })));
+const byPercentile = kind => overPercentiles(`slowdown of ${kind} requests`, visible().flatMap(name => linesOf(name, kind))
+  .map(({ name, block, ...line }) => ({ ...line, points: pointsOf(block, name, short) })));
 
 function draw() {
   keys(names, style, state.hidden, draw);
   document.getElementById("charts").replaceChildren(...classes.map(byPercentile));
   const cell = (block, rank) => short(block[rank]) + (known(block, rank) ? "" : "?");
-  rows(["policy", ...PERCENTILES, ""], classes.flatMap(kind => lines(kind).map(({ name, block }) =>
-    [`${name}, ${kind}`, ...PERCENTILES.map(percentile => cell(block, percentile.replace(".", "_"))), ""])));
+  rows(["policy", ...PERCENTILES, ""], visible().flatMap(name => classes.flatMap(kind => linesOf(name, kind).map(line =>
+    [`${line.name}, ${kind}`, ...PERCENTILES.map(percentile => cell(line.block, percentile.replace(".", "_"))), ""]))));
 }
 dark.addEventListener("change", draw);
 draw();
