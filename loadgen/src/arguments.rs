@@ -2,6 +2,8 @@
 //! [`crate::plan`] and [`crate::compare`].
 
 use clap::{Args, Parser, Subcommand};
+use forebay::cli::results::Outputs;
+use forebay::cli::values::{number, positive, rate};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::emulation::overheads::Overheads;
@@ -10,7 +12,6 @@ use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Open-loop load generator for Forebay servers.
@@ -65,7 +66,7 @@ pub(crate) struct RunArguments {
     pub(crate) retries: u8,
     /// Mean pause before the first retry, drawn from half to one and a half of it; doubled for each further one. It begins
     /// when the timeout is over, or when the server of a shed one says that it may
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, default_value = "100ms", requires = "retries")]
+    #[arg(long, value_name = "TIME", value_parser = positive, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
@@ -75,7 +76,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     pub(crate) replay: Option<PathBuf>,
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = parse_speed, requires = "replay")]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
@@ -155,16 +156,16 @@ pub(crate) struct OfferArguments {
     pub(crate) then: Option<Workload>,
     /// Requests per second from the middle of the measured time on: how soon does the server recover from an
     /// overload?
-    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "then")]
+    #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "then")]
     pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
-    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
+    #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,
     /// Share of the workers' capacity to offer, instead of --rate [default of compare: 0.7]
-    #[arg(long, value_name = "SHARE", value_parser = parse_load)]
+    #[arg(long, value_name = "SHARE", value_parser = load)]
     pub(crate) load: Option<f64>,
     /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) duration: Option<Nanos>,
     /// Time driven before anything counts [default: 2s, compare: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -173,7 +174,7 @@ pub(crate) struct OfferArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) flows: Option<u16>,
     /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x the largest scaled cost]
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) timeout: Option<Nanos>,
     /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it
     /// knows, up to 99.9]
@@ -191,6 +192,13 @@ pub(crate) struct OfferArguments {
     /// Print no progress
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+impl OfferArguments {
+    /// Where the results go.
+    pub(crate) fn outputs(&self) -> Result<Outputs, String> {
+        Outputs::open(self.json.as_deref(), self.html.as_deref())
+    }
 }
 
 impl CompareArguments {
@@ -221,26 +229,10 @@ fn workload_help() -> String {
     format!("Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\n{}", forms_help())
 }
 
-fn parse_positive_duration(text: &str) -> Result<Nanos, String> {
-    match parse_duration(text).map_err(|error| error.to_string())? {
-        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
-        duration => Ok(duration),
-    }
+fn speed(text: &str) -> Result<f64, String> {
+    number(text, 0.001..=1_000.0, "write a factor from 0.001 to 1000, like 2")
 }
 
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    within(0.001..=1e9, number, "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s")
-}
-
-fn parse_speed(text: &str) -> Result<f64, String> {
-    within(0.001..=1_000.0, text, "write a factor from 0.001 to 1000, like 2")
-}
-
-fn parse_load(text: &str) -> Result<f64, String> {
-    within(0.001..=100.0, text, "write a share of the workers' capacity, 0.001 to 100, like 0.7")
-}
-
-fn within(range: RangeInclusive<f64>, text: &str, remedy: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| remedy.to_owned())
+fn load(text: &str) -> Result<f64, String> {
+    number(text, 0.001..=100.0, "write a share of the workers' capacity, 0.001 to 100, like 0.7")
 }

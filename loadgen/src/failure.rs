@@ -3,69 +3,57 @@
 use forebay::cli::results;
 use forebay::output;
 use std::fmt;
+use std::process::ExitCode;
 
 /// A command that ended without a result.
 #[derive(Debug)]
-pub enum Failure {
-    /// The flags, or what they add up to, are wrong: exit code 2.
-    Usage(String),
-    /// Something went wrong while running: exit code 5.
-    Broken(anyhow::Error),
-    /// A result could not be written ([`output::unwritten`] says which): exit code 5.
-    Unwritten(std::io::Error),
+pub struct Failure {
+    is_usage: bool,
+    /// `None` for a result whose reader has gone and needs no explanation.
+    message: Option<String>,
 }
 
 impl Failure {
-    /// A usage failure; `message` names the flag and what is allowed.
+    /// A usage failure: the flags, or what they add up to, are wrong. `message` names the flag and what is allowed.
     pub fn usage(message: impl Into<String>) -> Failure {
-        Failure::Usage(message.into())
+        Failure { is_usage: true, message: Some(message.into()) }
     }
 
-    /// Prints the reason on standard error, except for a closed pipe, whose reader needs no explanation.
-    pub(crate) fn complain(&self) {
-        match self {
-            Failure::Unwritten(error) if output::loss(error).is_none() => {}
-            _ => output::complain(&format!("error: {self}")),
-        }
+    /// The exit code: 2 for usage, 5 for what went wrong while running or could not be written.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        if self.is_usage { 2 } else { 5 }
     }
 
-    /// The process's exit code.
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Failure::Usage(_) => 2,
-            Failure::Broken(_) => 5,
-            Failure::Unwritten(_) => 5,
-        }
+    /// The exit code, after printing the reason.
+    pub(crate) fn ended(&self) -> ExitCode {
+        self.message.iter().for_each(|message| output::complain(&format!("error: {message}")));
+        ExitCode::from(self.exit_code())
     }
 }
 
 impl From<results::Failure> for Failure {
     fn from(failure: results::Failure) -> Failure {
         match failure {
-            results::Failure::Usage(problem) => Failure::Usage(problem),
-            results::Failure::Unwritten(error) => Failure::Unwritten(error),
+            results::Failure::Usage(problem) => Failure::usage(problem),
+            results::Failure::Unwritten(error) => Failure { is_usage: false, message: output::loss(&error) },
         }
     }
 }
 
 impl From<String> for Failure {
     fn from(problem: String) -> Failure {
-        Failure::Usage(problem)
+        Failure::usage(problem)
     }
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
-        Failure::Broken(error)
+        Failure { is_usage: false, message: Some(format!("{error:#}")) }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Usage(message) => f.write_str(message),
-            Failure::Broken(error) => write!(f, "{error:#}"),
-            Failure::Unwritten(error) => error.fmt(f),
-        }
+        f.write_str(self.message.as_deref().unwrap_or_default())
     }
 }

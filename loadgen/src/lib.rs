@@ -26,14 +26,13 @@ use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
 use forebay::cli::results;
-use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
 use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use text::{escaped, show};
+use text::escaped;
 
 /// The whole command line, for programs that describe it.
 pub fn command() -> clap::Command {
@@ -55,10 +54,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(Validity::Valid) => ExitCode::SUCCESS,
         Ok(Validity::Invalid) => ExitCode::from(3),
-        Err(failure) => {
-            failure.complain();
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => failure.ended(),
     }
 }
 
@@ -66,11 +62,7 @@ pub fn main() -> ExitCode {
 fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Help is a result; an error that cannot be printed is lost.
-        Err(lost) if !error.use_stderr() => {
-            let failure = Failure::Unwritten(output::unwritten("the result", &lost));
-            failure.complain();
-            ExitCode::from(failure.exit_code())
-        }
+        Err(lost) if !error.use_stderr() => Failure::from(results::Failure::of_result(&lost)).ended(),
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
@@ -93,21 +85,15 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         }
         (plan, None) => plan?,
     };
-    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out()).filter(|left_out| *left_out > 0) {
+    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out).filter(|left_out| *left_out > 0) {
         let _ =
             writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
     }
-    let json = results::open("--json", &arguments.offer.json)?;
-    let page = results::open("--html", &arguments.offer.html)?;
+    let outputs = arguments.offer.outputs()?;
     let flows = flows::open(plan.target, plan.flows, plan.sources)?;
-    let outputs = [json.as_ref(), page.as_ref()];
-    results::one_on_stdout(&outputs)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    // A lost text must not cost the JSON.
-    let shown = show(&report::text::render(&plan, &outcome.report), &outputs);
-    let written = results::write(&json, || report::json::text(&outcome.report));
-    let drawn = results::write(&page, || report::text::page(&plan, &outcome.report));
-    shown.and(written).and(drawn)?;
-    Ok(outcome.report.verdict)
+    let report = &outcome.report;
+    outputs.finish(&report::text::render(&plan, report), || report, || report::text::page(&plan, report))?;
+    Ok(report.verdict)
 }

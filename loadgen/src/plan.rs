@@ -106,11 +106,13 @@ impl Plan {
         };
         let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads)?;
         let time_scale = time_scale.unwrap_or(1);
-        let replay = arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed)).transpose()?;
-        let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay, time_scale));
+        let replay =
+            arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed, time_scale)).transpose()?;
+        let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay));
         let offer = offer.as_ref().unwrap_or(&arguments.offer);
-        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, overheads)?;
-        let replayed = replay.as_ref().and_then(|replay| replay.deadline(time_scale));
+        let costs = (overheads, overheads.per_request());
+        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
+        let replayed = replay.as_ref().and_then(|replay| replay.deadline);
         let deadline_us = arguments.deadline.or(replayed).map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
@@ -119,7 +121,8 @@ impl Plan {
         Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
-    /// The part of a plan that both commands share.
+    /// The part of a plan that both commands share. The server has these overheads, and a request takes a worker `beside`
+    /// longer than its cost.
     ///
     /// # Errors
     /// A usage failure when the rate is not determined, or the costs do not fit a schedule.
@@ -129,9 +132,9 @@ impl Plan {
         target: SocketAddr,
         workers: Option<u16>,
         time_scale: u64,
-        overheads: Overheads,
+        (overheads, beside): (Overheads, Nanos),
     ) -> Result<Plan, Failure> {
-        let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
+        let charged = |workload: Workload| workload.with_time_beside(beside);
         let workload = charged(workload_of(offer));
         let rate = match (offer.rate, offer.load.or(defaults.load), workers) {
             (Some(rate), _, _) => rate,
@@ -177,7 +180,7 @@ impl Plan {
     /// How many classes there are.
     pub fn classes(&self) -> usize {
         if let Some(replay) = &self.replay {
-            return replay.classes();
+            return replay.requests.iter().map(|request| usize::from(request.class) + 1).max().unwrap_or(0);
         }
         self.then.iter().chain([&self.workload]).map(|workload| workload.classes().len()).max().unwrap_or(0)
     }
@@ -206,17 +209,17 @@ pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
     named.unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
 }
 
-/// What `replay` offers to a server of this time scale.
-fn of_replay(offer: &OfferArguments, replay: &Replay, time_scale: u64) -> OfferArguments {
-    let (warmup, duration) = replay.times(time_scale);
-    let (warmup, all) = (offer.warmup.unwrap_or(warmup), warmup.plus(duration));
-    let rate = replay.requests(time_scale).len() as f64 / all.as_secs_f64();
+/// What `replay` offers.
+fn of_replay(offer: &OfferArguments, replay: &Replay) -> OfferArguments {
+    let last = replay.requests.last().map_or(Nanos::ZERO, |last| last.at);
+    let (warmup, all) = (offer.warmup.unwrap_or(replay.warmup), last.max(replay.warmup.plus(Nanos::new(1))));
+    let rate = replay.requests.len() as f64 / all.as_secs_f64();
     OfferArguments {
-        workload: Some(replay.workload()),
+        workload: Some(replay.workload.clone()),
         rate: Some(rate),
         duration: Some(all.minus(warmup).max(Nanos::new(1))),
         warmup: Some(warmup),
-        flows: offer.flows.or(Some(replay.flows().clamp(1, FLOWS_MAX) as u16)),
+        flows: offer.flows.or(Some(replay.flows.clamp(1, FLOWS_MAX) as u16)),
         ..offer.clone()
     }
 }

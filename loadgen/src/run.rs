@@ -4,7 +4,7 @@ use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
 use crate::drive::receiver::{Receiver, Replies};
-use crate::drive::retries::{Clients, Session};
+use crate::drive::retries::Clients;
 use crate::drive::schedule::Request;
 use crate::drive::sender::{Datagrams, Sender, Sent};
 use crate::drive::threads::exchange;
@@ -134,7 +134,7 @@ fn exchange_all(
 ) -> Result<(Sent, Replies, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let datagrams = Datagrams { session: Session::new(session), deadline_us: plan.deadline_us };
+    let datagrams = Datagrams::new(session, plan.deadline_us);
     let live = Live::default();
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);

@@ -1,8 +1,6 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
-use forebay::cli::results::{Failure, Output};
-use forebay::output;
-use std::io::{self, Write};
+use indicatif::HumanCount;
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
@@ -25,9 +23,7 @@ pub fn factor(value: Option<f64>) -> String {
 
 /// A whole number with its thousands grouped.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
+    HumanCount(number).to_string()
 }
 
 /// A number of workers.
@@ -50,18 +46,6 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
         format!("{}\n", text.join("  ").trim_end())
     };
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
-}
-
-/// Writes `text` for people: to standard output, or to standard error where one of `outputs` is standard output.
-///
-/// # Errors
-/// When not all of it was written, also because the reader has gone: then the result is lost.
-pub(crate) fn show(text: &str, outputs: &[Option<&Output>]) -> Result<(), Failure> {
-    let (what, written) = match outputs.iter().flatten().any(|output| output.is_stdout()) {
-        true => ("standard error", io::stderr().write_all(text.as_bytes())),
-        false => ("the result", output::print(text)),
-    };
-    written.map_err(|error| Failure::Unwritten(output::unwritten(what, &error)))
 }
 
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are

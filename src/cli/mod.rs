@@ -6,6 +6,7 @@ mod plan;
 pub mod results;
 mod service;
 mod simulate;
+pub mod values;
 
 pub use service::main;
 
@@ -19,7 +20,6 @@ use results::Failure;
 use service::serve;
 use simulate::{SimulateArguments, simulate};
 use std::ffi::OsString;
-use std::io;
 use std::process::ExitCode;
 
 /// Exit code: the server failed while it ran, or could not start for a reason other than its settings.
@@ -52,14 +52,7 @@ where
         Subcommands::Plan(arguments) => plan(&arguments),
         Subcommands::Calibrate(arguments) => calibrate(&arguments),
     });
-    match done {
-        Ok(text) => printed_code(output::print(&text)),
-        Err(Failure::Unwritten(error)) => lost_code(&error),
-        Err(Failure::Usage(problem)) => {
-            output::complain(&format!("forebay: {problem}"));
-            ExitCode::from(USAGE)
-        }
-    }
+    ended(done)
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,8 +79,8 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
     command.try_get_matches_from(args).map_err(|mut error| {
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
-        let printed = error.print();
-        if error.use_stderr() { ExitCode::from(USAGE) } else { printed_code(printed) }
+        let printed = error.print().map_err(|error| Failure::of_result(&error));
+        if error.use_stderr() { ExitCode::from(USAGE) } else { ended(printed) }
     })
 }
 
@@ -123,17 +116,15 @@ fn hint(error: &mut Error, args: &[OsString]) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }
 
-/// The exit code of a command after printing its result.
-fn printed_code(printed: io::Result<()>) -> ExitCode {
-    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
-}
-
-/// The exit code of a command whose result is lost, after printing the reason.
-fn lost_code(error: &io::Error) -> ExitCode {
-    if let Some(why) = output::loss(error) {
-        output::complain(&format!("forebay: {why}"));
-    }
-    ExitCode::from(FAILED)
+/// The exit code of a command, after printing what went wrong.
+fn ended(done: Result<(), Failure>) -> ExitCode {
+    let (why, code) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(problem)) => (Some(problem), USAGE),
+        Err(Failure::Unwritten(error)) => (output::loss(&error), FAILED),
+    };
+    why.iter().for_each(|why| output::complain(&format!("forebay: {why}")));
+    ExitCode::from(code)
 }
 
 /// The whole command line, for programs that describe it.

@@ -1,10 +1,11 @@
-//! A place for a result, opened before the work begins. So a name that cannot be written to is reported at once, and not
+//! Places for results, opened before the work begins. So a name that cannot be written to is reported at once, and not
 //! after minutes of work. Progress is a bar on standard error, if that is a terminal.
 
-use crate::output::unwritten;
+use crate::output::{self, unwritten};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal as _, Write, stderr};
+use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,45 +39,96 @@ impl Output {
         self.file.is_none()
     }
 
-    /// Writes what `emit` writes, in place of what a file held before.
+    /// Writes `text`, in place of what a file held before.
     ///
     /// # Errors
     /// If not all of it can be written; the error names the flag, the path and the reason, and has the reason's kind.
-    pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
         let written = match &self.file {
-            None => through(io::stdout().lock(), emit),
-            Some(file) => emptied(file).and_then(|()| through(file, emit)),
+            None => output::print(text),
+            Some(file) => emptied(file).and_then(|mut file| file.write_all(text.as_bytes())),
         };
-        written.map_err(|error| unwritable(self.flag, &self.path, &error))
+        written.map_err(|error| Failure::Unwritten(unwritable(self.flag, &self.path, &error)))
     }
-}
-
-/// Refuses several results on standard output, where a reader could not separate them.
-///
-/// # Errors
-/// A text that names the flags.
-pub fn one_on_stdout(outputs: &[Option<&Output>]) -> Result<(), String> {
-    let on_stdout = outputs.iter().flatten().filter(|output| output.is_stdout());
-    let flags: Vec<&str> = on_stdout.map(|output| output.flag).collect();
-    if flags.len() < 2 {
-        return Ok(());
-    }
-    Err(format!("{} cannot all be `-`: standard output takes one result, give the others files", flags.join(" and ")))
 }
 
 /// Empties a file; a pipe or a device has no length that could be cut.
-fn emptied(file: &File) -> io::Result<()> {
-    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
-}
-
-fn through(to: impl Write, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut buffered = BufWriter::new(to);
-    emit(&mut buffered)?;
-    buffered.flush()
+fn emptied(file: &File) -> io::Result<&File> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 fn unwritable(flag: &str, path: &Path, error: &io::Error) -> io::Error {
     unwritten(&format!("{flag} {}", path.display()), error)
+}
+
+/// Where the results of a command go: JSON, a page, and text for people.
+#[derive(Debug)]
+pub struct Outputs {
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Outputs {
+    /// Opens the files of `--json` and `--html`.
+    ///
+    /// # Errors
+    /// See [`Output::open`]. Two results on standard output are refused too, where a reader could not separate them.
+    pub fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Outputs, String> {
+        let open = |flag, path: Option<&Path>| path.map(|path| Output::open(flag, path)).transpose();
+        let outputs = Outputs { json: open("--json", json)?, html: open("--html", html)? };
+        match outputs.on_stdout() {
+            2 => {
+                Err("--json and --html cannot all be `-`: standard output takes one result, give the others files"
+                    .into())
+            }
+            _ => Ok(outputs),
+        }
+    }
+
+    fn on_stdout(&self) -> usize {
+        [&self.json, &self.html].into_iter().flatten().filter(|output| output.is_stdout()).count()
+    }
+
+    /// Writes `text` for people: to standard output, or to standard error where standard output takes another result.
+    ///
+    /// # Errors
+    /// When not all of it was written, also because the reader has gone.
+    pub fn show(&self, text: &str) -> Result<(), Failure> {
+        if self.on_stdout() == 0 {
+            return print(text);
+        }
+        let written = stderr().write_all(text.as_bytes());
+        written.map_err(|error| Failure::Unwritten(unwritten("standard error", &error)))
+    }
+
+    /// Writes the results that are wanted. Neither a lost file nor a lost text costs another result, but for a text that
+    /// would go to standard error.
+    ///
+    /// # Errors
+    /// The first result that is lost.
+    pub fn finish<R: Serialize>(
+        &self,
+        text: &str,
+        report: impl FnOnce() -> R,
+        page: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let json = || serde_json::to_string_pretty(&report()).expect("all keys are texts") + "\n";
+        let written = self.json.as_ref().map_or(Ok(()), |output| output.write(&json()));
+        let drawn = self.html.as_ref().map_or(Ok(()), |output| output.write(&page()));
+        let files = written.and(drawn);
+        if files.is_err() && self.on_stdout() > 0 { files } else { self.show(text).and(files) }
+    }
+}
+
+/// Writes `text` to standard output.
+///
+/// # Errors
+/// When not all of it was written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    output::print(text).map_err(|error| Failure::of_result(&error))
 }
 
 /// Why a command has no result, or one that cannot be read.
@@ -88,38 +140,17 @@ pub enum Failure {
     Unwritten(io::Error),
 }
 
+impl Failure {
+    /// The `error` of writing the result to standard output.
+    pub fn of_result(error: &io::Error) -> Failure {
+        Failure::Unwritten(unwritten("the result", error))
+    }
+}
+
 impl From<String> for Failure {
     fn from(problem: String) -> Failure {
         Failure::Usage(problem)
     }
-}
-
-/// Opens the file that `flag` names, if it names one.
-///
-/// # Errors
-/// See [`Output::open`].
-pub fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<Output>, String> {
-    path.as_deref().map(|path| Output::open(flag, path)).transpose()
-}
-
-/// Writes `text` to `output`, if there is one.
-///
-/// # Errors
-/// See [`Output::write`].
-pub fn write(output: &Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    let written = output.as_ref().map_or(Ok(()), |output| output.write(|to| to.write_all(text().as_bytes())));
-    written.map_err(Failure::Unwritten)
-}
-
-/// The part of the `report` for standard output: nothing if one of `outputs` goes there, in which case the report is
-/// printed on standard error.
-pub(in crate::cli) fn printed(report: String, outputs: &[Option<&Output>]) -> String {
-    if !outputs.iter().flatten().any(|output| output.is_stdout()) {
-        return report;
-    }
-    // All requested results have been written; this report may be lost.
-    let _ = io::stderr().write_all(report.as_bytes());
-    String::new()
 }
 
 /// A line that counts simulated requests: `requests` in all, or their upper bound. Of a search, whose length is unknown, it
@@ -151,7 +182,7 @@ mod tests {
         std::fs::write(&path, "an older and longer result").expect("written");
         let output = Output::open("--json", &path).expect("a file that can be written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "an older and longer result");
-        output.write(|to| to.write_all(b"new")).expect("written");
+        output.write("new").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "new");
     }
 }

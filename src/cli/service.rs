@@ -1,6 +1,7 @@
 //! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve` is one.
 
-use super::{FAILED, USAGE, WORK_LOST, matches, printed_code, with_server_flags};
+use super::results::print;
+use super::{FAILED, USAGE, WORK_LOST, ended, matches, with_server_flags};
 use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
 use crate::metrics::summary;
 use crate::output::{self, LogWriter};
@@ -111,7 +112,7 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     if matches.get_flag(config::CHECK_CONFIG) {
         let memory = Memory::of(&effective.config);
         let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
-        return printed_code(output::print(&format!("{effective}\n# {memory}\n{unused}")));
+        return ended(print(&format!("{effective}\n# {memory}\n{unused}")));
     }
     if matches.get_flag(config::CHECK_HEALTH) {
         return check_health(name, effective.config.admin);
@@ -155,7 +156,7 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
     // Linux connects to this host where the address is 0.0.0.0 or [::].
     let answer = agent.get(format!("http://{admin}/healthz")).call();
     let why = match answer.and_then(|mut reply| Ok((reply.status(), reply.body_mut().read_to_string()?))) {
-        Ok((status, text)) if status.is_success() => return printed_code(output::print(&text)),
+        Ok((status, text)) if status.is_success() => return ended(print(&text)),
         Ok((status, text)) => format!("{status}: {}", text.trim_end()),
         Err(error) => error.to_string(),
     };

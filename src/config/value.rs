@@ -33,6 +33,14 @@ labels! {
         /// None.
         Off = "off",
     }
+    /// What it means to spend CPU time.
+    #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+    Burn {
+        /// A CPU is busy for that long.
+        Cpu = "cpu",
+        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
+        Sleep = "sleep",
+    }
     /// What is run for each request.
     HandlerName {
         /// Sends the payload back.
@@ -63,25 +71,6 @@ labels! {
         Text = "text",
         /// One JSON object a line.
         Json = "json",
-    }
-}
-
-/// What it means to spend CPU time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Burn {
-    /// A CPU is busy for that long.
-    Cpu,
-    /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
-    Sleep,
-}
-
-impl Burn {
-    pub(super) const ALL: &[Burn] = &[Burn::Cpu, Burn::Sleep];
-
-    /// The name in flags, files and JSON.
-    pub const fn name(self) -> &'static str {
-        if matches!(self, Burn::Cpu) { "cpu" } else { "sleep" }
     }
 }
 

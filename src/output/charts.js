@@ -111,11 +111,25 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
   return make("figure", {}, make("figcaption", {}, caption), svg, ...after);
 }
 
+// What stands above and below the charts.
+function surround({ title, about, findings = [], notes }) {
+  for (const [id, text] of Object.entries({ title, about, notes })) document.getElementById(id).textContent = text;
+  document.getElementById("findings").hidden = !findings.length;
+  document.getElementById("findings").replaceChildren(...findings.map(text => make("li", {}, text)));
+}
+
 // A chart over percentiles, in which each nine has the same width.
 const nines = percentile => -Math.log10(1 - parseFloat(percentile.slice(1)) / 100);
 const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
 const overPercentiles = (caption, lines, label) => chart({ caption, name: "percentile", from: .2, to: 4.1, lines, label,
   ticks: PERCENTILES.map(percentile => [nines(percentile), percentile]) });
+
+// The points of a block in that chart: those of `name`, written by `write`.
+const pointsOf = (block, name, write) => PERCENTILES.map(percentile => {
+  const rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
+  return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
+    title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
+});
 
 // Round values between two, at most eight of them.
 function roundTicks(from, to) {

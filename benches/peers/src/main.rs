@@ -121,7 +121,7 @@ fn bench(arguments: &Arguments) -> Result<()> {
         }
     }
     if let Some(path) = &arguments.json {
-        loadgen::report::json::write_json(path, &results)?;
+        std::fs::write(path, serde_json::to_string_pretty(&results)? + "\n")?;
     }
     print!("{}", results.table());
     Ok(())

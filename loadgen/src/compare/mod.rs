@@ -12,22 +12,18 @@ mod verdict;
 mod virtual_time;
 
 use crate::arguments::CompareArguments;
-use crate::drive::{Exchange, flows, schedule, trace};
+use crate::drive::{flows, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::json::{self, RunReport};
+use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::run;
-use crate::text::show;
 use anyhow::{Context, Result};
 use flow_map::FlowMap;
-use forebay::cli::results;
-use forebay::config::Burn;
 use forebay::metrics::Percentile;
-use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use forebay::wire::CLASS_NAMES;
 use pooled::Arm;
@@ -35,7 +31,7 @@ use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use validation::{Simulated, Sockets};
+use validation::Simulated;
 use verdict::Verdict;
 use virtual_time::VirtualTime;
 
@@ -87,25 +83,20 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let mut settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&mut settings)?;
     let arguments = &settings.arguments;
-    let json = results::open("--json", &arguments.offer.json)?;
-    let page = results::open("--html", &arguments.offer.html)?;
-    let outputs = [json.as_ref(), page.as_ref()];
-    results::one_on_stdout(&outputs)?;
+    let outputs = arguments.offer.outputs()?;
     let tasks = Task::all(arguments);
     let heading = text::heading(&settings, &plan, tasks.len());
-    show(&heading, &outputs)?;
+    outputs.show(&heading)?;
     if arguments.verbose {
-        show(&text::settings(&settings, &plan), &outputs)?;
+        outputs.show(&text::settings(&settings, &plan))?;
     }
     let report = CompareReport::of(&settings, &plan, &tasks, &interrupt)?;
     let mut text = text::render(&report);
     if settings.arguments.verbose {
         text += &text::accounts(&report, &plan);
     }
-    // A lost text must not cost the JSON.
-    let shown = show(&(text + &nearness::render(&report.runs)), &outputs);
-    let written = results::write(&json, || json::text(&report));
-    shown.and(written).and(results::write(&page, || text::page(&report, &heading)))?;
+    text += &nearness::render(&report.runs);
+    outputs.finish(&text, || &report, || text::page(&report, &heading))?;
     Ok(report.validity())
 }
 
@@ -214,29 +205,12 @@ fn run_one(
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
-    let simulated = match &flow_map {
-        Some(flow_map) => once_more(settings, &task.policy, &plan, flow_map, &outcome.exchange, &server),
-        None => None,
+    let again = |flow_map: &FlowMap| {
+        validation::simulated(settings, &task.policy, &plan, &flow_map.socket_of, &outcome.exchange, &server)
     };
+    let simulated = flow_map.as_ref().and_then(again);
     for reason in simulated.iter().flat_map(|again| again.objections(&outcome.report)).collect::<Vec<_>>() {
         outcome.report.invalidate(reason);
     }
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
-}
-
-/// The simulation of the run of `plan` under `policy` on `flow_map`; `None` if it offered nothing.
-fn once_more(
-    settings: &ServerSettings,
-    policy: &str,
-    plan: &Plan,
-    flow_map: &FlowMap,
-    exchange: &Exchange,
-    server: &ServerView,
-) -> Option<Simulated> {
-    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, exchange);
-    // An interrupt may have come before the first request.
-    let name = policy.parse::<PolicyName>().ok().filter(|_| !offered.requests.is_empty())?;
-    let mut simulated = validation::simulated(settings, name, &offered, server);
-    simulated.sockets = (!name.entry().shares_sockets).then(|| Sockets::of(&flow_map.socket_of, exchange));
-    Some(simulated)
 }

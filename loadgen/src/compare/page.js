@@ -5,37 +5,27 @@ const style = styles(names);
 const simulated = name => report.virtual_time?.policies.find(one => one.policy === name.split("#")[0])?.slowdown;
 const classes = report.classes;
 
-document.getElementById("title").textContent = report.title;
-document.getElementById("about").textContent = report.about;
-document.getElementById("findings").hidden = !report.findings.length;
-document.getElementById("findings").replaceChildren(...report.findings.map(text => make("li", {}, text)));
-document.getElementById("notes").textContent = "Slowdown is latency over cost, from the intended send to the reply; what was " +
-  "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short.";
+surround({ ...report, notes: "Slowdown is latency over cost, from the intended send to the reply; what was " +
+  "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short." });
 
-function byPercentile(kind) {
-  const lines = names.filter(name => !state.hidden.has(name)).flatMap(name => {
-    const points = (figures, bounded) => figures.map(({ percentile, value, low, high }) => ({
-      x: nines(percentile), y: value, ...(bounded && high !== null && { low, high }),
-      title: `${name}${bounded ? "" : ", virtual time"}, ${percentile}: ${short(value)}`,
-    }));
-    const measured = report.arms.find(arm => arm.arm === name).slowdown[kind];
-    const again = simulated(name)?.[kind];
-    const { stroke } = style(name);
-    return [{ stroke, dash: "", points: points(measured, true) },
-      ...(again ? [{ stroke, dash: "3 4", points: points(again, false) }] : [])];
-  });
-  return overPercentiles(`slowdown of ${kind} requests`, lines);
+const visible = () => names.filter(name => !state.hidden.has(name));
+
+// The lines of a policy and a class: their names, slowdowns, and how they are drawn. Bands are those of what was measured.
+function linesOf(name, kind) {
+  const again = simulated(name)?.[kind];
+  return [{ name, block: report.arms.find(arm => arm.arm === name).slowdown[kind], ...style(name), dash: "" },
+    ...(again ? [{ name: `${name}, virtual time`, block: { ...again, bounds: undefined }, ...style(name), dash: "3 4" }] : [])];
 }
+
+const byPercentile = kind => overPercentiles(`slowdown of ${kind} requests`, visible().flatMap(name => linesOf(name, kind))
+  .map(({ name, block, ...line }) => ({ ...line, points: pointsOf(block, name, short) })));
 
 function draw() {
   keys(names, style, state.hidden, draw);
   document.getElementById("charts").replaceChildren(...classes.map(byPercentile));
-  const cell = figure => short(figure.value) + (figure.known ? "" : "?");
-  const of = (figures, percentile) => figures?.find(figure => figure.percentile === percentile);
-  rows(["policy", ...PERCENTILES, ""], names.filter(name => !state.hidden.has(name)).flatMap(name =>
-    classes.flatMap(kind => [["", report.arms.find(arm => arm.arm === name).slowdown[kind]],
-      [", virtual time", simulated(name)?.[kind]]].filter(([, figures]) => figures).map(([what, figures]) =>
-      [`${name}, ${kind}${what}`, ...PERCENTILES.map(percentile => cell(of(figures, percentile))), ""]))));
+  const cell = (block, rank) => short(block[rank]) + (known(block, rank) ? "" : "?");
+  rows(["policy", ...PERCENTILES, ""], visible().flatMap(name => classes.flatMap(kind => linesOf(name, kind).map(line =>
+    [`${line.name}, ${kind}`, ...PERCENTILES.map(percentile => cell(line.block, percentile.replace(".", "_"))), ""]))));
 }
 dark.addEventListener("change", draw);
 draw();

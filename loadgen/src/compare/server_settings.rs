@@ -1,10 +1,11 @@
 //! The settings of the servers of a comparison, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
-use crate::compare::sizing::{self, Given, Sizing};
+use crate::compare::sizing::{self, Given};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use forebay::config::{Burn, Classify, Config};
+use forebay::cli::values;
+use forebay::config::{Burn, Classify};
 use forebay::emulation::overheads::Overheads;
 use forebay::lab::sim::Fit;
 use forebay::lab::workload::Workload;
@@ -61,7 +62,11 @@ impl ServerSettings {
     }
 
     fn on(cpus: usize, arguments: CompareArguments) -> Result<ServerSettings, Failure> {
-        let in_pools = arguments.pools.as_deref().map(workers_in).transpose()?;
+        let sizes =
+            |pools: &String| values::pools(pools).map_err(|why| Failure::usage(format!("--pools {pools}: {why}")));
+        let in_pools = arguments.pools.as_ref().map(sizes).transpose()?;
+        // A server has 1,024 workers at most.
+        let in_pools = in_pools.map(|sizes| sizes.iter().sum::<usize>() as u16);
         let workers = match (arguments.workers, in_pools) {
             (Some(workers), Some(sum)) if workers != sum => {
                 return Err(Failure::usage(format!(
@@ -71,16 +76,14 @@ impl ServerSettings {
             (workers, sum) => workers.or(sum).unwrap_or_else(|| workers_on(cpus, arguments.burn)),
         };
         let burn = arguments.burn.unwrap_or_else(|| sizing::burn_on(cpus, workers));
-        let overheads = match burn {
-            Burn::Sleep => arguments.overheads.unwrap_or(Overheads::STOCK),
-            Burn::Cpu if arguments.overheads.is_some_and(|overheads| overheads != Overheads::NONE) => {
-                return Err(Failure::usage(
-                    "--overheads are what an emulated core is charged, and these servers burn CPU: leave --overheads out, or \
-                     add --burn sleep",
-                ));
-            }
-            Burn::Cpu => Overheads::NONE,
-        };
+        let usual = if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE };
+        let overheads = arguments.overheads.unwrap_or(usual);
+        if burn == Burn::Cpu && overheads != Overheads::NONE {
+            return Err(Failure::usage(
+                "--overheads are what an emulated core is charged, and these servers burn CPU: leave --overheads out, or add \
+                 --burn sleep",
+            ));
+        }
         let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
         let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
@@ -95,21 +98,19 @@ impl ServerSettings {
             burn,
             time_scale: arguments.time_scale,
         };
-        let sizing = Sizing::of(cpus, &given)?;
-        let beside = match burn {
-            Burn::Sleep => overheads.per_request(),
-            Burn::Cpu => Overheads::STOCK.divided_by(sizing.time_scale).per_request(),
-        };
+        let (time_scale, fits) = sizing::size(cpus, &given)?;
+        let kernel = Overheads::STOCK.divided_by(time_scale);
+        let beside = if burn == Burn::Sleep { overheads } else { kernel }.per_request();
         let mut settings = ServerSettings {
             workers,
             pools: arguments.pools.clone(),
             reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn,
-            time_scale: sizing.time_scale,
+            time_scale,
             overheads,
             beside,
-            fits: sizing.fits,
+            fits,
             arguments,
         };
         if settings.pools.is_none() {
@@ -161,7 +162,7 @@ impl ServerSettings {
 
     /// Workers of each pool; `None` without pools.
     pub(crate) fn sizes(&self) -> Option<Vec<usize>> {
-        sizes_of(self.pools.as_deref()?).ok()
+        values::pools(self.pools.as_deref()?).ok()
     }
 
     /// True if policies may know a request's class.
@@ -174,13 +175,8 @@ impl ServerSettings {
     /// # Errors
     /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, target: SocketAddr) -> Result<Plan, Failure> {
-        let (offer, workers) = (&self.arguments.offer, Some(self.workers));
-        let plan = Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads)?;
-        let charged = |workload: Workload| workload.with_time_beside(self.beside);
-        let workload = charged(plan.workload);
-        let load = offer.load.unwrap_or(LOAD_DEFAULT);
-        let rate = offer.rate.unwrap_or_else(|| workload.rate_at(load, self.workers.into(), self.time_scale));
-        Ok(Plan { rate, workload, then: plan.then.map(charged), ..plan })
+        let (workers, costs) = (Some(self.workers), (self.overheads, self.beside));
+        Plan::of_offer(&self.arguments.offer, &DEFAULTS, target, workers, self.time_scale, costs)
     }
 }
 
@@ -192,20 +188,6 @@ fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
         _ if cpus < REAL_CPUS_MIN => WORKERS_DEFAULT,
         _ => u16::try_from(cpus - 2).unwrap_or(u16::MAX).min(WORKERS_DEFAULT),
     }
-}
-
-/// The sum of `front=3,heavy=11`; a server has 1,024 workers at most.
-fn workers_in(pools: &str) -> Result<u16, Failure> {
-    Ok(sizes_of(pools)?.iter().sum::<usize>() as u16)
-}
-
-/// The workers of each pool of `front=3,heavy=11`, as a server reads it.
-fn sizes_of(pools: &str) -> Result<Vec<usize>, Failure> {
-    let config = Config::from_pairs([("pools", pools)]).map_err(|problems| {
-        let messages: Vec<&str> = problems.iter().map(|problem| &*problem.message).collect();
-        Failure::usage(format!("--pools {pools}: {}", messages.join("; ")))
-    })?;
-    Ok(config.pools.iter().map(|pool| pool.workers).collect())
 }
 
 #[cfg(test)]

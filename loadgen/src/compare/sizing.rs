@@ -44,92 +44,59 @@ pub(crate) struct Given<'a> {
     pub(crate) time_scale: Option<u64>,
 }
 
-/// The chosen sizing.
-#[derive(Clone, Debug)]
-pub(crate) struct Sizing {
-    /// The factor on costs.
-    pub(crate) time_scale: u64,
-    /// How it fits, in words, with a warning for given values that do not fit.
-    pub(crate) fits: String,
-}
-
-/// The demand of a run on the machine.
-#[derive(Clone, Copy, Debug)]
-struct Demand {
-    /// The highest rate at any time.
-    rate: f64,
-    /// The number of requests in all, or a little more.
-    requests: f64,
-}
-
-/// The capacity of the machine.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    /// The highest rate of the sender.
-    rate: f64,
-    /// The rate at which the kernel takes all of the server's CPU time.
-    kernel_rate: f64,
-}
-
 /// Real cores on a machine with more CPUs than workers, emulated ones on any other.
 pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
     if usize::from(workers) < cpus { Burn::Cpu } else { Burn::Sleep }
 }
 
-impl Sizing {
-    /// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with `cpus` CPUs. On
-    /// emulated cores the shortest request must also be long enough. Given values are used unchanged, and a given
-    /// rate is not made to fit.
-    ///
-    /// # Errors
-    /// A usage failure where no time scale is large enough.
-    pub(crate) fn of(cpus: usize, given: &Given<'_>) -> Result<Sizing, Failure> {
-        let workers = usize::from(given.workers);
-        let burn = given.burn;
-        let room = Room::of(cpus, workers, burn);
-        let least = if burn == Burn::Cpu { 1 } else { least_emulated(given.workload) };
-        let time_scale = match (given.time_scale, given.rate) {
-            (Some(time_scale), _) => time_scale,
-            (None, Some(_)) => least,
-            (None, None) => {
-                let fits = |scale: &u64| room.overfilled_by(&Demand::of(given, *scale)) <= 1.0;
-                let scale = round_scales().filter(|scale| *scale >= least).find(fits);
-                scale.ok_or_else(|| too_much(given, room.overfilled_by(&Demand::of(given, 1))))?
-            }
-        };
-        let demand = Demand::of(given, time_scale);
-        let mut fits = said(cpus, burn, &demand, &room);
-        if burn == Burn::Cpu && workers >= cpus {
-            let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
-            fits += &format!(
-                ". {workers} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn \
-                 cpu out",
-                factor(Some(load.min(workers as f64)))
-            );
+/// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with `cpus` CPUs. On emulated
+/// cores the shortest request must also be long enough. Given values are used unchanged, and a given rate is not made to
+/// fit. Returns the scale, and in words how it fits, with a warning for given values that do not fit.
+///
+/// # Errors
+/// A usage failure where no time scale is large enough.
+pub(crate) fn size(cpus: usize, given: &Given<'_>) -> Result<(u64, String), Failure> {
+    let least = if given.burn == Burn::Cpu { 1 } else { least_emulated(given.workload) };
+    let time_scale = match (given.time_scale, given.rate) {
+        (Some(time_scale), _) => time_scale,
+        (None, Some(_)) => least,
+        (None, None) => {
+            let fits = |scale: &u64| given.overfills(cpus, *scale) <= 1.0;
+            let scale = round_scales().filter(|scale| *scale >= least).find(fits);
+            scale.ok_or_else(|| too_much(given, given.overfills(cpus, 1)))?
         }
-        Ok(Sizing { time_scale, fits })
-    }
+    };
+    Ok((time_scale, said(cpus, given, time_scale)))
 }
 
-/// How `demand` fits into `room`.
-fn said(cpus: usize, burn: Burn, demand: &Demand, room: &Room) -> String {
-    let share = demand.rate / room.kernel_rate * 100.0;
-    let whose = if burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
-    let warning = if room.overfilled_by(demand) > 1.0 {
-        ". That is too much: expect INVALID, raise --time-scale or lower --rate"
-    } else {
-        ""
-    };
-    format!(
-        "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
-         holds, the kernel's {KERNEL_PER_PACKET} per packet {} % of {whose}{warning}",
+/// How the run at `time_scale` fits.
+fn said(cpus: usize, given: &Given<'_>, time_scale: u64) -> String {
+    let ((rate, requests), (rate_max, kernel_rate)) = (given.demand(time_scale), given.room(cpus));
+    let real = given.burn == Burn::Cpu;
+    let mut said = format!(
+        "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run holds, the \
+         kernel's {KERNEL_PER_PACKET} per packet {} % of {}",
         grouped(cpus as u64),
-        grouped(demand.rate.round() as u64),
-        grouped(room.rate.round() as u64),
-        grouped(demand.requests.round() as u64),
+        grouped(rate.round() as u64),
+        grouped(rate_max.round() as u64),
+        grouped(requests.round() as u64),
         grouped(REQUESTS_MAX),
-        factor(Some(share)),
-    )
+        factor(Some(rate / kernel_rate * 100.0)),
+        if real { "the workers' time" } else { "all CPU time" },
+    );
+    if given.overfills(cpus, time_scale) > 1.0 {
+        said += ". That is too much: expect INVALID, raise --time-scale or lower --rate";
+    }
+    let workers = usize::from(given.workers);
+    if real && workers >= cpus {
+        let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
+        said += &format!(
+            ". {workers} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn cpu \
+             out",
+            factor(Some(load.min(workers as f64)))
+        );
+    }
+    said
 }
 
 impl Given<'_> {
@@ -138,34 +105,31 @@ impl Given<'_> {
         let of_load = || self.workload.rate_at(self.load, usize::from(self.workers), time_scale);
         self.rate.unwrap_or_else(of_load)
     }
-}
 
-impl Demand {
-    fn of(given: &Given<'_>, time_scale: u64) -> Demand {
-        let first = given.rate(time_scale);
+    /// The highest rate at any time, and the number of requests in all, or a little more.
+    fn demand(&self, time_scale: u64) -> (f64, f64) {
+        let first = self.rate(time_scale);
         // At this rate the second workload asks for as much CPU time.
-        let second = given.then.map_or(0.0, |then| then.rate_at(given.workload.load_at(first, 1, 1), 1, 1));
-        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64() }
+        let second = self.then.map_or(0.0, |then| then.rate_at(self.workload.load_at(first, 1, 1), 1, 1));
+        (first.max(second), (first + second) * self.lasts.as_secs_f64())
     }
-}
 
-impl Room {
-    fn of(cpus: usize, workers: usize, burn: Burn) -> Room {
+    /// The highest rate of the sender, and the rate at which the kernel takes all of the server's CPU time.
+    fn room(&self, cpus: usize) -> (f64, f64) {
+        let workers = usize::from(self.workers);
         // Workers that burn leave the generator what is left over; one CPU is shared by sender and receiver.
-        let spare = if burn == Burn::Cpu { cpus.saturating_sub(workers) } else { cpus };
-        let server = if burn == Burn::Cpu { workers } else { cpus };
-        Room {
-            rate: if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX },
-            kernel_rate: server as f64 / KERNEL_PER_PACKET.as_secs_f64(),
-        }
+        let (spare, server) =
+            if self.burn == Burn::Cpu { (cpus.saturating_sub(workers), workers) } else { (cpus, cpus) };
+        let sender = if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX };
+        (sender, server as f64 / KERNEL_PER_PACKET.as_secs_f64())
     }
 
-    /// The factor by which the run of `demand` has to shrink to fit; at most 1 if it fits.
-    fn overfilled_by(&self, demand: &Demand) -> f64 {
+    /// The factor by which the run has to shrink to fit; at most 1 if it fits.
+    fn overfills(&self, cpus: usize, time_scale: u64) -> f64 {
+        let ((rate, requests), (rate_max, kernel_rate)) = (self.demand(time_scale), self.room(cpus));
         // A schedule is drawn at random, and has room for six standard deviations more than the mean.
         let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
-        let rate_max = self.rate.min(self.kernel_rate * KERNEL_SHARE_MAX);
-        (demand.rate / rate_max).max(demand.requests / requests_max)
+        (rate / rate_max.min(kernel_rate * KERNEL_SHARE_MAX)).max(requests / requests_max)
     }
 }
 
@@ -206,10 +170,10 @@ mod tests {
         Given { workers: 14, workload, then, rate, load, lasts, burn: Burn::Sleep, time_scale }
     }
 
-    fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
+    fn sizing(cpus: usize, given: &Given<'_>) -> (u64, String) {
         let burn = burn_on(cpus, given.workers);
         let given = Given { burn, ..*given };
-        Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
+        size(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
     // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset,
@@ -223,25 +187,22 @@ mod tests {
                     [(14, 0.7, 23), (1, 0.1, 1), (2, 0.95, 600), (cpus as u16, 0.7, 23), (1_024, 2.0, 3_600)]
                 {
                     let given = Given { workers, load, lasts: Nanos::from_secs(seconds), ..given(workload) };
-                    let chosen = sizing(cpus, &given);
-                    let case = format!("{cpus} CPUs, {}, {workers} workers, load {load}: {chosen:?}", workload.name());
+                    let (chosen, fits) = sizing(cpus, &given);
+                    let case =
+                        format!("{cpus} CPUs, {}, {workers} workers, load {load}: {chosen}, {fits}", workload.name());
                     let burn = burn_on(cpus, workers);
+                    let given = Given { burn, ..given };
                     assert_eq!(burn == Burn::Cpu, usize::from(workers) < cpus, "{case}");
-                    let rate = workload.rate_at(load, workers.into(), chosen.time_scale);
+                    let rate = workload.rate_at(load, workers.into(), chosen);
                     assert!(rate <= 250_000.0, "{case}");
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
                     let server = if burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 2.68e-6 <= 0.0500001 * server as f64, "{case}");
                     // And is no larger than it has to be: the next smaller round scale is too small.
-                    let smaller = chosen.time_scale * 2 / 5;
+                    let smaller = chosen * 2 / 5;
                     let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
-                    assert!(
-                        chosen.time_scale == least
-                            || Room::of(cpus, workers.into(), burn).overfilled_by(&Demand::of(&given, smaller.max(1)))
-                                > 1.0,
-                        "{case}"
-                    );
-                    assert!(!chosen.fits.contains("INVALID"), "{}", chosen.fits);
+                    assert!(chosen == least || given.overfills(cpus, smaller.max(1)) > 1.0, "{case}");
+                    assert!(!fits.contains("INVALID"), "{fits}");
                 }
             }
         }
@@ -251,7 +212,7 @@ mod tests {
     #[test]
     fn the_default_runs_on_real_cores_where_there_are_15() {
         let workload = parsed("extreme-bimodal");
-        let of = |cpus| (burn_on(cpus, 14), sizing(cpus, &given(&workload)).time_scale);
+        let of = |cpus| (burn_on(cpus, 14), sizing(cpus, &given(&workload)).0);
         assert_eq!([1, 2, 14].map(of), [(Burn::Sleep, 1_000); 3]);
         // With one CPU left over, sender and receiver share it.
         assert_eq!(of(15), (Burn::Cpu, 50));
@@ -264,7 +225,7 @@ mod tests {
         };
         let drawn = crate::drive::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
-        let said = sizing(16, &given(&workload)).fits;
+        let said = sizing(16, &given(&workload)).1;
         for part in [
             "16 CPUs",
             "163,470 packets/s of the 250,000",
@@ -279,9 +240,9 @@ mod tests {
     #[test]
     fn the_second_workload_has_to_fit_too() {
         let (dear, cheap) = (parsed("high-bimodal"), parsed("zygos-bimodal-1"));
-        let chosen = sizing(16, &Given { then: Some(&cheap), ..given(&dear) });
-        assert!(cheap.rate_at(0.7, 14, chosen.time_scale) <= 250_000.0, "{chosen:?}");
-        assert!(chosen.time_scale > sizing(16, &given(&dear)).time_scale);
+        let (chosen, _) = sizing(16, &Given { then: Some(&cheap), ..given(&dear) });
+        assert!(cheap.rate_at(0.7, 14, chosen) <= 250_000.0, "{chosen}");
+        assert!(chosen > sizing(16, &given(&dear)).0);
     }
 
     // Are given values used unchanged, with a warning where they do not fit? And is a run that fits nowhere refused?
@@ -290,14 +251,14 @@ mod tests {
         let workload = parsed("extreme-bimodal");
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
-        assert!(unscaled.time_scale == 1 && unscaled.fits.contains("That is too much"), "{}", unscaled.fits);
+        assert!(unscaled.0 == 1 && unscaled.1.contains("That is too much"), "{unscaled:?}");
         let rate = sizing(16, &Given { rate: Some(8_000.0), ..given });
-        assert!(rate.time_scale == 1 && !rate.fits.contains("INVALID"), "{}", rate.fits);
-        let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");
-        assert!(few.fits.contains("need 9.80 CPUs and one more"), "{}", few.fits);
+        assert!(rate.0 == 1 && !rate.1.contains("INVALID"), "{rate:?}");
+        let few = size(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");
+        assert!(few.1.contains("need 9.80 CPUs and one more"), "{few:?}");
         let nanoseconds = parsed("fixed:1ns");
         let endless = Given { workers: 1_024, workload: &nanoseconds, load: 10.0, ..given };
-        let error = Sizing::of(2, &endless).expect_err("nothing is large enough").to_string();
+        let error = size(2, &endless).expect_err("nothing is large enough").to_string();
         assert!(error.contains("lower --load, --workers or --duration"), "{error}");
     }
 }

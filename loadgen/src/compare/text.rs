@@ -1,6 +1,6 @@
 //! A comparison for people: a picture, what it shows, what it does not know, and one table.
 
-use crate::compare::pooled::{Figures, is_valid};
+use crate::compare::pooled::is_valid;
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::verdict::Verdict;
 use crate::compare::virtual_time::VirtualTime;
@@ -10,7 +10,7 @@ use crate::report::text::{account, conditions, offer};
 use crate::text::{factor, grouped, table, wrapped};
 use forebay::cli::page;
 use forebay::config::Burn;
-use forebay::metrics::{ALL_CLASSES, Percentile};
+use forebay::metrics::{ALL_CLASSES, Block, Percentile};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -25,10 +25,8 @@ const COLUMNS: usize = 44;
 /// What is compared, and how long all `runs` take; printed before the first.
 pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> String {
     let arguments = &settings.arguments;
-    let cores = match settings.burn {
-        Burn::Cpu => "real cores".to_owned(),
-        Burn::Sleep => format!("emulated cores (time x{})", grouped(settings.time_scale)),
-    };
+    let emulated = || format!("emulated cores (time x{})", grouped(settings.time_scale));
+    let cores = if settings.burn == Burn::Sleep { emulated() } else { "real cores".to_owned() };
     let load = plan.load().map_or_else(String::new, |load| format!("at load {} ", factor(Some(load))));
     let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN);
     let text = format!(
@@ -107,7 +105,7 @@ pub(crate) fn page(report: &CompareReport, about: &str) -> String {
 /// What is not known of the figures below, in one line.
 fn not_known(report: &CompareReport) -> &'static str {
     let all = report.arms.iter().flat_map(|arm| told_classes(&arm.slowdown.0));
-    let known = |(_, figures): &(&str, Figures)| SHOWN.into_iter().all(|percentile| figures.of(percentile).known);
+    let known = |(_, block): &(&str, Block)| SHOWN.into_iter().all(|percentile| block.supports(percentile));
     if { all }.all(known) { "" } else { "?: not known from runs this short; a longer --duration tells more.\n" }
 }
 
@@ -128,17 +126,17 @@ fn unwrapped(text: &str) -> String {
 
 /// Each policy and class, measured and in virtual time.
 fn slowdowns(report: &CompareReport) -> String {
-    let cells = |figures: Option<&Figures>| {
-        SHOWN.map(|percentile| figures.map_or_else(|| "-".to_owned(), |figures| cell(figures, percentile)))
+    let cells = |block: Option<&Block>| {
+        SHOWN.map(|percentile| block.map_or_else(|| "-".to_owned(), |block| cell(block, percentile)))
     };
     let mut rows = Vec::new();
     for arm in &report.arms {
         let policy = arm.arm.split('#').next().unwrap_or_default();
         let simulated =
             report.virtual_time.as_ref().and_then(|all| all.policies.iter().find(|one| one.policy == policy));
-        for (place, (class, figures)) in told_classes(&arm.slowdown.0).iter().enumerate() {
+        for (place, (class, block)) in told_classes(&arm.slowdown.0).iter().enumerate() {
             let mut row = vec![if place == 0 { arm.arm.clone() } else { String::new() }, (*class).to_owned()];
-            row.extend(cells(Some(figures)));
+            row.extend(cells(Some(block)));
             if report.virtual_time.is_some() {
                 row.extend(cells(simulated.and_then(|simulated| simulated.slowdown.of(class))));
             }
@@ -181,10 +179,10 @@ fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, 
 }
 
 /// The bars of `rows`, each a name with its slowdowns, and their scale, in 80 columns.
-fn bars(rows: &[(&str, &Figures)]) -> String {
+fn bars(rows: &[(&str, &Block)]) -> String {
     let name_columns = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let values = |figures: &Figures| SHADES.map(|(percentile, _)| figures.of(percentile).value);
-    let most = rows.iter().flat_map(|(_, figures)| values(figures)).flatten().fold(10.0, f64::max);
+    let values = |block: &Block| SHADES.map(|(percentile, _)| block.percentile(percentile));
+    let most = rows.iter().flat_map(|(_, block)| values(block)).flatten().fold(10.0, f64::max);
     let decades = most.log10().ceil().max(1.0);
     // A slowdown is at least 1, which is one column wide. What was never answered reaches the end.
     let columns_of = |value: Option<f64>| {
@@ -192,13 +190,13 @@ fn bars(rows: &[(&str, &Figures)]) -> String {
         1 + (share * (COLUMNS - 1) as f64).round() as usize
     };
     let mut text = String::new();
-    for (name, figures) in rows {
+    for (name, block) in rows {
         let mut bar = String::new();
-        for (value, (_, shade)) in values(figures).into_iter().zip(SHADES) {
+        for (value, (_, shade)) in values(block).into_iter().zip(SHADES) {
             let columns = columns_of(value);
             bar.extend(std::iter::repeat_n(shade, columns.saturating_sub(bar.chars().count())));
         }
-        let told = SHADES.map(|(percentile, _)| cell(figures, percentile));
+        let told = SHADES.map(|(percentile, _)| cell(block, percentile));
         let line = format!("{name:name_columns$}  {bar:COLUMNS$} {:>7} {:>7} {:>7}", told[0], told[1], told[2]);
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -206,9 +204,8 @@ fn bars(rows: &[(&str, &Figures)]) -> String {
 }
 
 /// A percentile as tables show it, with a column for its mark.
-fn cell(figures: &Figures, percentile: Percentile) -> String {
-    let figure = figures.of(percentile);
-    factor(figure.value) + if figure.known { " " } else { "?" }
+fn cell(block: &Block, percentile: Percentile) -> String {
+    factor(block.percentile(percentile)) + if block.supports(percentile) { " " } else { "?" }
 }
 
 /// The powers of ten below the bars, and the legend above the figures.

@@ -1,8 +1,8 @@
 //! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the server's policy.
 
 use crate::compare::server_settings::ServerSettings;
-use crate::drive::Exchange;
 use crate::drive::receiver::Reply;
+use crate::drive::{Exchange, trace};
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -10,8 +10,7 @@ use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::text::time;
 use forebay::config::Burn;
-use forebay::lab::sim::{Replay, simulate};
-use forebay::lab::workload::Trace;
+use forebay::lab::sim::simulate;
 use forebay::metrics::Block;
 use forebay::sched::{Entry, Made, PolicyName, Sizes};
 use forebay::time::Nanos;
@@ -108,37 +107,44 @@ fn is_followed(entry: &Entry) -> bool {
     !entry.adapts || matches!(entry.sizes, Sizes::Reserved | Sizes::None)
 }
 
-/// Simulates `offered` under `policy`, with the settings of a server of `settings` that said `server` at the end.
+/// Simulates the run of `plan`, in which `exchange` passed, under `policy`. The server has the settings of `settings` and
+/// said `server` at the end; `socket_of` is its socket of each flow. `None` if the run offered nothing.
 pub(crate) fn simulated(
     settings: &ServerSettings,
-    policy: PolicyName,
-    offered: &Trace,
+    policy: &str,
+    plan: &Plan,
+    socket_of: &[u16],
+    exchange: &Exchange,
     server: &ServerView,
-) -> Simulated {
-    let mut replay = Replay::new(offered);
-    replay.fit.tuning.budget = settings.slice;
-    replay.fit.tuning.sizes = match policy.entry().sizes {
-        Sizes::Reserved => {
-            settings.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
+) -> Option<Simulated> {
+    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, socket_of, exchange);
+    // An interrupt may have come before the first request.
+    let policy: PolicyName = policy.parse().ok().filter(|_| !offered.requests.is_empty())?;
+    let fit = offered.fit().tuned(|tuning| {
+        tuning.budget = settings.slice;
+        tuning.sizes = match (policy.entry().sizes, settings.reserved.map(usize::from)) {
+            (Sizes::Reserved, reserved) => {
+                reserved.map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
+            }
+            _ => settings.sizes(),
+        };
+        tuning.classified = settings.classified();
+        tuning.objective = settings.arguments.optimise;
+        if settings.burn == Burn::Sleep {
+            // As a server takes it, which weighs what an emulated core is charged.
+            tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
+            tuning.look_cost = settings.overheads.look;
         }
-        _ => settings.sizes(),
-    };
-    replay.fit.tuning.classified = settings.classified();
-    replay.fit.tuning.objective = settings.arguments.optimise;
-    if settings.burn == Burn::Sleep {
-        // As a server takes it, which weighs what an emulated core is charged.
-        replay.fit.tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
-        replay.fit.tuning.look_cost = settings.overheads.look;
-    }
-    let (fitted, setup) = replay.server(policy);
-    let tally = simulate(&setup, replay.arrivals());
-    Simulated {
+    });
+    let (fitted, setup) = offered.server(&fit, policy);
+    let tally = simulate(&setup, offered.arrivals());
+    Some(Simulated {
         disagreement: policy.entry().adapts.then(|| disagreement(&fitted, offered.time_scale, server)).flatten(),
         chosen: fitted.chosen,
         overheads: setup.overheads.to_string(),
         slowdown: ByClass(tally.slowdown()),
-        sockets: None,
-    }
+        sockets: (!policy.entry().shares_sockets).then(|| Sockets::of(socket_of, exchange)),
+    })
 }
 
 /// Both decisions in words, if `server` followed another policy at the end than `fitted`. A budget that differs by
@@ -165,6 +171,7 @@ mod tests {
     use crate::drive::receiver::Replies;
     use crate::drive::schedule::Request;
     use crate::drive::sender::Sent;
+    use forebay::lab::workload::Trace;
     use forebay::time::Nanos;
     use serde_json::json;
 
@@ -176,7 +183,7 @@ mod tests {
             })
             .collect();
         let offered: Trace = format!("{offered}{lines}").parse().expect("a trace");
-        Replay::new(&offered).server(policy.parse().expect("a policy")).0
+        offered.server(&offered.fit(), policy.parse().expect("a policy")).0
     }
 
     // Is it told that a server has decided for something else than virtual time, and only then?

@@ -1,15 +1,16 @@
 //! The same policies in virtual time: what they would do on as many workers as the literature reports on, however few
 //! CPUs this machine has.
 
-use crate::compare::pooled::Figures;
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
 use forebay::emulation::overheads::Overheads;
-use forebay::lab::sim::{Fit, OpenLoop, Setup, simulate};
+use forebay::lab::sim::{Fit, OpenLoop, simulate};
+use forebay::metrics::Block;
 use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// All policies in virtual time.
 #[derive(Debug, Serialize)]
@@ -26,7 +27,7 @@ pub(crate) struct VirtualTime {
 #[derive(Debug, Serialize)]
 pub(crate) struct Policy {
     pub(crate) policy: String,
-    pub(crate) slowdown: ByClass<Figures>,
+    pub(crate) slowdown: ByClass<Block>,
 }
 
 /// Simulates each policy that virtual time knows. A mix that shifts, or a load above that of the workers,
@@ -58,24 +59,13 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     };
     let one = |policy: &String| {
         let name: PolicyName = policy.parse().ok()?;
-        let made = fit.policy(name);
-        let setup = Setup {
-            classified: settings.classified() || name.entry().needs_class,
-            ..Setup::with_overheads(made.policy(), overheads)
-        };
+        let (made, setup) = fit.server(name, overheads);
         let busy = load / made.unstable_from.unwrap_or(1.0);
         let tally = simulate(&setup, drawn.arrivals(workers.into()));
         let tally = tally.of_queue(busy, overheads.per_request());
-        let figures = |(class, block)| (class, Figures::of_block(&block));
-        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown().into_iter().map(figures).collect()) })
+        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown()) })
     };
-    let mut named: Vec<&String> = Vec::new();
-    for policy in &arguments.policies {
-        if !named.contains(&policy) {
-            named.push(policy);
-        }
-    }
-    let overheads = overheads.to_string();
-    let policies = named.into_iter().filter_map(one).collect();
-    Some(VirtualTime { workers, requests, load, overheads, policies })
+    let mut known = HashSet::new();
+    let policies = arguments.policies.iter().filter(|policy| known.insert(*policy)).filter_map(one).collect();
+    Some(VirtualTime { workers, requests, load, overheads: overheads.to_string(), policies })
 }

@@ -225,7 +225,7 @@ impl<'a> Receiver<'a> {
 
     /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that it was sent over.
     fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
-        let attempt = self.datagrams.session.attempt(header.stamp)?;
+        let attempt = self.datagrams.attempt(header.stamp)?;
         let request = self.clients.schedule.get(header.id as usize)?;
         // A request is counted before it is sent, and its reply can only come after that.
         let is_sent = header.id < self.live.sent() && self.clients.has_sent(header.id as usize, attempt);
@@ -248,7 +248,6 @@ pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Na
 mod tests {
     use super::*;
     use crate::drive::flows;
-    use crate::drive::retries::Session;
     use crate::drive::schedule::Request;
     use crate::plan::Retrying;
 
@@ -274,7 +273,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
-        let datagrams = Datagrams { session: Session::new(SESSION), deadline_us: 0 };
+        let datagrams = Datagrams::new(SESSION, 0);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");
         while !receiver.ready.is_empty() {
@@ -339,7 +338,7 @@ mod tests {
         (0..2).for_each(|_| live.count_sent());
         let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
         let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
-        let datagrams = Datagrams { session: Session::new(SESSION), deadline_us: 0 };
+        let datagrams = Datagrams::new(SESSION, 0);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
         receiver.look(&Interrupt::default()).expect("an open socket");
         assert_eq!(receiver.replies.taken, 1);

@@ -21,9 +21,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// The longest that a server's hint holds a retry up, so that no server can keep a run from ending.
 const HINT_MAX: Nanos = Nanos::from_secs(60);
-/// The low byte of a stamp is the number of the attempt.
-const ATTEMPT_BITS: u64 = 0xff;
-
 impl Retrying {
     /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and a half of the
     /// mean. It follows from `seed` and the request alone.
@@ -33,27 +30,6 @@ impl Retrying {
         let uniform = (drawn >> 11) as f64 / (1u64 << 53) as f64;
         let mean = self.backoff.times(1 << attempt.min(RETRIES_MAX));
         Nanos::new((mean.get() as f64 * (0.5 + uniform)) as u64)
-    }
-}
-
-/// The stamps of a run: all of them differ from those of another run, and each names its attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Session(u64);
-
-impl Session {
-    /// Stamps from a number that no other run has.
-    pub(crate) const fn new(number: u64) -> Session {
-        Session(number & !ATTEMPT_BITS)
-    }
-
-    /// The stamp of an attempt; the first is 0.
-    pub(crate) fn stamp(self, attempt: u8) -> u64 {
-        self.0 | u64::from(attempt)
-    }
-
-    /// The attempt that `stamp` names; `None` for a stamp of another run.
-    pub(crate) fn attempt(self, stamp: u64) -> Option<u8> {
-        (stamp & !ATTEMPT_BITS == self.0).then_some((stamp & ATTEMPT_BITS) as u8)
     }
 }
 

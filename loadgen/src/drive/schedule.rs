@@ -3,7 +3,6 @@
 
 use crate::failure::Failure;
 use crate::plan::Plan;
-use crate::replay::Replay;
 use forebay::lab::workload::{Arrivals, Workload};
 use forebay::time::Nanos;
 use std::ops::Range;
@@ -28,7 +27,12 @@ pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
 /// A usage error when more than [`REQUESTS_MAX`] requests would have to be held.
 pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     if let Some(replay) = &plan.replay {
-        return replayed(plan, replay);
+        let count = replay.requests.len();
+        if count as u64 > REQUESTS_MAX {
+            return Err(Failure::usage(format!("--replay has {count} requests: at most {REQUESTS_MAX}")));
+        }
+        let of = |request: &Request| Request { flow: request.flow % plan.flows, ..*request };
+        return Ok(replay.requests.iter().map(of).collect());
     }
     let end = plan.warmup.plus(plan.duration);
     let expected = plan.rate * end.as_secs_f64();
@@ -42,16 +46,6 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..middle));
     schedule.extend(drawn(plan, then, rate, !plan.seed, middle..end));
     Ok(schedule)
-}
-
-/// The requests of `replay`, from the source ports of `plan`.
-fn replayed(plan: &Plan, replay: &Replay) -> Result<Vec<Request>, Failure> {
-    let requests = replay.requests(plan.time_scale);
-    if requests.len() as u64 > REQUESTS_MAX {
-        return Err(Failure::usage(format!("--replay has {} requests: at most {REQUESTS_MAX}", requests.len())));
-    }
-    let of = |request: Request| Request { flow: request.flow % plan.flows, ..request };
-    Ok(requests.into_iter().map(of).collect())
 }
 
 /// Checks that the schedule of `plan` can be held, before anything is started for it.

@@ -2,7 +2,6 @@
 
 use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
-use crate::drive::retries::Session;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
 use forebay::time::{Nanos, clock};
@@ -27,20 +26,29 @@ pub(crate) struct Sent {
     pub(crate) took: Nanos,
 }
 
-/// The datagrams of a run.
+/// The datagrams of a run. Their stamps differ from those of another run, and each names its attempt in its low byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagrams {
-    /// The stamps in their headers.
-    pub(crate) session: Session,
-    /// See [`Plan::deadline_us`].
-    pub(crate) deadline_us: u32,
+    session: u64,
+    deadline_us: u32,
 }
 
 impl Datagrams {
+    /// Datagrams of the run with this `session`, a number that no other run has. They have this deadline:
+    /// [`Plan::deadline_us`](crate::plan::Plan::deadline_us).
+    pub(crate) const fn new(session: u64, deadline_us: u32) -> Datagrams {
+        Datagrams { session: session & !0xff, deadline_us }
+    }
+
+    /// The attempt that `stamp` names; `None` for a stamp of another run.
+    pub(crate) fn attempt(self, stamp: u64) -> Option<u8> {
+        u8::try_from(stamp ^ self.session).ok()
+    }
+
     /// The datagram of an attempt at `request`, whose number is `id`; the first attempt is 0.
     pub(crate) fn of(self, id: usize, attempt: u8, request: &Request) -> [u8; HEADER_BYTES] {
         let header = Header::request(id as u64, request.class, request.cost);
-        Header { stamp: self.session.stamp(attempt), deadline_us: self.deadline_us, ..header }.emit()
+        Header { stamp: self.session | u64::from(attempt), deadline_us: self.deadline_us, ..header }.emit()
     }
 }
 
@@ -103,7 +111,7 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const DATAGRAMS: Datagrams = Datagrams { session: Session::new(1), deadline_us: 0 };
+    const DATAGRAMS: Datagrams = Datagrams::new(1, 0);
 
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not connected, so nothing
     // can be sent over it.

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::drive::flows;
     use crate::drive::live::Live;
-    use crate::drive::retries::{Clients, Session};
+    use crate::drive::retries::Clients;
     use crate::drive::schedule::Request;
     use crate::interrupt::Interrupt;
     use crate::plan::Retrying;
@@ -94,12 +94,12 @@ mod tests {
             let request = |index| Request { at: at(index), cost: Nanos::new(1), flow: (index % 2) as u16, class: 0 };
             let schedule: Vec<Request> = (0..REQUESTS).map(request).collect();
             let (live, interrupt, is_over) = (Live::default(), Interrupt::default(), AtomicBool::new(false));
-            let (session, start) = (Session::new(7 << 8), clock::now().plus(Nanos::from_millis(20)));
+            let start = clock::now().plus(Nanos::from_millis(20));
             let retrying = Retrying { max: 20, backoff: Nanos::from_millis(1) };
             // The clients' patience: an answer comes at once, but for a machine that compiles meanwhile.
             let patience = Nanos::from_millis(10);
             let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, patience);
-            let datagrams = Datagrams { session, deadline_us: 0 };
+            let datagrams = Datagrams::new(7 << 8, 0);
             let receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let (sent, replies) = thread::scope(|scope| {

@@ -151,11 +151,6 @@ impl ServerView {
         self.number("/fates/kernel_dropped")
     }
 
-    /// With emulated cores, the time that the server's workers overslept, as a share of the time slept.
-    pub(crate) fn overshoot_share(&self) -> Option<f64> {
-        self.body.pointer("/emulation/overshoot_share")?.as_f64()
-    }
-
     /// With emulated cores, microseconds that the server's workers were to sleep since its start, and microseconds that
     /// they slept beyond.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
@@ -164,7 +159,7 @@ impl ServerView {
         if slept_us == 0.0 {
             return Some((0.0, 0.0));
         }
-        Some((slept_us, slept_us * self.overshoot_share()?))
+        Some((slept_us, slept_us * self.body.pointer("/emulation/overshoot_share")?.as_f64()?))
     }
 
     /// Microseconds that the server's workers have waited for a CPU since its start, all together.

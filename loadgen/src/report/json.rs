@@ -5,11 +5,8 @@ use crate::endpoint::ServerView;
 use crate::plan::Plan;
 use crate::report::run_result::RunResult;
 use crate::report::validity::{Facts, Validity, judge};
-use anyhow::{Error, Result};
-use forebay::cli::results::Output;
 use forebay::time::Nanos;
 use serde::Serialize;
-use std::path::Path;
 
 /// One run. All figures are about the requests after the warm-up, except where stated.
 #[derive(Clone, Debug, Serialize)]
@@ -114,20 +111,6 @@ impl RunReport {
         self.verdict = Validity::Invalid;
         self.reasons.push(reason);
     }
-}
-
-/// `report` as JSON, indented, with a final newline.
-pub(crate) fn text(report: &impl Serialize) -> String {
-    serde_json::to_string_pretty(report).expect("all keys are texts") + "\n"
-}
-
-/// Writes `report` to the file `path`.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
-    let output = Output::open("--json", path).map_err(Error::msg)?;
-    Ok(output.write(|to| to.write_all(text(report).as_bytes()))?)
 }
 
 /// Serialises `value` as it is displayed.

@@ -8,21 +8,14 @@ const inTime = us => us === null ? "∞" : time(us);
 const figures = [["latency", run.latency_us, inTime], ["slowdown", run.slowdown, short]];
 const seconds = run.by_second.length;
 
-document.getElementById("title").textContent = report.title;
-document.getElementById("about").textContent = report.about;
-document.getElementById("findings").hidden = false;
-document.getElementById("findings").replaceChildren(...report.findings.map(text => make("li", {}, text)));
-document.getElementById("notes").textContent = "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
-  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}`;
+surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
+  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}` });
 
 const visible = () => classes.filter(name => !state.hidden.has(name));
 
 function byPercentile([what, blocks, write]) {
-  return overPercentiles(`${what} of each class`, visible().map(name => ({ ...style(name), points: PERCENTILES.map(percentile => {
-    const block = blocks[name], rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
-    return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
-      title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
-  }) })), what === "latency" ? time : undefined);
+  const lines = visible().map(name => ({ ...style(name), points: pointsOf(blocks[name], name, write) }));
+  return overPercentiles(`${what} of each class`, lines, what === "latency" ? time : undefined);
 }
 
 // The last second may be a part of one.

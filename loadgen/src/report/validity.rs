@@ -92,8 +92,8 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> (Validity, Vec<String>
         nothing_answered(&result.fates),
         unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone),
         slip(result, facts),
-        slips_over_limit(result, facts.pacer),
-        late_retries(&facts.attempts, facts.pacer),
+        late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, facts.pacer),
+        late(("up with its retries", ""), facts.attempts.late, facts.attempts.retries(), facts.pacer),
         own_socket_drops(&facts.own_socket_drops),
         refused_sends(facts),
         send_buffer_errors(&facts.send_buffer_errors),
@@ -155,14 +155,6 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
             facts.pacer.remedy()
         )
     })
-}
-
-fn slips_over_limit(result: &RunResult, pacer: Pacer) -> Option<String> {
-    late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, pacer)
-}
-
-fn late_retries(attempts: &AttemptCounts, pacer: Pacer) -> Option<String> {
-    late(("up with its retries", ""), attempts.late, attempts.retries(), pacer)
 }
 
 /// That `late` of `all` were late, where these are too many. The generator could not keep `what`, which are `things`.

@@ -1,7 +1,7 @@
 //! What a queue between workers costs when several use it at once. An operation of one user alone takes a time, and each
 //! other user makes it longer.
 
-use super::{Row, Samples};
+use super::Row;
 use crate::config::cpus;
 use crate::runtime::queues::Queues;
 use crate::time::{Nanos, clock};
@@ -28,9 +28,8 @@ pub(super) fn measure(part: usize) -> [Row; 2] {
         Some((alone?, (together? - alone?) / (users as f64 - 1.0)))
     };
     let count = if users < 2 { 0 } else { 200 / part };
-    let (serial, contend): (Vec<f64>, Vec<f64>) = (0..count).filter_map(measured).unzip();
-    let samples = |of: Vec<f64>| (!of.is_empty()).then(|| Samples::of(of.into_iter().map(|time| time.max(0.0))));
-    [Row::new("serial", samples(serial)), Row::new("contend", samples(contend))]
+    let (serial, contend) = (0..count).filter_map(measured).map(|(one, more)| (one, more.max(0.0))).unzip();
+    [("serial", serial), ("contend", contend)]
 }
 
 /// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.

@@ -1,6 +1,6 @@
 //! What a running job pays: checkpoints, yields, looks and notices.
 
-use super::{Row, Samples};
+use super::{Row, samples};
 use crate::handler::checkpoint;
 use crate::runtime::arrivals::Arrivals;
 use crate::runtime::continuation::{Limits, Polled, Terms, poll};
@@ -28,12 +28,12 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
     let has_notices = crate::runtime::notice::probe().is_ok();
-    let notice = has_notices.then(|| notices(&arrivals, &ingress, count)).transpose()?;
+    let notice = if has_notices { notices(&arrivals, &ingress, count)? } else { Vec::new() };
     Ok([
-        Row::new("yield", Samples::take(count, 1, yields::mean_time)),
-        Row::new("look", Samples::take(count, RUNS, || looks(&arrivals))),
-        Row::new("notice", notice),
-        Row::new("checkpoint", Samples::take(count, RUNS, checkpoints)),
+        ("yield", samples(count, 1, || Ok(yields::mean_time()))?),
+        ("look", samples(count, RUNS, || Ok(looks(&arrivals)))?),
+        ("notice", notice),
+        ("checkpoint", samples(count, RUNS, || Ok(checkpoints()))?),
     ])
 }
 
@@ -62,7 +62,7 @@ fn checkpoints() -> Nanos {
     clock::now().minus(start)
 }
 
-fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Samples> {
+fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Vec<f64>> {
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     sender.connect(ingress.local_addr()?)?;
     // Where arrivals are close, a worker looks for them instead.
@@ -77,5 +77,5 @@ fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result
     let taken = thread::scope(|scope| scope.spawn(|| arrivals.notices(count, arrive, drain)).join());
     let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))?;
     // Two readings of the clock beside each are not worth taking off.
-    Ok(Samples::of(taken.into_iter().map(|time| time.get() as f64)))
+    Ok(taken.into_iter().map(|time| time.get() as f64).collect())
 }

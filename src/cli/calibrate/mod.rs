@@ -7,7 +7,7 @@ mod network;
 mod request;
 mod threads;
 
-use super::results::{Failure, Output};
+use super::results::{Failure, Output, print};
 use crate::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
 use crate::emulation::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
@@ -28,35 +28,25 @@ pub(crate) struct CalibrateArguments {
     quick: bool,
 }
 
-/// One row: a step of the table of overheads, and what was measured.
-struct Row {
-    name: &'static str,
-    /// `None` where this host cannot tell.
-    samples: Option<Samples>,
-}
+/// A step of the table of overheads, and the samples of it in nanoseconds: none where this host cannot tell.
+type Row = (&'static str, Vec<f64>);
 
-impl Row {
-    fn new(name: &'static str, samples: impl Into<Option<Samples>>) -> Row {
-        Row { name, samples: samples.into() }
-    }
-}
-
-/// Measures, writes the file and returns what it holds for standard output.
+/// Measures, writes the file and prints what it holds.
 ///
 /// # Errors
 /// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
-pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<String, Failure> {
+pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let out = Output::open("--out", &arguments.out)?;
     let rows = measured(if arguments.quick { 10 } else { 1 })
         .map_err(|error| Failure::Usage(format!("nothing can be measured here: {error}")))?;
     let file = file(&rows);
-    out.write(|to| to.write_all(file.as_bytes())).map_err(Failure::Unwritten)?;
+    out.write(&file)?;
     if out.is_stdout() {
-        return Ok(String::new());
+        return Ok(());
     }
     let path = arguments.out.display();
     let name = if arguments.out.as_os_str() == DEFAULT_PATH { "measured".to_owned() } else { format!("file:{path}") };
-    Ok(format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
+    print(&format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 
 /// All rows, from one of `part` samples of a whole measurement.
@@ -73,9 +63,9 @@ fn file(rows: &[Row]) -> String {
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \
          calibrate, read by --overheads measured and --overheads file:PATH.\nschema = \"{SCHEMA}\"\n"
     );
-    for Row { name, samples } in rows {
-        let (time, comment) = match samples.as_ref().map(|samples| (samples.median(), samples.quartiles())) {
-            Some((median, [low, high])) => (median, format!("{low} to {high}")),
+    for (name, samples) in rows {
+        let (time, comment) = match quartiles(samples) {
+            Some([low, median, high]) => (median, format!("{low} to {high}")),
             None => (Overheads::STOCK.step(name), "not on this host: as stock".to_owned()),
         };
         text += &format!("{name} = \"{}\" # {comment}\n", time.min(STEP_MAX));
@@ -83,56 +73,20 @@ fn file(rows: &[Row]) -> String {
     text
 }
 
-/// The samples of one step, in nanoseconds.
-#[derive(Clone, Debug)]
-struct Samples(Vec<f64>);
+/// `count` samples, each the mean of `each` runs of what `take` takes the time of.
+///
+/// # Errors
+/// The first error of `take`.
+fn samples(count: usize, each: u64, mut take: impl FnMut() -> io::Result<Nanos>) -> io::Result<Vec<f64>> {
+    (0..count).map(|_| Ok(take()?.get() as f64 / each as f64)).collect()
+}
 
-impl Samples {
-    /// `count` samples, each the mean of `each` runs of what `take` takes the time of.
-    ///
-    /// # Panics
-    /// If there is none.
-    fn take(count: usize, each: u64, mut take: impl FnMut() -> Nanos) -> Samples {
-        Samples::try_take(count, each, || Ok(take())).expect("it never fails")
-    }
-
-    /// As [`Samples::take`], of what may fail.
-    ///
-    /// # Errors
-    /// The first error of `take`.
-    ///
-    /// # Panics
-    /// If there is none.
-    fn try_take(count: usize, each: u64, mut take: impl FnMut() -> io::Result<Nanos>) -> io::Result<Samples> {
-        let samples: io::Result<Vec<f64>> = (0..count).map(|_| Ok(take()?.get() as f64 / each as f64)).collect();
-        Ok(Samples::of(samples?))
-    }
-
-    /// These samples.
-    ///
-    /// # Panics
-    /// If there is none.
-    fn of(samples: impl IntoIterator<Item = f64>) -> Samples {
-        let mut sorted: Vec<f64> = samples.into_iter().collect();
-        assert!(!sorted.is_empty(), "something was measured");
-        sorted.sort_unstable_by(f64::total_cmp);
-        Samples(sorted)
-    }
-
-    /// The sample that half of all samples do not exceed.
-    fn median(&self) -> Nanos {
-        self.at(0.5)
-    }
-
-    /// The samples that a quarter and three quarters of all samples do not exceed.
-    fn quartiles(&self) -> [Nanos; 2] {
-        [self.at(0.25), self.at(0.75)]
-    }
-
-    fn at(&self, share: f64) -> Nanos {
-        let place = (share * (self.0.len() - 1) as f64).round() as usize;
-        Nanos::new(self.0[place].round() as u64)
-    }
+/// The samples that a quarter, half and three quarters of all samples do not exceed.
+fn quartiles(samples: &[f64]) -> Option<[Nanos; 3]> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)? as f64;
+    Some([0.25, 0.5, 0.75].map(|share| Nanos::new(sorted[(share * last).round() as usize].round() as u64)))
 }
 
 #[cfg(test)]
@@ -153,8 +107,8 @@ mod samples_tests {
 
     #[test]
     fn a_median_has_quartiles_around_it() {
-        let samples = Samples::of([5.0, 1.0, 4.0, 2.0, 3.0]);
-        assert_eq!((samples.median(), samples.quartiles()), (Nanos::new(3), [2, 4].map(Nanos::new)));
-        assert_eq!(Samples::take(3, 10, || Nanos::new(70)).median(), Nanos::new(7));
+        assert_eq!(quartiles(&[5.0, 1.0, 4.0, 2.0, 3.0]), Some([2, 3, 4].map(Nanos::new)));
+        let each = samples(3, 10, || Ok(Nanos::new(70))).expect("it never fails");
+        assert_eq!((quartiles(&each), quartiles(&[])), (Some([Nanos::new(7); 3]), None));
     }
 }

@@ -1,7 +1,7 @@
 //! What a request costs beside its work: a server of one worker, and a client that is awake for each reply.
 
 use super::network::BYTES;
-use super::{Row, Samples};
+use super::{Row, quartiles, samples};
 use crate::config::cpus;
 use crate::handler::{Reply, Request, handler_fn};
 use crate::server::Server;
@@ -24,14 +24,14 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 /// # Errors
 /// When the system has no sockets or threads for it.
 pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
-    let known = WORK.plus(receive.samples.as_ref().map_or(Nanos::ZERO, Samples::median)).get() as f64;
-    let served = (cpus() > 1).then(|| served(200 / part)).transpose()?;
-    let rest = served.map(|samples| Samples::of(samples.0.into_iter().map(|time| time - known)));
-    Ok(Row::new("send", rest))
+    let [_, receive, _] = quartiles(&receive.1).unwrap_or_default();
+    let known = WORK.plus(receive).get() as f64;
+    let served = if cpus() > 1 { served(200 / part)? } else { Vec::new() };
+    Ok(("send", served.into_iter().map(|time| time - known).collect()))
 }
 
 /// The time of a request, in `count` samples.
-fn served(count: usize) -> io::Result<Samples> {
+fn served(count: usize) -> io::Result<Vec<f64>> {
     let server = Server::builder()
         .listen((Ipv4Addr::LOCALHOST, 0).into())
         .admin(None)
@@ -50,16 +50,16 @@ fn served(count: usize) -> io::Result<Samples> {
     });
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(&works));
-        let samples = asked(address, count);
+        let times = asked(address, count);
         stop.stop();
         serving.join().expect("the server does not panic").map_err(io::Error::other)?;
-        samples
+        times
     })
 }
 
 /// Asks the server at `address`, and again for each answer; returns the time of an answer. Spins meanwhile: the server
 /// would pay for waking this thread.
-fn asked(address: SocketAddr, count: usize) -> io::Result<Samples> {
+fn asked(address: SocketAddr, count: usize) -> io::Result<Vec<f64>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
@@ -74,7 +74,7 @@ fn asked(address: SocketAddr, count: usize) -> io::Result<Samples> {
         ask()
     };
     (0..WINDOW).try_for_each(|_| ask())?;
-    Samples::try_take(count, REQUESTS, || {
+    samples(count, REQUESTS, || {
         let start = clock::now();
         (0..REQUESTS).try_for_each(|_| next())?;
         Ok(clock::now().minus(start))

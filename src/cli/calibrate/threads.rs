@@ -1,12 +1,12 @@
 //! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
 
-use super::{Row, Samples};
+use super::{Row, samples};
 use crate::config::cpus;
 use crate::queue::Sharded;
 use crate::time::{Nanos, clock};
 use crossbeam_deque::Worker;
 use mio::{Events, Poll, Token, Waker};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{hint, io, thread};
 
 /// Hand-overs in one sample.
@@ -19,12 +19,9 @@ const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
 pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
-    let hand_overs = |measure: fn() -> Nanos| (cpus() > 1).then(|| Samples::take(200 / part, HAND_OVERS, measure));
-    Ok([
-        Row::new("steal", hand_overs(steals)),
-        Row::new("hop", hand_overs(hops)),
-        Row::new("wake", Samples::of(wakes(500 / part)?)),
-    ])
+    let count = if cpus() > 1 { 200 / part } else { 0 };
+    let hand_overs = |measure: fn() -> Nanos| samples(count, HAND_OVERS, || Ok(measure()));
+    Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])
 }
 
 /// Jobs through a queue each way.
@@ -75,15 +72,16 @@ fn wakes(count: usize) -> io::Result<Vec<f64>> {
     const WAKE: Token = Token(0);
     let mut poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), WAKE)?;
-    let (woken_at, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    // Zero while the sleeper has not woken.
+    let woken_at = AtomicU64::new(0);
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| -> io::Result<()> {
             let mut events = Events::with_capacity(1);
-            // Ordering: acquire, pairs with the release of the end.
-            while !ended.load(Ordering::Acquire) {
-                match poll.poll(&mut events, None) {
-                    Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                    _ => {}
+            for _ in 0..count {
+                while let Err(error) = poll.poll(&mut events, None) {
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
                 }
                 // Ordering: release, pairs with the acquire of the thread that woke this one.
                 woken_at.store(clock::now().get().max(1), Ordering::Release);
@@ -96,21 +94,18 @@ fn wakes(count: usize) -> io::Result<Vec<f64>> {
             while clock::now() < asleep_at && !sleeper.is_finished() {
                 hint::spin_loop();
             }
-            // Ordering: relaxed, the sleeper does not read it.
-            woken_at.store(0, Ordering::Relaxed);
             let start = clock::now();
             waker.wake()?;
-            // Ordering: acquire, pairs with the release after the wake.
-            let mut woken = woken_at.load(Ordering::Acquire);
-            while woken == 0 && !sleeper.is_finished() {
-                thread::yield_now();
-                woken = woken_at.load(Ordering::Acquire);
-            }
+            let woken = loop {
+                let over = sleeper.is_finished();
+                // Ordering: acquire, pairs with the release after the wake.
+                match woken_at.swap(0, Ordering::Acquire) {
+                    0 if !over => thread::yield_now(),
+                    woken => break woken,
+                }
+            };
             wakes.push(Nanos::new(woken).minus(start).get() as f64);
         }
-        // Ordering: release, pairs with the acquire at the sleeper's loop.
-        ended.store(true, Ordering::Release);
-        waker.wake()?;
         sleeper.join().map_err(|_| io::Error::other("a sleeping thread panicked"))??;
         Ok(wakes)
     })

@@ -1,5 +1,6 @@
 //! The flags of `forebay plan`.
 
+use crate::cli::values::{number, rate};
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
@@ -21,7 +22,7 @@ pub(crate) struct PlanArguments {
     /// Extra load at which the goal must hold
     ///
     /// A share of the rate, 0.05 to 3.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_headroom)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = headroom)]
     pub(super) headroom: f64,
     /// What requests cost (--help lists the forms)
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
@@ -32,12 +33,12 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
     /// Requests per second, to all servers [default: those of --replay]
-    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
+    #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
     /// Instead of --rate: load as a share of capacity
     ///
     /// The capacity of --workers workers, at each of --servers servers. Overheads count.
-    #[arg(long, value_name = "SHARE", value_parser = parse_load, requires = "workers")]
+    #[arg(long, value_name = "SHARE", value_parser = load, requires = "workers")]
     pub(super) load: Option<f64>,
     /// Number of workers [default: the smallest that holds the goal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -90,17 +91,10 @@ fn workload_help() -> String {
     format!("What requests cost, as the name of a preset or a form\n\n{}", forms_help())
 }
 
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.trim_end_matches("/s").parse().ok().filter(|rate: &f64| *rate >= 0.001 && *rate <= 1e9);
-    rate.ok_or_else(|| "write requests per second, 0.001 to 1000000000, like 8000".to_owned())
+fn load(text: &str) -> Result<f64, String> {
+    number(text, 0.001..1.0, "write a share of the workers' capacity, 0.001 up to but not including 1, like 0.7")
 }
 
-fn parse_load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load: &f64| *load >= 0.001 && *load < 1.0);
-    load.ok_or_else(|| "write a share of the workers' capacity, 0.001 up to but not including 1, like 0.7".to_owned())
-}
-
-fn parse_headroom(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| *share >= 0.05 && *share <= 3.0);
-    share.ok_or_else(|| "write a share of the rate, 0.05 to 3, like 0.1: at the edge, seeds and days differ".to_owned())
+fn headroom(text: &str) -> Result<f64, String> {
+    number(text, 0.05..=3.0, "write a share of the rate, 0.05 to 3, like 0.1: at the edge, seeds and days differ")
 }

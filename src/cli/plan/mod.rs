@@ -6,7 +6,7 @@ mod text;
 
 pub(super) use arguments::PlanArguments;
 
-use super::results::{Failure, bar, open, printed, write};
+use super::results::{Failure, Outputs, bar};
 use super::simulate::fleet;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Report};
@@ -19,15 +19,14 @@ use crate::lab::workload::Workload;
 use crate::sched::Sizes;
 use std::ops::RangeInclusive;
 
-/// Plans what `arguments` ask for, writes the file that they name and returns the part of the report for standard
-/// output.
+/// Plans what `arguments` ask for, and writes the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
+pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let demand = demand(arguments)?;
     let (mut question, goal_source) = question(arguments, &demand)?;
-    let json = open("--json", &arguments.json)?;
+    let outputs = Outputs::open(arguments.json.as_deref(), None)?;
     let progress = bar(None, arguments.quiet);
     question.scenario.progress = progress.clone();
     let search = question.search(&arguments.policy);
@@ -40,8 +39,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     });
     progress.finish_and_clear();
     let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
-    write(&json, || json::render(&report))?;
-    Ok(printed(text::render(&report), &[json.as_ref()]))
+    outputs.finish(&text::render(&report), || json::document(&report), String::new)
 }
 
 /// Checks `arguments`, without simulating.

@@ -1,5 +1,6 @@
 //! The flags of `forebay simulate`.
 
+use crate::cli::values::{number, pools, positive};
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
@@ -11,7 +12,8 @@ use crate::time::{Nanos, parse_duration};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Flags of `forebay simulate`.
+/// Flags of `forebay simulate`. A type written as a path is one value to clap: `auto` is no missing flag, and a range many
+/// loads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
     /// What requests cost: a preset or a form (--help lists them)
@@ -28,7 +30,7 @@ pub(crate) struct SimulateArguments {
     /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers of its own, and an idle
     /// group takes from a full one. The policies pools and reserve have one group. So has a replayed run.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
-    pub(super) groups: Groups,
+    pub(super) groups: std::option::Option<usize>,
     /// Number of servers behind a balancer
     ///
     /// A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself.
@@ -57,7 +59,7 @@ pub(crate) struct SimulateArguments {
     ///
     /// A list like 0.5,0.7, or a range like 0.1..0.9:0.1 (from, to, step), 0.001 to 10. Overheads count.
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
-    pub(super) load: Loads,
+    pub(super) load: std::vec::Vec<f64>,
     /// Instead of --load: find the highest load that holds this goal
     ///
     /// A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated
@@ -79,10 +81,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
     /// Sizes for pools and reserve, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
-    #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
-    pub(super) pools: Option<PoolSizes>,
+    #[arg(long, value_name = "SIZES", value_parser = pools)]
+    pub(super) pools: Option<std::vec::Vec<usize>>,
     /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
-    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) slice: Option<Nanos>,
     /// Time in one job until others receive from that worker's socket [default: as forebay serve]
     ///
@@ -90,10 +92,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) thief_threshold: Option<Nanos>,
     /// CPU time between two checkpoints of a request
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
     pub(super) checkpoint: Nanos,
     /// Time after which a request expires [default: never]
-    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) deadline: Option<Nanos>,
     /// Sheds requests that waited longer than this
     ///
@@ -145,18 +147,6 @@ pub(crate) struct SimulateArguments {
     pub(super) quiet: bool,
 }
 
-/// Sizes of pools, in their order.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PoolSizes(pub(super) Vec<usize>);
-
-/// Groups of workers; `None` = as many as a server would form.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Groups(pub(super) Option<usize>);
-
-/// Loads in the order of the flag.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Loads(pub(super) Vec<f64>);
-
 /// The most loads on one curve.
 const LOADS_MAX: usize = 1_000;
 
@@ -204,7 +194,7 @@ fn workload_help() -> String {
     format!("What requests cost: the name of a preset or a form\n\n{}", forms_help())
 }
 
-fn parse_loads(text: &str) -> Result<Loads, String> {
+fn parse_loads(text: &str) -> Result<Vec<f64>, String> {
     let mut loads = Vec::new();
     for part in text.split(',').map(str::trim) {
         match part.split_once("..") {
@@ -224,35 +214,17 @@ fn parse_loads(text: &str) -> Result<Loads, String> {
     if loads.len() > LOADS_MAX {
         return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
     }
-    Ok(Loads(loads))
+    Ok(loads)
 }
 
-fn parse_pools(text: &str) -> Result<PoolSizes, String> {
-    let size = |part: &str| part.split_once('=')?.1.trim().parse().ok().filter(|size| (1..=1_024).contains(size));
-    let sizes: Option<Vec<usize>> = text.split(',').map(size).collect();
-    let sizes = sizes.filter(|sizes| sizes.len() <= 8 && sizes.iter().sum::<usize>() <= 1_024);
-    sizes.map(PoolSizes).ok_or_else(|| {
-        "write 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
-    })
-}
-
-fn parse_groups(text: &str) -> Result<Groups, String> {
+fn parse_groups(text: &str) -> Result<Option<usize>, String> {
     let given = text.parse().ok().filter(|groups| (1..=64).contains(groups)).map(Some);
-    given.or((text == "auto").then_some(None)).map(Groups).ok_or_else(|| "write auto, or 1 to 64".to_owned())
-}
-
-fn parse_positive(text: &str) -> Result<Nanos, String> {
-    match parse_duration(text).map_err(|error| error.to_string())? {
-        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
-        duration => Ok(duration),
-    }
+    given.or((text == "auto").then_some(None)).ok_or_else(|| "write auto, or 1 to 64".to_owned())
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {
-    let load = text.trim().parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
-    load.ok_or_else(|| {
-        format!("`{text}` is no load: write a share of the workers' capacity, 0.001 to 10, like 0.7, or a range like 0.1..0.9:0.1")
-    })
+    let remedy = "write a share of the workers' capacity, 0.001 to 10, like 0.7, or a range like 0.1..0.9:0.1";
+    number(text.trim(), 0.001..=10.0, &format!("`{text}` is no load: {remedy}"))
 }
 
 #[cfg(test)]
@@ -260,23 +232,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_are_sizes() {
-        assert_eq!(parse_pools("front=3, heavy=11"), Ok(PoolSizes(vec![3, 11])));
-        for text in ["", "3", "best", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
-            assert!(parse_pools(text).is_err(), "{text} was taken");
-        }
-    }
-
-    #[test]
     fn loads_are_lists_and_ranges() {
-        let loads = |text: &str| parse_loads(text).map(|loads| loads.0);
-        assert_eq!(loads("0.5, 0.7"), Ok(vec![0.5, 0.7]));
-        assert_eq!(loads("0.1..0.5:0.2,0.9"), Ok(vec![0.1, 0.3, 0.5, 0.9]));
-        assert_eq!(loads("0.8..0.9"), Ok(vec![0.8, 0.85, 0.9]));
+        assert_eq!(parse_loads("0.5, 0.7"), Ok(vec![0.5, 0.7]));
+        assert_eq!(parse_loads("0.1..0.5:0.2,0.9"), Ok(vec![0.1, 0.3, 0.5, 0.9]));
+        assert_eq!(parse_loads("0.8..0.9"), Ok(vec![0.8, 0.85, 0.9]));
         for text in
             ["", "0", "-1", "x", "0.5,", "0.5..", "0.9..0.1", "0.1..0.9:0", "11", "NaN", "inf", "0.001..10:0.001"]
         {
-            assert!(loads(text).is_err(), "{text} was taken");
+            assert!(parse_loads(text).is_err(), "{text} was taken");
         }
     }
 }

@@ -70,12 +70,13 @@ fn fleet(simulation: &Simulation) -> Option<Value> {
     })
 }
 
-fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
+/// A simulation under the conditions of `scenario`.
+pub(in crate::cli) fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     let (tally, fates) = (&simulation.tally, simulation.tally.fates());
     let in_time = |deadline| tally.in_time(deadline).into_iter().collect::<Value>();
     let mut item = json!({
         "policy": simulation.spec.to_string(),
-        "workers": scenario.workers,
+        "workers": simulation.workers,
         "workload": scenario.workload.name(),
         "load": simulation.load,
         "chosen": simulation.chosen,
@@ -99,6 +100,6 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
 }
 
 /// Percentiles of all requests and of each class, by name.
-pub(in crate::cli) fn by_class(blocks: Vec<(&'static str, Block)>) -> Value {
+fn by_class(blocks: Vec<(&'static str, Block)>) -> Value {
     blocks.into_iter().map(|(class, block)| (class, json!(block))).collect()
 }

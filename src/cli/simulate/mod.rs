@@ -9,7 +9,7 @@ pub(super) use arguments::SimulateArguments;
 pub(super) use sweep::fleet;
 
 use super::page;
-use super::results::{Failure, one_on_stdout, open, printed, write};
+use super::results::{Failure, Outputs};
 use crate::lab::study::replayed::Replayed;
 
 /// Checks `arguments` and the files that they name, without simulating.
@@ -19,27 +19,22 @@ use crate::lab::study::replayed::Replayed;
 #[cfg(test)]
 pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
-    sweep::Sweep::of(&arguments.settled(), replayed.as_ref()).map(drop)
+    sweep::scenarios(&arguments.settled(), replayed.as_ref()).map(drop)
 }
 
-/// Simulates what `arguments` ask for, writes the files that they name and returns the part of the report for standard
-/// output.
+/// Simulates what `arguments` ask for, and writes the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
+pub(super) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
     let arguments = &arguments.settled();
-    let sweep = sweep::Sweep::of(arguments, replayed.as_ref())?;
-    let json = open("--json", &arguments.json)?;
-    let html = open("--html", &arguments.html)?;
-    let outputs = [json.as_ref(), html.as_ref()];
-    one_on_stdout(&outputs)?;
-    let results = sweep.carry_out();
+    let mut scenarios = sweep::scenarios(arguments, replayed.as_ref())?;
+    let outputs = Outputs::open(arguments.json.as_deref(), arguments.html.as_deref())?;
+    let results = sweep::carry_out(&mut scenarios, arguments);
     // Of several fleets the first, as their servers are alike.
-    let scenario = &sweep.scenarios[0];
+    let scenario = &scenarios[0];
     let document = || json::document(scenario, &results);
-    write(&json, || format!("{:#}\n", document()))?;
-    write(&html, || page::render("forebay simulate", include_str!("page.js"), &document()))?;
-    Ok(printed(table::render(scenario, &results), &outputs))
+    let page = || page::render("forebay simulate", include_str!("page.js"), &document());
+    outputs.finish(&table::render(scenario, &results), document, page)
 }

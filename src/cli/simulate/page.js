@@ -10,12 +10,14 @@ const classes = [...new Set(results.flatMap(r => Object.keys(r.slowdown ?? {})))
 const state = { figure: "slowdown", kind: "all", hidden: new Set() };
 const style = styles(policies);
 const first = results[0] ?? {};
-document.getElementById("title").textContent = `${first.workload} on ` +
-  `${first.fleet ? `${first.fleet.servers} servers of ` : ""}${first.workers} workers`;
-document.getElementById("about").textContent =
-  `${report.requests.toLocaleString("en")} requests in each simulation after ${report.warmup.toLocaleString("en")} of ` +
+surround({
+  title: `${first.workload} on ${first.fleet ? `${first.fleet.servers} servers of ` : ""}${first.workers} workers`,
+  about: `${report.requests.toLocaleString("en")} requests in each simulation after ${report.warmup.toLocaleString("en")} of ` +
   `warm-up, seed ${report.seed}. Overheads: ${report.overheads}.` +
-  (first.goal ? ` Highest load with ${first.goal.replace("<=", " ≤ ")}.` : "");
+  (first.goal ? ` Highest load with ${first.goal.replace("<=", " ≤ ")}.` : ""),
+  notes: "Slowdown is latency over cost. A circle on the upper edge is a percentile of which too many requests were never " +
+    "answered. ? marks percentiles that the sample is too small to bound (95 % confidence).",
+});
 
 function controls() {
   const group = (name, key, values) => choice(name, values, state[key], value => { state[key] = value; draw(); });
@@ -57,7 +59,5 @@ function draw() {
   document.getElementById("charts").replaceChildren(...(curves.length ? percentiles.map(byLoad) : []));
   table();
 }
-document.getElementById("notes").textContent = "Slowdown is latency over cost. A circle on the upper edge is a percentile of " +
-  "which too many requests were never answered. ? marks percentiles that the sample is too small to bound (95 % confidence).";
 dark.addEventListener("change", draw);
 draw();

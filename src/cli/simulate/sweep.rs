@@ -2,7 +2,7 @@
 
 use super::arguments::SimulateArguments;
 use crate::cli::results::bar;
-use crate::lab::sim::{Balance, Fleet, Replay};
+use crate::lab::sim::{Balance, Fleet};
 use crate::lab::study::capacity::{SIMULATIONS, Sustained, max_load};
 use crate::lab::study::goal::Goal;
 use crate::lab::study::parallel;
@@ -10,14 +10,6 @@ use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::sched::Sizes;
-
-/// All simulations of one report.
-#[derive(Clone, Debug)]
-pub(super) struct Sweep<'a> {
-    /// One scenario for each fleet; without a fleet the one.
-    pub(super) scenarios: Vec<Scenario<'a>>,
-    arguments: &'a SimulateArguments,
-}
 
 /// The results of a command.
 #[derive(Clone, Debug)]
@@ -48,7 +40,7 @@ const LOAD_MIN: f64 = 0.01;
 /// # Errors
 /// A message about flags that contradict each other.
 fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result<usize, String> {
-    let in_pools = arguments.pools.as_ref().map(|sizes| sizes.0.iter().sum());
+    let in_pools = arguments.pools.as_ref().map(|sizes| sizes.iter().sum());
     let (flag, given) = match replayed {
         Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
         None => ("--workers", arguments.workers),
@@ -64,82 +56,82 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
     if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
         return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
     }
-    if let Some(groups) = arguments.groups.0.filter(|groups| *groups > workers) {
+    if let Some(groups) = arguments.groups.filter(|groups| *groups > workers) {
         return Err(format!("--groups is {groups}, but there are {workers} workers: a group has at least one"));
     }
     Ok(workers)
 }
 
-impl<'a> Sweep<'a> {
-    /// The simulations for `arguments`, which are settled, with the requests of `replayed` if there is a replay.
-    ///
-    /// # Errors
-    /// A message about flags that contradict each other.
-    pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Sweep<'a>, String> {
-        let workers = workers(arguments, replayed)?;
-        let (workload, overheads, seed, requests) = match replayed {
-            Some(Replayed { workload, offered, .. }) => {
-                let overheads = arguments.overheads.unwrap_or(Replay::new(offered).overheads);
-                (workload, overheads, offered.seed, offered.measured())
-            }
-            None => {
-                let overheads = arguments.overheads_or_stock();
-                (&arguments.workload, overheads, arguments.seed, arguments.requests_or_default())
-            }
-        };
-        let servers = arguments.servers.map_or(1, usize::from);
-        let scenario = Scenario {
-            replayed,
-            groups: arguments.groups.0,
-            flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
-            slice: arguments.slice,
-            sizes: arguments.pools.as_ref().map(|sizes| sizes.0.clone()),
-            thief_threshold: arguments.thief_threshold,
-            checkpoint_step: arguments.checkpoint,
-            deadline: arguments.deadline,
-            max_wait: arguments.max_wait,
-            classified: arguments.classified,
-            objective: arguments.optimise,
-            shape: arguments.arrivals,
-            ..Scenario::new(workload, workers, overheads, seed, requests)
-        };
-        let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
-        let fleets = fleets(arguments, workers)?;
-        let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
-        for scenario in &scenarios {
-            for spec in &arguments.policy {
-                loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
-            }
+/// The scenarios of `arguments`, which are settled: one for each fleet, without a fleet the one. The requests are those of
+/// `replayed` if there is a replay.
+///
+/// # Errors
+/// A message about flags that contradict each other.
+pub(super) fn scenarios<'a>(
+    arguments: &'a SimulateArguments,
+    replayed: Option<&'a Replayed>,
+) -> Result<Vec<Scenario<'a>>, String> {
+    let workers = workers(arguments, replayed)?;
+    let (workload, overheads, seed, requests) = match replayed {
+        Some(Replayed { workload, offered, .. }) => {
+            let overheads = arguments.overheads.unwrap_or(offered.costs_of_steps());
+            (workload, overheads, offered.seed, offered.measured())
         }
-        Ok(Sweep { scenarios, arguments })
+        None => {
+            let overheads = arguments.overheads_or_stock();
+            (&arguments.workload, overheads, arguments.seed, arguments.requests_or_default())
+        }
+    };
+    let servers = arguments.servers.map_or(1, usize::from);
+    let scenario = Scenario {
+        replayed,
+        groups: arguments.groups,
+        flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
+        slice: arguments.slice,
+        sizes: arguments.pools.clone(),
+        thief_threshold: arguments.thief_threshold,
+        checkpoint_step: arguments.checkpoint,
+        deadline: arguments.deadline,
+        max_wait: arguments.max_wait,
+        classified: arguments.classified,
+        objective: arguments.optimise,
+        shape: arguments.arrivals,
+        ..Scenario::new(workload, workers, overheads, seed, requests)
+    };
+    let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.as_slice() };
+    let fleets = fleets(arguments, workers)?;
+    let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
+    for scenario in &scenarios {
+        for spec in &arguments.policy {
+            loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
+        }
     }
+    Ok(scenarios)
+}
 
-    /// Runs all simulations.
-    pub(super) fn carry_out(&self) -> Results {
-        let Sweep { scenarios, arguments } = self;
-        let scenario = &scenarios[0];
-        let each = scenario.requests + scenario.warmup();
-        // Rounded, for display. Of a fleet, the share of the capacity of all.
-        let servers = arguments.servers.map_or(1.0, f64::from);
-        let of_run = scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
-        let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs = (arguments.policy.len() * scenarios.len()) as u64;
-        let simulations = if arguments.max_load.is_some() { SIMULATIONS } else { loads.len() as u64 };
-        let progress = bar(Some(runs * simulations * each), arguments.quiet);
-        let counted = |scenario: &Scenario<'a>| Scenario { progress: progress.clone(), ..scenario.clone() };
-        let scenarios: Vec<_> = scenarios.iter().map(counted).collect();
-        let runs = arguments.policy.iter().flat_map(|spec| scenarios.iter().map(|scenario| (*spec, scenario)));
-        let results = if let Some(goal) = arguments.max_load {
-            let search = |(spec, scenario): &(PolicySpec, &Scenario<'a>)| max_load(scenario, *spec, &goal);
-            Results::Sustained(goal, parallel::map(&runs.collect::<Vec<_>>(), search))
-        } else {
-            let runs = runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)));
-            let run = |(spec, scenario, load): &(PolicySpec, &Scenario<'a>, f64)| scenario.run(*spec, *load);
-            Results::Outcomes(parallel::map(&runs.collect::<Vec<_>>(), run))
-        };
-        progress.finish_and_clear();
-        results
-    }
+/// Runs all simulations of `arguments` in `scenarios`.
+pub(super) fn carry_out(scenarios: &mut [Scenario<'_>], arguments: &SimulateArguments) -> Results {
+    let scenario = &scenarios[0];
+    let each = scenario.requests + scenario.warmup();
+    // Rounded, for display. Of a fleet, the share of the capacity of all.
+    let servers = arguments.servers.map_or(1.0, f64::from);
+    let of_run = scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
+    let loads = of_run.as_ref().unwrap_or(&arguments.load);
+    let runs = (arguments.policy.len() * scenarios.len()) as u64;
+    let simulations = if arguments.max_load.is_some() { SIMULATIONS } else { loads.len() as u64 };
+    let progress = bar(Some(runs * simulations * each), arguments.quiet);
+    scenarios.iter_mut().for_each(|scenario| scenario.progress = progress.clone());
+    let runs = arguments.policy.iter().flat_map(|spec| scenarios.iter().map(|scenario| (*spec, scenario)));
+    let results = if let Some(goal) = arguments.max_load {
+        let search = |(spec, scenario): &(PolicySpec, &Scenario<'_>)| max_load(scenario, *spec, &goal);
+        Results::Sustained(goal, parallel::map(&runs.collect::<Vec<_>>(), search))
+    } else {
+        let runs = runs.flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)));
+        let run = |(spec, scenario, load): &(PolicySpec, &Scenario<'_>, f64)| scenario.run(*spec, *load);
+        Results::Outcomes(parallel::map(&runs.collect::<Vec<_>>(), run))
+    };
+    progress.finish_and_clear();
+    results
 }
 
 /// The fleets of servers of this many workers that `arguments` ask for: every balancer with all servers, and without those that are lost. One server

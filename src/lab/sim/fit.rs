@@ -1,5 +1,7 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
+use super::Setup;
+use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
 use crate::lab::workload::{Cost, Workload};
 use crate::sched::auto::{Auto, Decision};
@@ -97,6 +99,17 @@ impl Fit {
     /// If the chosen sizes do not sum to the workers.
     pub fn policy(&self, name: PolicyName) -> Made {
         name.entry().make(&self.tuning())
+    }
+
+    /// The policy called `name`, and a server of these overheads that follows it.
+    ///
+    /// # Panics
+    /// As [`Fit::policy`].
+    pub fn server(&self, name: PolicyName, overheads: Overheads) -> (Made, Setup) {
+        let made = self.policy(name);
+        let classified = self.tuning.classified || name.entry().needs_class;
+        let setup = Setup { classified, ..Setup::with_overheads(made.policy(), overheads) };
+        (made, setup)
     }
 
     /// What policies are made from.

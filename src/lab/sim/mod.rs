@@ -30,7 +30,6 @@ pub use fleet::Fleet;
 pub(crate) use open_loop::spread;
 pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use reference::Reference;
-pub use replay::Replay;
 pub(crate) use tally::Figure;
 pub use tally::{FATES, Tally};
 #[cfg(test)]

@@ -1,4 +1,8 @@
 //! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
+//!
+//! Times are divided by the run's time scale, so that costs are what the workload says. Requests come when they were
+//! *sent*, as at the real server. Their latency counts from when they should have been sent, as the client measured it. So
+//! both include how late the generator was.
 
 use super::{ArrivingRequest, Fit, Rest, Setup};
 use crate::emulation::overheads::Overheads;
@@ -6,64 +10,48 @@ use crate::lab::workload::Trace;
 use crate::sched::{Made, PolicyName, Wait};
 use crate::time::Nanos;
 
-/// The trace of a run, and how it is served in virtual time. Times are divided by the run's time scale, so that costs
-/// are what the workload says.
-///
-/// Requests come when they were *sent*, as at the real server. Their latency counts from when they should have been sent,
-/// as the client measured it. So both include how late the generator was.
-#[derive(Clone, Debug)]
-pub struct Replay<'o> {
-    offered: &'o Trace,
-    /// What policies are fitted to: the costs and the load of the run, unless something else is set.
-    pub fit: Fit,
-    /// What each step costs.
-    pub overheads: Overheads,
-}
-
-impl<'o> Replay<'o> {
-    /// `offered` on a server with default settings and [`Overheads::STOCK`]. Emulated cores have the overheads that they
-    /// were charged, and the wake-up of their threads ([`Overheads::EMULATED`]) on the time scale of the costs.
-    pub fn new(offered: &'o Trace) -> Replay<'o> {
-        let threads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
-        let threads = threads.divided_by(offered.time_scale);
-        let wake = offered.overheads.wake.plus(threads.wake);
+impl Trace {
+    /// What each step costs: [`Overheads::STOCK`] on real cores. Emulated cores have the overheads that they were charged,
+    /// and the wake-up of their threads ([`Overheads::EMULATED`]) on the time scale of the costs.
+    pub fn costs_of_steps(&self) -> Overheads {
+        let threads = if self.emulated { Overheads::EMULATED } else { Overheads::STOCK };
+        let threads = threads.divided_by(self.time_scale);
+        let wake = self.overheads.wake.plus(threads.wake);
         // Emulated cores are threads, which were not charged for contention but had it, shorter by the time scale.
-        let charged = offered.overheads.without_contention();
-        let overheads = if offered.emulated { Overheads { wake, ..charged } } else { threads };
-        let workers = usize::from(offered.workers);
-        let requests = offered.requests.iter().map(|request| (request.class, request.cost));
-        let beside = overheads.per_request();
-        Replay { offered, fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside), overheads }
+        let charged = self.overheads.without_contention();
+        if self.emulated { Overheads { wake, ..charged } } else { threads }
     }
 
-    /// The policy called `name`, and a server that follows it.
+    /// What policies are fitted to: the costs and the load of the run, and default settings.
+    pub fn fit(&self) -> Fit {
+        let requests = self.requests.iter().map(|request| (request.class, request.cost));
+        let beside = self.costs_of_steps().per_request();
+        Fit::to_requests(requests, self.workers.into(), self.load_with(beside), beside)
+    }
+
+    /// The policy called `name`, made from `fit`, and a server that follows it.
     ///
     /// # Panics
     /// As [`Fit::policy`].
-    pub fn server(&self, name: PolicyName) -> (Made, Setup) {
-        let fitted = self.fit.policy(name);
-        let mut setup = Setup {
-            classified: self.fit.tuning.classified || name.entry().needs_class,
-            ..Setup::with_overheads(fitted.policy(), self.overheads)
-        };
-        setup.rest = Replay::rest(self.offered, setup.rest);
-        (fitted, setup)
+    pub fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup) {
+        let (made, setup) = fit.server(name, self.costs_of_steps());
+        (made, Setup { rest: self.rest(setup.rest), ..setup })
     }
 
-    /// What an idle worker did in the run of `offered`, where it would do `rest` otherwise.
-    pub(crate) fn rest(offered: &Trace, rest: Rest) -> Rest {
+    /// What an idle worker did in the run, where it would do `rest` otherwise.
+    pub(crate) fn rest(&self, rest: Rest) -> Rest {
         if rest == Rest::LOOKS {
             return rest;
         }
         // An emulated core that is not charged for wake-ups sleeps at once.
-        let parks = offered.emulated && offered.overheads.wake == Nanos::ZERO;
-        let nap_min = Nanos::new(rest.nap_min.get() / offered.time_scale);
+        let parks = self.emulated && self.overheads.wake == Nanos::ZERO;
+        let nap_min = Nanos::new(rest.nap_min.get() / self.time_scale);
         Rest { wait: if parks { Wait::Park } else { rest.wait }, nap_min }
     }
 
     /// All requests, in the order in which they were sent.
-    pub fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest> + use<'o> {
-        let Trace { time_scale, warmup, deadline, ref requests, .. } = *self.offered;
+    pub fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest> + use<'_> {
+        let Trace { time_scale, warmup, deadline, ref requests, .. } = *self;
         let unscaled = move |time: Nanos| Nanos::new(time.get() / time_scale);
         requests.iter().map(move |request| ArrivingRequest {
             at: unscaled(request.sent),
@@ -96,9 +84,8 @@ mod tests {
     #[test]
     fn requests_come_when_they_were_sent_and_count_from_when_they_should_have_been() {
         let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
-        let mut replay = Replay::new(&offered);
         let us = Nanos::from_micros;
-        let incoming: Vec<ArrivingRequest> = replay.arrivals().collect();
+        let incoming: Vec<ArrivingRequest> = offered.arrivals().collect();
         let last = ArrivingRequest {
             at: us(24),
             due: us(20),
@@ -109,9 +96,9 @@ mod tests {
             counts: true,
         };
         assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
-        replay.overheads = Overheads::NONE;
-        let (_, setup) = replay.server(named("isolated"));
-        let tally = simulate(&setup, replay.arrivals());
+        let (_, setup) = offered.server(&offered.fit(), named("isolated"));
+        let free = Setup { overheads: Overheads::NONE, rest: Rest::LOOKS, ..setup };
+        let tally = simulate(&free, offered.arrivals());
         assert_eq!((tally.fates().answered, tally.latency_mean(None)), (2, us(12)));
         assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
     }
@@ -120,19 +107,20 @@ mod tests {
     #[test]
     fn the_server_is_that_of_the_run() {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
-        let (_, setup) = Replay::new(&offered).server(named("steal"));
+        let steal = |run: &Trace| run.server(&run.fit(), named("steal")).1;
+        let setup = steal(&offered);
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
         assert_eq!(setup.rest, Rest { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
         let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
-        let (_, setup) = Replay::new(&charged).server(named("steal"));
+        let setup = steal(&charged);
         assert_eq!(
             Overheads { wake: Nanos::ZERO, ..setup.overheads },
             Overheads { wake: Nanos::ZERO, ..Overheads::STOCK }.without_contention(),
             "threads contended by themselves"
         );
         let cpu = Trace { emulated: false, time_scale: 1, ..offered };
-        let (_, setup) = Replay::new(&cpu).server(named("steal"));
+        let setup = steal(&cpu);
         let as_served = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
     }

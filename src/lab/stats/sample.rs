@@ -1,9 +1,9 @@
 //! Quantiles of dependent values, with intervals.
 
-use super::bins::{Counts, lower_edge, merge_into, upper_edge};
+use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
 use super::{Interval, Memory};
-use crate::metrics::Bounds;
+use crate::metrics::{Block, Bounds};
 
 /// The fewest groups of batches that a variance is estimated from.
 const GROUPS_MIN: usize = 8;
@@ -60,6 +60,13 @@ impl Sample {
     /// The intervals of all percentiles, for the `memory` of the queue.
     pub fn bounds(&self, memory: Memory) -> Bounds {
         Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
+    }
+
+    /// The percentiles to 0.8 %, with intervals for the `memory` of the queue.
+    pub fn block(&self, memory: Memory) -> Block {
+        let endless = self.all.last().filter(|(bin, _)| *bin >= INFINITE).map_or(0, |(_, count)| u64::from(*count));
+        let value = |rank| self.quantile(rank as f64 / self.count as f64);
+        Block::from_ranks(self.count - endless, self.count, value).bounded(self.bounds(memory))
     }
 
     /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a

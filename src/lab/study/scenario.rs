@@ -3,7 +3,7 @@
 use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
 use crate::emulation::overheads::Overheads;
-use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Setup, Tally, simulate_into};
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, MaxWait, Objective, PolicyName, Sizes, Tuning, grouping};
@@ -208,7 +208,7 @@ impl<'a> Scenario<'a> {
         match (self.replayed, self.stretched, self.fleet) {
             (Some(run), ..) => {
                 let flows = run.offered.requests.iter().map(|request| request.flow);
-                Box::new(Replay::new(&run.offered).arrivals().zip(flows))
+                Box::new(run.offered.arrivals().zip(flows))
             }
             (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
             (.., Some(fleet)) => Box::new(offer.by_flow(self.shape, fleet.balance.zipf())),
@@ -322,15 +322,10 @@ impl<'a> Scenario<'a> {
             ..fit.tuning
         };
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
-        let made = fit.policy(policy);
-        let mut setup = Setup {
-            groups,
-            classified: self.classified || entry.needs_class,
-            checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(made.policy(), self.overheads)
-        };
+        let (made, setup) = fit.server(policy, self.overheads);
+        let mut setup = Setup { groups, checkpoint_step: self.checkpoint_step, ..setup };
         if let Some(run) = self.replayed {
-            setup.rest = Replay::rest(&run.offered, setup.rest);
+            setup.rest = run.offered.rest(setup.rest);
         }
         let setup = setup.with_max_wait(self.max_wait, &fit.times, self.classified.then_some(&fit.of_class));
         (made, setup, fit)
@@ -339,7 +334,7 @@ impl<'a> Scenario<'a> {
     /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would measure.
     pub(crate) fn fit(&self, load: f64) -> Fit {
         let fit = match self.replayed {
-            Some(run) => Replay::new(&run.offered).fit,
+            Some(run) => run.offered.fit(),
             None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
         };
         // What was recorded comes to all servers that are left.

@@ -1,12 +1,11 @@
 //! The cost of one request of a class: drawn from a distribution, or recorded (`file:PATH`: a cost a line, every line equally
-//! likely). Only [`read_bounded`] touches the file.
+//! likely).
 
-use super::Class;
+use super::{Class, lines};
 use crate::fate::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
-use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -129,37 +128,17 @@ impl Recorded {
     }
 }
 
-/// The classes that the file at `path` records.
-pub(super) fn read_bounded(path: &str, bytes_max: u64) -> Result<Vec<Class>, String> {
-    let mut bytes = Vec::new();
-    // Bounded here and not by the file's size, which a pipe or a device does not have.
-    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
-    read.map_err(|error| format!("it cannot be read: {error}"))?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
-    }
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
-        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        format!("line {line}: it is not text (UTF-8)")
-    });
-    parse(text?)
-}
-
 /// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and comments from `#` to
-/// the end of a line.
-pub(super) fn parse(text: &str) -> Result<Vec<Class>, String> {
+/// the end of a line. It has `bytes_max` bytes at most.
+pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, String> {
     let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
-    let mut count = 0;
-    for (number, line) in text.lines().enumerate() {
-        let words = line.split('#').next().unwrap_or_default();
-        let recorded = parse_line(words).map_err(|problem| format!("line {}: {problem}", number + 1))?;
-        let Some((class, cost)) = recorded else { continue };
-        count += 1;
-        if count > RECORDED_COSTS_MAX {
-            return Err(format!("it holds more than {RECORDED_COSTS_MAX} costs"));
-        }
+    let (mut count, too_large) = (0, format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
+    lines::each(text, bytes_max, &too_large, |line| {
+        let (class, cost) = parse_line(line.split('#').next().unwrap_or_default())?;
         costs[class].push(cost);
-    }
+        count += 1;
+        if count > RECORDED_COSTS_MAX { Err(format!("more than {RECORDED_COSTS_MAX} costs")) } else { Ok(()) }
+    })?;
     let Some(last) = costs.iter().rposition(|costs| !costs.is_empty()) else {
         return Err("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms".to_owned());
     };
@@ -179,16 +158,15 @@ pub(super) fn recorded(costs: impl Iterator<Item = Vec<Nanos>> + Clone) -> Vec<C
     costs.map(|costs| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) }).collect()
 }
 
-/// Class and cost of one line without its comment; `None` for a blank one.
-fn parse_line(line: &str) -> Result<Option<(usize, Nanos)>, String> {
+/// Class and cost of one line without its comment.
+fn parse_line(line: &str) -> Result<(usize, Nanos), String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (class, cost) = match words[..] {
-        [] => return Ok(None),
         [cost] => (0, cost),
         [class, cost] => (parse_class(class)?, cost),
         _ => return Err(format!("`{}` is too much: write COST or CLASS COST, like 20us or long 2ms", line.trim())),
     };
-    Ok(Some((class, parse_cost(cost)?)))
+    Ok((class, parse_cost(cost)?))
 }
 
 /// The cost of one request.
@@ -229,7 +207,7 @@ mod recorded_tests {
     // Are classes read by number, by name and by default, and comments and blank lines skipped?
     #[test]
     fn lines_are_costs_of_classes() {
-        let classes = parse(RECORDING).expect("a recording");
+        let classes = parse(RECORDING.as_bytes(), RECORDED_BYTES_MAX).expect("a recording");
         let [short, long] = &classes[..] else { panic!("{} classes", classes.len()) };
         assert_eq!((short.share, long.share), (0.6, 0.4));
         let costs = |class: &Class| match &class.cost {
@@ -273,7 +251,7 @@ mod recorded_tests {
             ("# nothing\n\n", "no cost"),
             ("0 1us\n2 1us", "costs of class class2, but none of class long"),
         ] {
-            let error = parse(text).expect_err(text);
+            let error = parse(text.as_bytes(), RECORDED_BYTES_MAX).expect_err(text);
             assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
@@ -295,10 +273,8 @@ mod recorded_tests {
     #[test]
     fn what_is_read_is_bounded() {
         let too_large = |read: Result<_, String>| read.is_err_and(|problem| problem == "it is larger than 256 MiB");
-        assert!(too_large(read_bounded("/dev/zero", 1_000)));
-        let five_bytes = file(b"20us\n");
-        let path = five_bytes.path().to_str().expect("a path");
-        assert!(read_bounded(path, 5).is_ok());
-        assert!(too_large(read_bounded(path, 4)));
+        assert!(too_large(parse(std::io::repeat(0), 1_000)));
+        assert!(parse(&b"20us\n"[..], 5).is_ok());
+        assert!(too_large(parse(&b"20us\n"[..], 4)));
     }
 }

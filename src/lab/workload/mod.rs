@@ -16,6 +16,7 @@
 
 mod arrivals;
 mod cost;
+mod lines;
 mod parse;
 mod trace;
 

@@ -1,7 +1,7 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::cost::read_bounded;
 use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, RECORDED_BYTES_MAX, VARIATION_MAX, Workload};
+use super::{cost, lines};
 use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
 use std::str::FromStr;
@@ -83,7 +83,8 @@ pub fn forms_help() -> String {
 
 fn form(text: &str) -> Result<Vec<Class>, String> {
     if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
-        return read_bounded(path, RECORDED_BYTES_MAX).map_err(|problem| format!("file {path}: {problem}"));
+        let classes = lines::open(path.as_ref()).and_then(|file| cost::parse(file, RECORDED_BYTES_MAX));
+        return classes.map_err(|problem| format!("file {path}: {problem}"));
     }
     if let Some(parts) = text.strip_prefix("mix:").filter(|parts| !parts.is_empty()) {
         return mix(text, parts);

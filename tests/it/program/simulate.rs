@@ -83,7 +83,7 @@ simulate --policy rr:5us => rr:QUANTUM:SWITCH
 simulate --sharing victim=random => --sharing is gone: workers share what waits as the server's do
 simulate --load 0.5 --precision=3 => --precision is gone: ? marks what is not known within a factor of 2
 plan --workload fixed:1us --rate 1000 --checkpoint 2us => --checkpoint is gone: a plan has a checkpoint
-simulate --policy pools --pools best => write 1 to 8 pools
+simulate --policy pools --pools best => allowed: 1 to 8 pools
 simulate --load 0 => 0.001 to 10
 simulate --load 0.9..0.1 => FROM..TO:STEP
 simulate --workers 0 => 1..=1024

@@ -1,23 +1,20 @@
 //! Reading a [`Trace`], and what follows from its requests.
 
-use super::Workload;
 use super::cost::{parse_class, parse_cost, recorded};
+use super::{Workload, lines};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
 use crate::time::{Nanos, parse_duration};
 use crate::trace::SCHEMA;
 pub use crate::trace::{Trace, TraceRequest};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The most lines that are read: as many requests as one run may hold, and some comments.
+/// The most lines that are read, without comments: as many requests as one run may hold, and a few.
 pub const TRACE_LINES_MAX: usize = 51_000_000;
-/// The longest line: a header whose workload is a file with the longest path that Linux takes.
-const LINE_BYTES_MAX: u64 = 8 << 10;
 /// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length after 1,000 hours of
 /// a run.
 const BYTES_MAX: u64 = 4 << 30;
@@ -30,8 +27,7 @@ impl Trace {
     /// # Errors
     /// If it cannot be read, or is not a trace.
     pub fn read(path: &Path) -> Result<Trace, String> {
-        let file = File::open(path).map_err(|error| unreadable(&error))?;
-        parse(BufReader::new(file), BYTES_MAX)
+        parse(lines::open(path)?, BYTES_MAX)
     }
 
     /// The number of measured requests.
@@ -75,43 +71,20 @@ impl FromStr for Trace {
     }
 }
 
-fn unreadable(error: &io::Error) -> String {
-    format!("it cannot be read: {error}")
-}
-
-fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, String> {
-    // Bounded here and not by the file's size, which a pipe or a device does not have.
-    let mut text = text.take(bytes_max + 1);
-    let (mut offered, mut bytes): (Option<Trace>, _) = (None, Vec::new());
-    let too_long = || format!("it has more than {TRACE_LINES_MAX} lines or 4 GiB");
-    for line in 1..=TRACE_LINES_MAX {
-        bytes.clear();
-        let wrong = |problem: String| format!("line {line}: {problem}");
-        let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        if read.map_err(|error| unreadable(&error))? == 0 {
-            let offered = offered.filter(|offered| !offered.requests.is_empty());
-            return offered
-                .ok_or_else(|| format!("it offers no request: write the header and {LINE}, as `GET /capture` does"));
-        }
-        if text.limit() == 0 {
-            return Err(too_long());
-        }
-        if bytes.len() as u64 == LINE_BYTES_MAX {
-            return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
-        }
-        let words = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?.trim();
-        if words.is_empty() || words.starts_with('#') {
-            continue;
-        }
+fn parse(text: impl Read, bytes_max: u64) -> Result<Trace, String> {
+    let (mut offered, mut count): (Option<Trace>, _) = (None, 0);
+    let too_long = format!("it has more than {TRACE_LINES_MAX} lines or 4 GiB");
+    lines::each(text, bytes_max, &too_long, |words| {
+        count += 1;
         match &mut offered {
-            None => offered = Some(parse_header(words).map_err(wrong)?),
-            Some(offered) => {
-                let request = parse_request(words, offered).map_err(wrong)?;
-                offered.requests.push(request);
-            }
+            _ if count > TRACE_LINES_MAX => return Err(too_long.clone()),
+            None => offered = Some(parse_header(words)?),
+            Some(offered) => offered.requests.push(parse_request(words, offered)?),
         }
-    }
-    Err(too_long())
+        Ok(())
+    })?;
+    let offered = offered.filter(|offered| !offered.requests.is_empty());
+    offered.ok_or_else(|| format!("it offers no request: write the header and {LINE}, as `GET /capture` does"))
 }
 
 fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
