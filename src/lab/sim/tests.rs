@@ -6,7 +6,6 @@ mod turns;
 use super::*;
 use crate::lab::workload::Workload;
 use crate::metrics::Percentile;
-use crate::sched::grouping::HELP_NAP;
 use crate::sched::{Patience, Policy, PolicyName};
 use inputs::{named, offer, policies, workload};
 
@@ -40,30 +39,6 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
 fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
     ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
-}
-
-// Is what comes to a full group served by an idle one, at the latest after a nap, and by no policy that shares nothing?
-#[test]
-fn an_idle_group_helps_a_full_one() {
-    let us = Nanos::from_micros;
-    let mut shared = 0;
-    for (name, policy) in
-        policies(&workload("extreme-bimodal"), 0.5, 2).into_iter().filter(|(_, policy)| policy.topology().pools() == 1)
-    {
-        // Both workers of the first group are stuck between two checkpoints, and their own looks come too late.
-        let setup =
-            Setup { groups: vec![2, 2], checkpoint_step: us(9_000), ..Setup::with_overheads(policy, Overheads::STOCK) };
-        let tally = simulate(&setup, [arriving(1, 9_000, 1), arriving(2, 9_000, 1), arriving(300, 1, 0)].into_iter());
-        let latency = tally.latency_mean(Some(0));
-        if setup.policy.has_watchers() {
-            let bound = HELP_NAP.plus(Overheads::STOCK.wake).plus(us(10));
-            assert!(latency <= bound, "{name}: {latency}");
-            shared += 1;
-        } else {
-            assert!(latency > us(8_000), "{name}: {latency}");
-        }
-    }
-    assert!(shared > 4);
 }
 
 // Does a worker hold no more than its packets, however many came before? Method: one packet and two places in the socket.
