@@ -66,35 +66,8 @@ impl<F: Fn() -> bool + Unpin> Future for Once<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::continuation::{AbortCause, Limits, Polled, Terms, poll};
     use std::pin::pin;
     use std::task::Waker;
-
-    /// The results of two polls.
-    fn polled(ask_at: Nanos, expires_at: Nanos, future: impl Future<Output = ()>) -> [Polled<()>; 2] {
-        let mut future = pin!(future);
-        [(); 2].map(|()| {
-            let (limits, waker) = (Limits { ask_at, expires_at }, Waker::noop());
-            let (start, waiter, token) = (Nanos::ZERO, &mut None, None);
-            poll(future.as_mut(), Terms { start, limits, waker, waiter, token, wakes_anywhere: false }).0
-        })
-    }
-
-    #[test]
-    fn a_checkpoint_pauses_once_when_its_time_has_come() {
-        let [passed, _] = polled(Nanos::MAX, Nanos::MAX, checkpoint());
-        assert!(matches!(passed, Polled::Ended(())));
-        let asked = polled(Nanos::ZERO, Nanos::MAX, checkpoint());
-        assert!(matches!(asked, [Polled::Paused { resume: Resume::Here }, Polled::Ended(())]), "{asked:?}");
-        let [expired, _] = polled(Nanos::MAX, Nanos::new(1), checkpoint());
-        assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)), "{expired:?}");
-    }
-
-    #[test]
-    fn a_hop_always_pauses_once() {
-        let hopped = polled(Nanos::MAX, Nanos::MAX, hop(1));
-        assert!(matches!(hopped, [Polled::Paused { resume: Resume::In(1) }, Polled::Ended(())]), "{hopped:?}");
-    }
 
     #[test]
     fn outside_a_worker_every_leaf_is_ready() {

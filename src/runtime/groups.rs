@@ -217,49 +217,9 @@ impl<J: Send> Group<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::tests::numbers::Numbers;
     use crate::sched::Tuning;
-    use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
     use std::os::fd::AsRawFd;
-
-    /// Notes which jobs it runs, and stops all workers after a hundred.
-    struct Notes<'g> {
-        groups: &'g Groups<usize>,
-        done: Vec<usize>,
-    }
-
-    impl Engine for Notes<'_> {
-        type Job = usize;
-
-        fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<usize>>) -> Received {
-            Received::default()
-        }
-
-        fn run(&mut self, job: usize, _: Nanos) -> Ran<usize> {
-            self.done.push(job);
-            if self.done.len() == 100 {
-                self.groups.each().for_each(Shared::stop);
-            }
-            Ran::Ended { ran: Nanos::ZERO }
-        }
-
-        fn describe(&self, _: &usize) -> Description {
-            Description { class: None, continuation: false, attained: Nanos::ZERO }
-        }
-
-        fn discard(&mut self, _: usize, _: Discarded) {}
-
-        fn requeued(&mut self, _: &mut usize, _: Requeued) -> bool {
-            true
-        }
-
-        fn flush(&mut self) {}
-
-        fn boundary(&mut self, _: Boundary) {}
-
-        fn now(&self) -> Nanos {
-            Nanos::ZERO
-        }
-    }
 
     // Does a worker that always has work take jobs of another group, if far more wait there? Jobs are the numbers of their
     // groups. One worker of the second group runs. Before its first rare search it does 59 jobs, and 141 are left.
@@ -274,10 +234,16 @@ mod tests {
             for (group, count) in queued.into_iter().enumerate() {
                 (0..count).for_each(|_| assert_eq!(groups.of(group).queues.push(0, 0, group), Ok(())));
             }
-            let mut notes = Notes { groups: &groups, done: Vec::new() };
+            let mut done = Vec::new();
+            let run = |group| {
+                done.push(group);
+                if done.len() == 100 {
+                    groups.each().for_each(Shared::stop);
+                }
+            };
             let (group, worker) = workers.into_iter().next_back().expect("four");
-            worker.run_in(&groups, group, &mut notes);
-            let others = notes.done.iter().filter(|group| **group == 0).count();
+            worker.run_in(&groups, group, &mut Numbers { run, flush: || {} });
+            let others = done.iter().filter(|group| **group == 0).count();
             assert_eq!(others, taken, "{queued:?}");
             while groups.leftover().is_some() {}
         }

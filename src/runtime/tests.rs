@@ -1,6 +1,7 @@
 //! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in pipes, engines are
 //! these few lines.
 
+pub(super) mod numbers;
 mod sharing;
 
 use super::*;

@@ -189,58 +189,24 @@ impl<'s, J: Send> Loop<'s, J> {
 mod tests {
     use super::*;
     use crate::runtime::Wait;
+    use crate::runtime::tests::numbers::Numbers;
     use crate::sched::Topology;
     use crate::sched::policy::rows;
-    use crate::sched::turn::{Arrived, Description, Discarded, Ran, Received, Requeued};
-
-    /// An engine that puts a job and stops the workers at the last step of its first search, which has found nothing.
-    struct Late<'s> {
-        shared: &'s Shared<u8>,
-        done: Vec<u8>,
-    }
-
-    impl Engine for Late<'_> {
-        type Job = u8;
-
-        fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<u8>>) -> Received {
-            Received::default()
-        }
-
-        fn run(&mut self, job: u8, _: Nanos) -> Ran<u8> {
-            self.done.push(job);
-            Ran::Ended { ran: Nanos::ZERO }
-        }
-
-        fn describe(&self, _: &u8) -> Description {
-            Description { class: None, continuation: false, attained: Nanos::ZERO }
-        }
-
-        fn discard(&mut self, _: u8, _: Discarded) {}
-
-        fn requeued(&mut self, _: &mut u8, _: Requeued) -> bool {
-            true
-        }
-
-        fn flush(&mut self) {
-            if !self.shared.is_stopping() {
-                assert_eq!(self.shared.queues.push(1, 0, 7), Ok(()));
-                self.shared.stop();
-            }
-        }
-
-        fn boundary(&mut self, _: Boundary) {}
-
-        fn now(&self) -> Nanos {
-            Nanos::ZERO
-        }
-    }
 
     #[test]
     fn what_is_put_before_a_stop_is_done_whenever_both_come() {
         let policy = rows::tasks(&Topology::new(&[1]), Nanos::MAX);
         let (shared, workers) = Shared::new(policy, Wait::Park, &[], 8).expect("readiness queues");
-        let mut late = Late { shared: &shared, done: Vec::new() };
+        let mut done = Vec::new();
+        // At the last step of the first search, which has found nothing.
+        let puts_and_stops = || {
+            if !shared.is_stopping() {
+                assert_eq!(shared.queues.push(1, 0, 7), Ok(()));
+                shared.stop();
+            }
+        };
+        let mut late = Numbers { run: |job| done.push(job), flush: puts_and_stops };
         workers.into_iter().for_each(|worker| worker.run(&shared, &mut late));
-        assert_eq!(late.done, [7]);
+        assert_eq!(done, [7]);
     }
 }

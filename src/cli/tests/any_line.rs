@@ -61,12 +61,3 @@ pub(crate) fn assert_any_line_is_answered(command: &Command, begins: &'static [&
     });
     answered.unwrap_or_else(|error| panic!("{error}"));
 }
-
-/// Is each of `lines` refused with 2, and with what stands beside it?
-pub(crate) fn assert_refused(program: &str, refusal: Refusal, lines: &[(&str, &str)]) {
-    for (line, expected) in lines {
-        let (code, message) = refusal(&words(program, line)).unwrap_or_else(|| panic!("{line} was taken"));
-        assert_eq!(code, 2, "{line}");
-        assert!(message.contains(expected), "{line}: {message}");
-    }
-}

@@ -6,8 +6,7 @@ mod turns;
 use super::*;
 use crate::lab::workload::Workload;
 use crate::metrics::Percentile;
-use crate::sched::grouping::HELP_NAP;
-use crate::sched::{Patience, Policy, PolicyName, Tuning, Wait};
+use crate::sched::{Patience, Policy, PolicyName};
 use inputs::{named, offer, policies, workload};
 
 // Has each request one fate, also where groups are of several sizes, and full? The bounds are so small that each is met.
@@ -40,79 +39,6 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
 fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
     ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
-}
-
-#[test]
-fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
-    let us = Nanos::from_micros;
-    let latency = |setup: &Setup| {
-        let tally = simulate(setup, [arriving(1, 500, 1), arriving(2, 1, 0)].into_iter());
-        tally.latency_mean(Some(0))
-    };
-    let policy = |name: &str| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(named(name)).policy();
-    let stolen = Setup::ideal(policy("steal"));
-    let threshold = stolen.policy.thief_threshold();
-    assert_eq!(
-        latency(&stolen),
-        threshold.minus(us(1)).plus(us(1)),
-        "it waits until the other is stuck, and is served"
-    );
-    assert_eq!(latency(&Setup::ideal(policy("isolated"))), us(500));
-    assert_eq!(latency(&Setup::ideal(policy("global"))), us(1));
-    let sleeping = Rest { wait: Wait::Park, nap_min: us(1_000) };
-    let woken = Setup {
-        rest: sleeping,
-        overheads: Overheads { wake: us(20), ..Overheads::NONE },
-        ..Setup::ideal(policy("global"))
-    };
-    // The first request wakes the owner of the socket, which wakes the other worker when it has received both.
-    assert_eq!(latency(&woken), us(40));
-}
-
-// Is what comes to a full group served by an idle one, at the latest after a nap, and by no policy that shares nothing?
-#[test]
-fn an_idle_group_helps_a_full_one() {
-    let us = Nanos::from_micros;
-    let mut shared = 0;
-    for (name, policy) in
-        policies(&workload("extreme-bimodal"), 0.5, 2).into_iter().filter(|(_, policy)| policy.topology().pools() == 1)
-    {
-        // Both workers of the first group are stuck between two checkpoints, and their own looks come too late.
-        let setup =
-            Setup { groups: vec![2, 2], checkpoint_step: us(9_000), ..Setup::with_overheads(policy, Overheads::STOCK) };
-        let tally = simulate(&setup, [arriving(1, 9_000, 1), arriving(2, 9_000, 1), arriving(300, 1, 0)].into_iter());
-        let latency = tally.latency_mean(Some(0));
-        if setup.policy.has_watchers() {
-            let bound = HELP_NAP.plus(Overheads::STOCK.wake).plus(us(10));
-            assert!(latency <= bound, "{name}: {latency}");
-            shared += 1;
-        } else {
-            assert!(latency > us(8_000), "{name}: {latency}");
-        }
-    }
-    assert!(shared > 4);
-}
-
-// A fresh request comes while one of two workers is in a light request. Does the other worker, in a heavy one, leave it to
-// that worker where a yield costs more? Is it served all the same if the light request turns out to be heavy? Is the other
-// worker asked to step aside for one of two that come at once?
-#[test]
-fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
-    let latency = |price: Option<u64>, light: &[ArrivingRequest]| {
-        let us = Nanos::from_micros;
-        let patience = price.map(|price| Patience::of(us(price), us(2)));
-        let policy = Tuning::new(2, us(10)).policy("levels").with_patience(patience);
-        let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
-        let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
-        tally.latency_mean(Some(0)).get().div_ceil(1_000)
-    };
-    let after = |first| [arriving(500, first, 2), arriving(502, 3, 0)];
-    assert!(latency(None, &after(8)) <= 4 && latency(Some(1), &after(8)) <= 4, "the other worker steps aside");
-    // And up to a checkpoint. Three wait in queues: two that have not been interrupted, and one that has.
-    assert!((9..=10).contains(&latency(Some(2), &after(8))), "it waits for the first");
-    assert!((11..=12).contains(&latency(Some(2), &after(900))), "until the first has run for 10 us");
-    let at_once = [arriving(500, 8, 2), arriving(500, 3, 0)];
-    assert!(latency(None, &at_once) <= 5, "the other worker steps aside");
 }
 
 // Does a worker hold no more than its packets, however many came before? Method: one packet and two places in the socket.

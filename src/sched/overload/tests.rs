@@ -1,7 +1,6 @@
-//! Is old work shed while a queue stands, and only then? Method: one queue and one server in virtual time.
+//! Is old work shed while a queue stands, and only then?
 
 use super::*;
-use std::collections::VecDeque;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -14,37 +13,6 @@ fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
 
 fn auto(pairs: &[(u64, u64)]) -> WaitBounds {
     WaitBounds::new(MaxWait::Auto, &times(pairs), Nanos::ZERO).expect("enough was measured")
-}
-
-/// One worker that serves requests of `service` each in the order of their arrival; `gap(number)` lies before each.
-/// Returns when each came, and how long it had waited when it began; `None` for what was shed.
-fn served(
-    bounds: &WaitBounds,
-    service: Nanos,
-    requests: u64,
-    gap: impl Fn(u64) -> Nanos,
-) -> Vec<(Nanos, Option<Nanos>)> {
-    let mut queues = StandingQueues::new(1);
-    let (mut came, mut arrivals) = (Nanos::ZERO, VecDeque::new());
-    for number in 0..requests {
-        came = came.plus(gap(number));
-        arrivals.push_back(came);
-    }
-    let (mut now, mut waits) = (Nanos::ZERO, Vec::new());
-    for came in arrivals {
-        if came > now {
-            queues.on_rest(now);
-            now = came;
-        }
-        let wait = now.minus(came);
-        let sheds = wait >= bounds.target && queues.on_old(0, now, wait, bounds);
-        if wait < bounds.target {
-            queues.on_young(0);
-        }
-        waits.push((came, (!sheds).then_some(wait)));
-        now = now.plus(if sheds { Nanos::from_micros(3) } else { service });
-    }
-    waits
 }
 
 #[test]
@@ -84,55 +52,6 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!((sliced.heavy, whole.heavy > MS(1), whole.heavy < MS(3)), (MS(100), true, true));
     let off = bounds(MaxWait::Off, Some(MS(5)));
     assert_eq!(QueueBounds { heavy: Nanos::ZERO, ..off }, QueueBounds::NONE);
-}
-
-// At twice the load, is nothing young lost? Does nothing wait longer than the bound once the queue has stood? Is the server
-// as busy as it can be?
-#[test]
-fn at_twice_the_load_every_second_one_is_served_in_time() {
-    let bounds = auto(&[(10_000, 100)]);
-    let waits = served(&bounds, MS(10), 2_000, |_| MS(5));
-    let first = waits.iter().position(|(_, wait)| wait.is_none()).expect("some are shed");
-    let (at, before) = (waits[first].0, waits[first - 1].1.expect("served"));
-    // It waited for the target after 200 ms, and stood for an interval more: served then was what came at half that time.
-    assert!(at >= MS(295) && at <= MS(310) && before <= MS(310), "from {at}, after waits of {before}");
-    let after = &waits[first..];
-    assert!(after.iter().all(|(_, wait)| wait.is_none_or(|wait| wait < bounds.bound)));
-    let answered = after.iter().filter(|(_, wait)| wait.is_some()).count();
-    let share = answered as f64 / after.len() as f64;
-    assert!(share > 0.49, "{share} of what was offered, where half can be served");
-}
-
-// Is nothing shed of a burst that is over within the interval, however long it waits, nor at .9 of the capacity?
-#[test]
-fn what_does_not_stand_is_served_to_the_last() {
-    let bounds = auto(&[(10_000, 100)]);
-    let burst = |number: u64| if number.is_multiple_of(45) { MS(1_000) } else { Nanos::ZERO };
-    let waits = served(&bounds, MS(10), 450, burst);
-    assert!(waits.iter().all(|(_, wait)| wait.is_some()), "bursts of 45");
-    assert!(waits.iter().any(|(_, wait)| *wait >= Some(bounds.bound)), "and some wait for long");
-    let uneven = |number: u64| if number % 20 < 10 { MS(1) } else { Nanos::from_micros(21_300) };
-    assert!(served(&bounds, MS(10), 5_000, uneven).iter().all(|(_, wait)| wait.is_some()), ".9, in groups");
-}
-
-// Is the server through with what is old at once when the load falls, though a thousand wait?
-#[test]
-fn the_end_of_an_overload_is_the_end_of_its_queue() {
-    let bounds = auto(&[(10_000, 100)]);
-    let waits = served(&bounds, MS(10), 3_000, |number| if number < 2_000 { MS(5) } else { MS(20) });
-    let late = waits[2_000..].iter().rposition(|(_, wait)| wait.is_none_or(|wait| wait > MS(10)));
-    let recovered = waits[2_000 + late.unwrap_or(0)].0.minus(waits[2_000].0);
-    assert!(recovered <= bounds.bound.times(2), "{recovered} after the end of the overload");
-    let off = served(&WaitBounds::NONE, MS(10), 3_000, |number| if number < 2_000 { MS(5) } else { MS(20) });
-    assert!(off[2_400].1.is_some_and(|wait| wait > MS(5_000)), "without bounds it stands for long");
-}
-
-#[test]
-fn a_fixed_bound_holds_from_the_first_request_on() {
-    let bounds = WaitBounds::new(MaxWait::For(MS(30)), &times(&[]), Nanos::ZERO).expect("a setting");
-    let waits = served(&bounds, MS(10), 10, |_| Nanos::ZERO);
-    let begun: Vec<bool> = waits.iter().map(|(_, wait)| wait.is_some()).collect();
-    assert_eq!(begun, [true, true, true, false, false, false, false, false, false, false]);
 }
 
 // Does each queue stand by itself, and does a rest, or a long time without anything from it, end that?

@@ -1,4 +1,4 @@
-//! Does `forebay simulate` do what its help says, and does one clear error come of bad input to it and to `forebay plan`?
+//! Does `forebay simulate` do what its help says, and does one clear error come of bad input to any command?
 //! Method: the program is run with few requests; its table, its files and its exit codes are read.
 
 use crate::support::prelude::*;
@@ -78,6 +78,20 @@ fn an_overload_whose_backlog_grows_is_marked() {
 
 /// Some name `--requests 100000000000`: arithmetic refuses these at once, where a search would take hours.
 const REFUSED: &str = r#"
+serve --drain-timeout 99999999999999h => drain-timeout = "99999999999999h" (flag --drain-timeout): out of range; allowed: 0s to 1h
+serve --config /nowhere => config = "/nowhere" (flag --config): the file cannot be read: No such file
+serve --config /dev/zero => config = "/dev/zero" (flag --config): the file is larger than 1024 KiB
+serve --burn sleep --overheads file:/nowhere => /nowhere: it cannot be read: No such file
+simulate --workload fixed:2h => a cost is 1ns to 1h
+simulate --workload fixed:1h => one simulation takes at most 1e11: lower --requests, or raise --checkpoint
+simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal => at most 1e9
+simulate --policy rr:1ns:0ns --workload fixed:1ms => steps of 1ns
+simulate --overheads send=1h => 0ns to 10ms
+simulate --overheads file:/nowhere/a=b => /nowhere/a=b: it cannot be read: No such file
+simulate --deadline 99999999999999h => at most 1000h
+simulate --replay /dev/zero => --replay /dev/zero: line 1: it is longer than 8192 bytes
+plan --workload fixed:1h --rate 0.001 => one simulation takes at most
+plan --workload fixed:1us --rate 1e300 => 0.001 to 1000000000
 simulate --policy stael => no policy is called `stael`; there are
 simulate --policy rr:5us => rr:QUANTUM:SWITCH
 simulate --sharing victim=random => --sharing is gone: workers share what waits as the server's do

@@ -1,4 +1,4 @@
-//! Does a worker step aside, steal and wake others as its turn says? Method: one worker in a world that a test fills by
+//! Does a worker step aside and wake others as its turn says? Method: one worker in a world that a test fills by
 //! hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool that does not exist: a checkpoint.
 
 use crate::emulation::overheads::Overheads;
@@ -10,7 +10,7 @@ use crate::sched::policy::rows;
 use crate::sched::turn::{
     Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Turn,
 };
-use crate::sched::{Place, Policy, PoolId, Resume, Step, Tuning, WorkerId};
+use crate::sched::{Place, Policy, PoolId, Resume, Tuning, WorkerId};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
@@ -61,10 +61,9 @@ struct Scene {
 }
 
 impl Scene {
-    /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
-    fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
+    /// Workers of which those in `asleep` sleep; the queue of pool 0 holds so many jobs.
+    fn new(policy: Policy, asleep: &[WorkerId], queue: u64) -> Scene {
         let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &Overheads::NONE, 64);
-        (0..deque).for_each(|job| world.put(Place::Own, US(job)).expect("room"));
         (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
         for worker in asleep {
             world.me = *worker;
@@ -81,11 +80,10 @@ impl Scene {
         self.turn.next()
     }
 
-    /// Takes and begins a job; returns whether it was stolen.
-    fn begin(&mut self) -> bool {
-        let Action::Begin(_, from) = *self.step() else { panic!("there is a job") };
+    /// Takes and begins a job.
+    fn begin(&mut self) {
+        assert!(matches!(self.step(), Action::Begin(..)), "there is a job");
         assert!(matches!(self.step(), Action::Settle(_)));
-        matches!(from, Step::Steal(_))
     }
 
     /// Whether the job that has run steps aside.
@@ -93,10 +91,10 @@ impl Scene {
         matches!(self.step(), Action::Put(_, _, Requeued::Yielded))
     }
 
-    /// Lets the worker take a job and begin it; returns which workers sleep then, and whether the job was stolen.
-    fn begins(mut self) -> (Vec<WorkerId>, bool) {
-        let stole = self.begin();
-        (self.world.idle.roster.asleep().collect(), stole)
+    /// Lets the worker take a job and begin it; returns which workers sleep then.
+    fn begins(mut self) -> Vec<WorkerId> {
+        self.begin();
+        self.world.idle.roster.asleep().collect()
     }
 }
 
@@ -106,7 +104,7 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
         let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
-        let mut scene = Scene::new(policy, &[], [0; 2]);
+        let mut scene = Scene::new(policy, &[], 0);
         scene.world.put(Place::Queue(3), US(200)).expect("room");
         scene.begin();
         queue.into_iter().for_each(|queue| scene.world.put(Place::Queue(queue), US(50)).expect("room"));
@@ -123,7 +121,7 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
 fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {
         let pools = Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, Nanos::ZERO) }.policy("pools");
-        let mut scene = Scene::new(pools, &[], [0; 2]);
+        let mut scene = Scene::new(pools, &[], 0);
         (0..=waiting).for_each(|job| scene.world.put(Place::Queue(1), US(job)).expect("room"));
         scene.begin();
         scene.yields()
@@ -136,27 +134,19 @@ fn a_heavy_request_without_room_keeps_its_turn() {
 fn a_helper_that_leaves_light_requests_wakes_another() {
     let begins = |light| {
         let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
-        Scene::new(rows::by_group(groups, &tuning(3)), &[2, 0], [0, light]).begins()
+        Scene::new(rows::by_group(groups, &tuning(3)), &[2, 0], light).begins()
     };
-    assert_eq!(begins(2), (vec![2], false));
-    assert_eq!(begins(1), (vec![2, 0], false), "nothing is left");
+    assert_eq!(begins(2), [2]);
+    assert_eq!(begins(1), [2, 0], "nothing is left");
 }
 
 // Does a worker that has met another thief know it when it has found nothing, and only then?
 #[test]
 fn a_competitor_is_remembered_for_one_search() {
-    let mut scene = Scene::new(tuning(2).policy("steal"), &[], [0; 2]);
+    let mut scene = Scene::new(tuning(2).policy("steal"), &[], 0);
     let contended = [None, Some(Fault::Contends), None].map(|fault| {
         scene.world.fault = fault;
         matches!(scene.step(), Action::Sleep { contended: true })
     });
     assert_eq!(contended, [false, true, false]);
-}
-
-// Does a thief that leaves jobs in its victim's deque wake another, though its own deque is empty?
-#[test]
-fn a_thief_that_leaves_jobs_behind_wakes_another() {
-    let begins = |jobs| Scene::new(tuning(3).policy("steal"), &[2], [jobs, 0]).begins();
-    assert_eq!(begins(2), (vec![], true));
-    assert_eq!(begins(1), (vec![2], true), "nothing is left");
 }

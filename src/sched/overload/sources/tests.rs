@@ -3,6 +3,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::ops::Range;
 
 /// Samples that two cores make in a period.
 const CAPACITY: f64 = 5_000.0;
@@ -53,6 +54,30 @@ impl Server {
         (0..count).map(|_| self.pass(demands, standing)).sum()
     }
 
+    /// Lets periods pass in which attackers ask for so many times the capacity, and others for so much of it. In each of
+    /// `checked`, up to the last, each attacker keeps a share in `shares`, and the others keep all at any time. Returns the
+    /// share of the capacity that is used from period 20 on.
+    fn cuts(
+        &mut self,
+        (others, load): (u64, f64),
+        (attackers, flood): (u64, f64),
+        standing: Standing,
+        checked: Range<u64>,
+        shares: Range<f64>,
+    ) -> f64 {
+        let attack = (0..attackers).map(|number| (ATTACKER + number, false, flood * CAPACITY / attackers as f64));
+        let demands: Vec<_> = honest(others, load, false).into_iter().chain(attack).collect();
+        let used = (0..checked.end).map(|period| {
+            let used = self.pass(&demands, standing);
+            assert!((0..others).all(|prefix| self.share(prefix) == 1.0), "{period}");
+            let kept: Vec<f64> = (0..attackers).map(|number| self.share(ATTACKER + number)).collect();
+            let is_cut = kept.iter().all(|share| shares.contains(share));
+            assert!(is_cut || !checked.contains(&period), "{period}: {kept:?} to {attackers} beside {others}");
+            if period < 20 { 0.0 } else { used }
+        });
+        used.sum::<f64>() / checked.end.saturating_sub(20) as f64 / CAPACITY
+    }
+
     fn share(&self, prefix: u64) -> f64 {
         self.rules.as_ref().map_or(1.0, |rules| rules.share(prefix))
     }
@@ -64,42 +89,33 @@ fn honest(count: u64, load: f64, validated: bool) -> Vec<(u64, bool, f64)> {
 
 const ATTACKER: u64 = 1 << 40;
 
-// One source of 20 times the capacity beside 200 that ask for .4: is it cut, and no other at any time?
+// Is a flood cut, and no other source at any time? Do the others have room beside it, where one source alone has none to
+// spare?
 #[test]
-fn one_that_takes_too_much_is_cut_and_no_other() {
-    let mut server = Server::default();
-    let demands = [honest(200, 0.4, false), vec![(ATTACKER, false, 20.0 * CAPACITY)]].concat();
-    for period in 0..100 {
-        server.pass(&demands, Standing::Fresh);
-        assert!((0..200).all(|prefix| server.share(prefix) == 1.0), "{period}");
-        assert!(period < 16 || server.share(ATTACKER) < 0.04, "{period}: {}", server.share(ATTACKER));
-    }
-    // Once it has gone, the gate opens.
-    server.passes(20, &demands[..200], Standing::Fresh);
-    assert_eq!((server.rules, server.sources.is_active()), (Some(Rules::OPEN), false));
-}
-
-#[test]
-fn many_that_take_too_much_are_cut_alike() {
-    let mut server = Server::default();
-    let attackers = (0..100).map(|number| (ATTACKER + number, false, 0.2 * CAPACITY));
-    let demands: Vec<_> = honest(200, 0.4, false).into_iter().chain(attackers).collect();
-    let used = server.settle(&demands, Standing::Fresh);
-    // The honest ones have room.
-    assert!((0.8..0.9).contains(&used), "{used}");
-    assert!((0..200).all(|prefix| server.share(prefix) == 1.0));
-    let shares: Vec<f64> = (0..100).map(|number| server.share(ATTACKER + number)).collect();
-    assert!(shares.iter().all(|share| (0.02..0.035).contains(share)), "{shares:?}");
-}
-
-// Do the others have room beside one that floods, and one source alone has none to spare?
-#[test]
-fn modest_sources_have_room_beside_a_flood() {
-    for (count, least, most) in [(200, 0.75, 0.86), (0, 0.9, 1.0)] {
+fn those_that_flood_are_cut_and_no_others() {
+    for (others, attackers, from, shares, most) in
+        [(200, 1, 16, 0.0..0.04, 0.75..0.86), (200, 100, 99, 0.02..0.035, 0.8..0.9), (0, 1, 16, 0.04..0.06, 0.9..1.01)]
+    {
         let mut server = Server::default();
-        let demands = [honest(count, 0.4, false), vec![(ATTACKER, false, 20.0 * CAPACITY)]].concat();
-        let used = server.settle(&demands, Standing::Fresh);
-        assert!((least..=most).contains(&used), "{used} beside {count}");
+        let used = server.cuts((others, 0.4), (attackers, 20.0), Standing::Fresh, from..100, shares);
+        assert!(most.contains(&used), "{used} beside {others}");
+        // Once it has gone, the gate opens.
+        server.passes(20, &honest(others, 0.4, false), Standing::Fresh);
+        assert_eq!((server.rules, server.sources.is_active()), (Some(Rules::OPEN), false));
+    }
+}
+
+// While heavy requests alone wait, is a flood of them cut within a second? Are those cut that ask for more than the source
+// in the middle, to what others leave: a fifth of the capacity, and three fifths?
+#[test]
+fn heavy_requests_are_cut_to_what_others_leave() {
+    for (others, attackers, periods, shares) in [
+        ((200, 0.4), (1, 20.0), 3..4, 0.0..0.05),
+        ((200, 0.4), (100, 20.0), 3..4, 0.0..0.05),
+        ((49, 0.8), (1, 2.0), 49..50, 0.01..0.15),
+        ((200, 0.4), (100, 2.0), 49..50, 0.2..0.3),
+    ] {
+        Server::default().cuts(others, attackers, Standing::Continuations, periods, shares);
     }
 }
 
@@ -136,20 +152,6 @@ fn one_source_alone_keeps_the_cores_busy() {
     }
 }
 
-// A flood of heavy requests, of which nearly all are refused after a first slice: is it cut within a second, and no other
-// source?
-#[test]
-fn a_flood_of_heavy_requests_is_soon_cut() {
-    for attackers in [1, 100] {
-        let mut server = Server::default();
-        let attack = (0..attackers).map(|number| (ATTACKER + number, false, 20.0 * CAPACITY / attackers as f64));
-        let demands: Vec<_> = honest(200, 0.4, false).into_iter().chain(attack).collect();
-        server.passes(4, &demands, Standing::Continuations);
-        assert!((0..attackers).all(|number| server.share(ATTACKER + number) < 0.05), "{attackers}");
-        assert!((0..200).all(|prefix| server.share(prefix) == 1.0));
-    }
-}
-
 // Do the cores serve what they can two seconds after a flood began?
 #[test]
 fn a_flood_is_soon_cut_to_the_capacity() {
@@ -157,21 +159,6 @@ fn a_flood_is_soon_cut_to_the_capacity() {
         let mut server = Server::default();
         server.passes(8, &[(7, false, load * CAPACITY)], Standing::Fresh);
         assert!((0.7..1.05).contains(&(server.share(7) * load)), "{} at {load}", server.share(7));
-    }
-}
-
-// While heavy requests alone wait, are those cut that ask for far more than the source in the middle, and no others? The
-// others leave a fifth of the capacity, and three fifths.
-#[test]
-fn heavy_requests_are_cut_beyond_what_others_offer() {
-    for (count, load, attackers, least, most) in [(49, 0.8, 1, 0.02, 0.3), (200, 0.4, 100, 0.4, 0.6)] {
-        let mut server = Server::default();
-        let attack = (0..attackers).map(|number| (ATTACKER + number, false, 2.0 * CAPACITY / attackers as f64));
-        let demands: Vec<_> = honest(count, load, false).into_iter().chain(attack).collect();
-        server.passes(50, &demands, Standing::Continuations);
-        assert!((0..count).all(|prefix| server.share(prefix) == 1.0));
-        let kept = (0..attackers).map(|number| server.share(ATTACKER + number) * 2.0 / attackers as f64).sum::<f64>();
-        assert!((least..most).contains(&kept), "{kept} of the capacity to {attackers}");
     }
 }
 

@@ -151,23 +151,6 @@ const TWICE_AS_LONG: Mix = &[(20_000, 100)];
 /// Light only below limits of `LIGHT_AND_HEAVY`, and heavy far above.
 const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 
-/// The seconds after which another choice came into force, in each of `parts`. A part is a mix and the seconds that it
-/// lasts. Half a second of it is over at a decision. 2,000 requests a second are answered.
-fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
-    let metrics = WorkerMetrics::new(4);
-    let mut server = Measuring::new(&metrics, &config(&[("policy", "auto"), ("workers", "4")]));
-    let half = |mix: Mix| (mix, 1_000);
-    let work = |mix: Mix| Nanos::new(mix.iter().map(|(ns, percent)| ns * percent * 10).sum());
-    let mut second =
-        |before, after| server.second([half(before), half(after)], Nanos::ZERO, work(before).plus(work(after)));
-    let mut before = parts[0].0;
-    let changes = parts.iter().map(|(mix, seconds)| {
-        let changed = (1..=*seconds).filter(|_| second(std::mem::replace(&mut before, mix), mix));
-        changed.collect()
-    });
-    changes.collect()
-}
-
 /// A server without workers: it is told what they served, second by second, and decides.
 struct Measuring<'m> {
     collector: Collector<'m>,
@@ -210,25 +193,6 @@ impl Drop for Measuring<'_> {
     fn drop(&mut self) {
         in_virtual_time::set(None);
     }
-}
-
-// Is a choice in force within three seconds from a cold start? And after each shift of the mix, from gap to none,
-// back, and from one gap to another?
-#[test]
-fn auto_converges_within_three_seconds() {
-    let parts = [(LIGHT_AND_HEAVY, 30), (ALIKE, 30), (LIGHT_AND_HEAVY, 30), (LONGER, 9), (LIGHT_AND_HEAVY, 9)];
-    let changes = seconds_to_change(&parts);
-    for ((mix, _), seconds) in parts.iter().zip(&changes) {
-        assert!(seconds.len() == 1 && seconds[0] <= 3, "{mix:?}: {changes:?}");
-    }
-}
-
-// Do heavy requests that come for two seconds in ten find light ones ahead of them, after the first few times?
-#[test]
-fn auto_remembers_heavy_requests_that_come_and_go() {
-    let changes = seconds_to_change(&[[(ALIKE, 8), (LIGHT_AND_HEAVY, 2)]; 30].concat());
-    let changing = changes.iter().filter(|seconds| !seconds.is_empty()).count();
-    assert!(changing <= 8 && changes[10..].iter().all(Vec::is_empty), "{changes:?}");
 }
 
 // Does first come, first served wait until no queue stands and no heavy request is left half-done? Method: requests
