@@ -32,7 +32,7 @@ pub const PASS_MAX: usize = 2_000;
 pub const LIMITED_MAX: usize = 120;
 /// The least share: the server still sees who sends.
 pub const SHARE_MIN: f64 = 0.02;
-/// The most prefixes that are known: 5 MB. What others use counts once some of these are quiet.
+/// The most prefixes that are known: 6 MB. What others use counts once some of these are quiet.
 const KNOWN_MAX: usize = 1 << 16;
 /// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
@@ -68,6 +68,12 @@ const FADES: f64 = 0.5;
 /// What a source may ask for while heavy requests alone wait, of what the one in the middle does. More, and a hundred that
 /// ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
+/// Standard deviations by which a source offers more than its level before it is cut. With none, one honest source in twelve
+/// is cut at any time if each sends a heavy request in five seconds.
+const SURE: f64 = 3.0;
+/// If those that may be above their level offer this much of the excess of the others, the mean alone counts. Forged sources
+/// are many, and each sends little.
+const SPARED: f64 = 0.1;
 /// Shares within this ratio are alike.
 const ALIKE: f64 = 1.05;
 
@@ -109,6 +115,8 @@ struct Known {
     /// Its samples in a period, and the share of it that came in: means over [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
+    /// The variance of its samples in a period.
+    variance: f64,
     /// Decisions until it no longer counts as validated.
     validated: u8,
 }
@@ -118,6 +126,13 @@ impl Known {
     /// nothing; and one is not cut for one heavy request. So it is a ratio of means.
     fn offered(&self) -> f64 {
         self.used / self.share.max(SHARE_MIN * SHARE_MIN)
+    }
+
+    /// [`Known::offered`] at least: a few heavy requests of a source that sends few may come in one mean's time.
+    fn surely_offered(&self) -> f64 {
+        // The variance of such a mean (Roberts 1959, of the EWMA chart).
+        let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
+        self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
     }
 }
 
@@ -185,7 +200,7 @@ impl Sources {
             (DOWN * target.min(used)).max(LEAST * used)
         };
         let levels = self.levels(self.target, standing == Standing::Continuations);
-        let rules = self.rules(levels, scale);
+        let rules = self.rules(levels, in_force, scale);
         if rules == Rules::OPEN {
             self.forget();
         }
@@ -224,11 +239,14 @@ impl Sources {
             let share = in_force.share(*prefix) / asked;
             used += known.now / periods;
             let now = (known.now + known.refused) / periods;
+            let off = now - known.used;
             if begins {
-                (known.used, known.share) = (now, share);
+                // As if it were all of one request.
+                (known.used, known.share, known.variance) = (now, share, now * now);
             } else {
-                known.used += (now - known.used) / MEAN_OF;
+                known.used += off / MEAN_OF;
                 known.share += (share - known.share) / MEAN_OF;
+                known.variance += (off * off * (1.0 - 1.0 / MEAN_OF) - known.variance) / MEAN_OF;
             }
             (known.now, known.refused) = (0.0, 0.0);
             known.validated = known.validated.saturating_sub(1);
@@ -260,12 +278,22 @@ impl Sources {
         levels
     }
 
-    fn rules(&self, levels: [f64; 2], scale: f64) -> Rules {
+    fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
-        let share = |known: &Known| (levels[usize::from(known.validated > 0)] / known.offered()).clamp(SHARE_MIN, 1.0);
+        let level = |known: &Known| levels[usize::from(known.validated > 0)];
+        let share = |known: &Known| (level(known) / known.offered()).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
         // First those of which most is shut out.
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
+        // Those that do take too much, or did so before they were cut, and the others, which may not.
+        let is_sure =
+            |prefix: u64, known: &Known| in_force.share(prefix) < 1.0 || known.surely_offered() > level(known);
+        let (sure, maybe): (Vec<_>, Vec<_>) = cut.iter().copied().partition(|(prefix, known)| is_sure(**prefix, known));
+        let of = |sources: &[(&u64, &Known)]| sources.iter().map(|(_, known)| excess(known)).sum::<f64>();
+        if of(&maybe) < SPARED * of(&sure) {
+            cut = sure;
+            whole.extend(maybe);
+        }
         cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
         let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
         // The share of all others is far too small for a validated one.

@@ -180,6 +180,31 @@ fn sources_of_rare_requests_stay_cut() {
     assert!(kept < 0.5, "{kept}");
 }
 
+// Two hundred send a heavy request in five seconds each, by chance. A hundred flood with light ones. Is hardly any of the
+// former cut, and each of the latter?
+#[test]
+fn chance_cuts_no_source_of_few_heavy_requests() {
+    let (mut sources, mut rules, mut cut, mut spared, mut state) = (Sources::default(), Rules::OPEN, 0, 0, 7_u64);
+    for period in 0..200 {
+        for prefix in 0..200 {
+            // The last digits of a Lehmer generator.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let heavy = if (state >> 33) % 20 == 0 { 100.0 } else { 0.0 };
+            sources.add(prefix, false, false, ((5.0 + heavy) * rules.share(prefix)) as u32);
+            cut += u32::from(period > 20 && rules.share(prefix) < 1.0);
+        }
+        for number in 0..100 {
+            let came = 2.0 * CAPACITY / 100.0 * rules.share(ATTACKER + number);
+            sources.add(ATTACKER + number, false, false, came as u32);
+            spared += u32::from(period > 20 && rules.share(ATTACKER + number) == 1.0);
+        }
+        let standing = if period % 10 < 5 { Standing::Fresh } else { Standing::None };
+        rules = sources.decide(standing, 1, 1.0, &rules, 1.0);
+    }
+    let cut = f64::from(cut) / (179.0 * 200.0);
+    assert!(cut < 0.01 && spared == 0, "{cut} of the honest ones cut, {spared} times one of the others not");
+}
+
 // 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all of these?
 #[test]
 fn forged_prefixes_leave_validated_ones_alone() {
