@@ -69,8 +69,9 @@ const FADES: f64 = 0.5;
 /// ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
 /// Standard deviations by which a source offers more than its level before it is cut. With none, one honest source in twelve
-/// is cut at any time if each sends a heavy request in five seconds.
-const SURE: f64 = 3.0;
+/// is cut at any time if each sends a heavy request in five seconds. With three, some of a hundred that flood with heavy
+/// requests are not cut for ten seconds.
+const SURE: f64 = 2.5;
 /// If those that may be above their level offer this much of the excess of the others, the mean alone counts. Forged sources
 /// are many, and each sends little.
 const SPARED: f64 = 0.1;
