@@ -26,6 +26,11 @@ pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
+/// Serialises `value` as it is displayed.
+pub(crate) fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
 /// A number of workers.
 pub(crate) fn workers(count: u16) -> String {
     if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }

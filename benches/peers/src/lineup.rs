@@ -1,16 +1,8 @@
 //! The peers, with the techniques that each uses.
 
-use crate::mix::{Mix, OVERHEADS};
+use crate::mix::{Mix, OVERHEADS, Place};
 use crate::peer::{BARE, Peer, Program};
 use anyhow::Result;
-
-/// The cores that burn a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// They sleep, and all pay the same prices.
-    Emulated(u16),
-    Real(u16),
-}
 
 /// Those that echo, on one CPU, with one thread that serves.
 pub(crate) fn echoing() -> Vec<Peer> {

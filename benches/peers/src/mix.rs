@@ -1,6 +1,5 @@
 //! The mixes of light and heavy requests, and how `loadgen` offers them: its schedule, sender, receiver and verdict.
 
-use crate::lineup::Place;
 use crate::results::Figure;
 use anyhow::{Context, Result, anyhow};
 use forebay::emulation::overheads::Overheads;
@@ -13,6 +12,14 @@ use loadgen::plan::{Plan, Retrying};
 use loadgen::progress::Progress;
 use loadgen::report::validity::Validity;
 use loadgen::run;
+
+/// The cores that burn a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// They sleep, and all pay the same prices.
+    Emulated(u16),
+    Real(u16),
+}
 
 /// Two kinds of requests.
 #[derive(Clone, Copy, Debug)]

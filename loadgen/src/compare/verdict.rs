@@ -9,7 +9,6 @@ use crate::compare::{ComparedRun, HEAVY, LIGHT};
 use crate::drive::schedule::Request;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
-use crate::report::json::as_text;
 use crate::report::run_result::memory_of;
 use crate::text::factor;
 use forebay::lab::stats::{self, Interval};
@@ -28,7 +27,7 @@ pub(crate) struct Verdict {
     policy: String,
     against: String,
     class: &'static str,
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "crate::text::as_text")]
     percentile: Percentile,
     /// Rounds in which both runs were VALID.
     rounds: usize,

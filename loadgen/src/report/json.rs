@@ -112,8 +112,3 @@ impl RunReport {
         self.reasons.push(reason);
     }
 }
-
-/// Serialises `value` as it is displayed.
-pub(crate) fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}

@@ -3,7 +3,6 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
-use crate::report::json::as_text;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::lab::stats::Interval;
@@ -25,7 +24,7 @@ pub enum Validity {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {
     /// The percentile that the run is about.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "crate::text::as_text")]
     pub(crate) percentile: Percentile,
     /// Whether the run must know that percentile by itself.
     #[serde(skip)]
