@@ -188,7 +188,9 @@ settings! {
         ),
     }
     /// Networks whose addresses cannot be forged.
-    /// - The gate prefers them, as the sources that a handler has validated. Their replies have no amplification limit.
+    /// - The gate prefers them, as the sources that a handler has validated.
+    /// - It lets a network in whole, unless one of its prefixes takes too much.
+    /// - Their replies have no amplification limit.
     /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own behind a filter.
     ///
     /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.

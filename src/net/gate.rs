@@ -1,6 +1,7 @@
 //! The gate's rules as a classic BPF program, which the kernel runs for each datagram before it enters a socket. The program
 //! runs where the sender's datagram is handled, so what it turns away costs the workers nothing.
 
+use super::Network;
 use socket2::SockFilter;
 use std::net::IpAddr;
 
@@ -24,6 +25,15 @@ impl SourcePrefix {
             IpAddr::V4(address) => IPV4 | u64::from(u32::from(address) & self.mask_v4()),
             IpAddr::V6(address) => (u128::from(address) >> 64) as u64 & self.mask_v6(),
         }
+    }
+
+    /// Whether some address is of both `prefix` and `network`.
+    fn overlaps(self, prefix: u64, network: &Network) -> bool {
+        let mask = match network.first {
+            IpAddr::V4(_) => u64::from(u32::MAX.checked_shl(32 - network.bits).unwrap_or(0)),
+            IpAddr::V6(_) => u64::MAX.checked_shl(64_u32.saturating_sub(network.bits)).unwrap_or(0),
+        };
+        network.first.is_ipv4() == (prefix >= IPV4) && (prefix ^ self.of(network.first)) & mask == 0
     }
 
     fn mask_v4(self) -> u32 {
@@ -62,27 +72,56 @@ const LEAF: usize = 40;
 /// A bit of a hash depends on lower ones, so that these have a part in it too.
 const FOLD: u32 = 15;
 
-/// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all others.
+/// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all others. What comes from a
+/// network of `whole` comes in, unless one of its prefixes has a share.
 ///
 /// It looks a key of the source up in a binary tree. The key of IPv4 is its prefix. That of IPv6 is a hash: a random `seed`
 /// keeps senders from choosing a prefix with the key of another one.
-pub fn program(bits: SourcePrefix, seed: u64, shares: impl Iterator<Item = (u64, f64)>, rest: f64) -> Vec<SockFilter> {
+pub fn program(
+    bits: SourcePrefix,
+    seed: u64,
+    shares: impl Iterator<Item = (u64, f64)>,
+    rest: f64,
+    whole: &[Network],
+) -> Vec<SockFilter> {
     let [first, second] = seeds(seed);
     let masks = bits.mask_v6();
-    let v4 = [plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())];
-    let mut v6 = vec![plain(LOAD_WORD, NET + 8), plain(AND, (masks >> 32) as u32)];
+    let shares: Vec<_> = shares.collect();
+    let is_whole =
+        |network: &&Network| shares.iter().all(|(prefix, share)| *share >= 1.0 || !bits.overlaps(*prefix, network));
+    let (v4, v6): (Vec<_>, Vec<_>) = whole.iter().filter(is_whole).partition(|network| network.first.is_ipv4());
+    let [mut v4, mut v6] = [v4, v6].map(|networks| networks.into_iter().flat_map(lets_in).collect::<Vec<_>>());
+    v4.extend([plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())]);
+    v6.extend([plain(LOAD_WORD, NET + 8), plain(AND, (masks >> 32) as u32)]);
     v6.extend(mix_code(first));
     v6.extend([plain(COPY_TO_X, 0), plain(LOAD_WORD, NET + 12), plain(AND, masks as u32), plain(ADD_X, 0)]);
     v6.extend(mix_code(second));
-    let mut keys: Vec<_> = shares.map(|(prefix, share)| (key(prefix, seed), share)).collect();
+    let mut keys: Vec<_> = shares.into_iter().map(|(prefix, share)| (key(prefix, seed), share)).collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     let mut program = vec![plain(LOAD_BYTE, NET), plain(SHIFT_RIGHT, 4)];
-    program.push(SockFilter::new(IF_EQUAL, 0, v4.len() as u8 + 1, 4));
+    program.extend([SockFilter::new(IF_EQUAL, 1, 0, 4), plain(JUMP, v4.len() as u32 + 1)]);
     program.extend(v4);
     program.push(plain(JUMP, v6.len() as u32));
     program.extend(v6);
     program.extend(search(&keys, rest));
     program
+}
+
+/// Lets a datagram in that comes from `network`, which is of the datagram's family.
+fn lets_in(network: &Network) -> Vec<SockFilter> {
+    let (offset, words) = match network.first {
+        IpAddr::V4(first) => (12, vec![first.to_bits()]),
+        IpAddr::V6(first) => (8, [96, 64, 32, 0].map(|shift| (first.to_bits() >> shift) as u32).to_vec()),
+    };
+    let mut code = vec![plain(RETURN, ALL)];
+    for (place, word) in words.into_iter().enumerate().rev() {
+        let place = place as u32;
+        let bits = network.bits.saturating_sub(32 * place).min(32);
+        let Some(mask) = u32::MAX.checked_shl(32 - bits) else { continue };
+        let skips = SockFilter::new(IF_EQUAL, 0, code.len() as u8, word);
+        code.splice(..0, [plain(LOAD_WORD, NET + offset + 4 * place), plain(AND, mask), skips]);
+    }
+    code
 }
 
 /// The key of a prefix, as the program computes it.

@@ -72,7 +72,7 @@ fn each_prefix_has_its_share_and_all_are_counted() {
         assert_eq!((server.pass("127.0.5.1", v4, 500), server.pass("::1", v6, 500)), (500, 500), "open");
         for quarter in ["127.0.5.77", "::9"] {
             let shares = [(of("127.0.6.1"), 1.0), (of(quarter), 0.25), (of("2001:db8::"), 1.0)];
-            let program = program(NETWORK, SEED, shares.into_iter(), 0.0);
+            let program = program(NETWORK, SEED, shares.into_iter(), 0.0, &[]);
             assert_eq!(server.group.filter(Some(&program)).ok(), Some(true));
             let (few, none) =
                 if quarter == "::9" { (("::1", v6), ("127.0.5.1", v4)) } else { (("127.0.5.1", v4), ("::1", v6)) };
@@ -112,10 +112,46 @@ fn a_prefix_has_its_bits() {
     assert!(!same(24, 56, "::", "0.0.0.0"));
 }
 
+// Does all of a trusted network come in, of either family and of any length, also beside others? Does it not where one of its
+// prefixes is limited?
+#[test]
+fn a_trusted_network_comes_in_whole() {
+    let mut server = Server::new(&["[::]:0"]);
+    let port = server.group.addresses()[0].port();
+    let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
+    let one = |limited: &str| vec![(of(limited), 0.0)];
+    for (networks, shares, from_v4, from_v6) in [
+        ("127.0.0.0/8", vec![], 9, 0),
+        ("127.0.6.0/25", vec![], 9, 0),
+        ("127.0.6.128/25", vec![], 0, 0),
+        ("127.0.6.3", vec![], 9, 0),
+        ("0.0.0.0/0", vec![], 9, 0),
+        ("::/0", vec![], 0, 9),
+        ("::/96", vec![], 0, 9),
+        ("::1", vec![], 0, 9),
+        ("::2 2001:db8::/32 10.0.0.0/8 127.0.6.0/24", vec![], 9, 0),
+        ("fe80::/10 127.0.7.0/24 ::/8", vec![], 0, 9),
+        ("127.0.0.0/8", one("127.0.9.1"), 0, 0),
+        ("127.0.6.3", one("127.0.6.200"), 0, 0),
+        ("127.0.6.0/24 ::/64", one("127.0.9.1"), 9, 9),
+        ("::/64", one("::9"), 0, 0),
+        ("::/0", one("127.0.9.1"), 0, 9),
+    ] {
+        let whole: Vec<Network> = networks.split(' ').map(|text| text.parse().expect(text)).collect();
+        let program = program(NETWORK, SEED, shares.into_iter(), 0.0, &whole);
+        assert_eq!(server.group.filter(Some(&program)).ok(), Some(true));
+        assert_eq!((server.pass("127.0.6.3", v4, 9), server.pass("::1", v6, 9)), (from_v4, from_v6), "{networks}");
+    }
+    server.check();
+}
+
 // Is each of the most rules found, of either family, and nothing else let in? Does the kernel take the program?
 #[test]
 fn the_most_rules_fit() {
     const PASS: u32 = 2_000;
+    // As many as a configuration may have.
+    const TRUSTED: usize = 16;
+    let whole = ["2001:db8:1:2:3:4:5:6".parse().expect("a network"); TRUSTED];
     let mut server = Server::new(&["[::]:0"]);
     let port = server.group.addresses()[0].port();
     let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
@@ -128,7 +164,7 @@ fn the_most_rules_fit() {
             SocketAddr::V6(_) => of("2001:db8::") + (u64::from(place) << 8),
         };
         let shares = (0..PASS + 120).map(|place| (prefix(place), if place < PASS { 1.0 } else { 0.0 }));
-        let program = program(bits, SEED, shares, 0.0);
+        let program = program(bits, SEED, shares, 0.0, &whole);
         assert!(program.len() < 4_096, "{}", program.len());
         match server.group.filter(Some(&program)) {
             // A small net.core.optmem_max has no room for it, and the gate then takes fewer.
@@ -152,7 +188,7 @@ fn the_most_rules_fit() {
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    let shut_out = program(NETWORK, SEED, std::iter::empty(), 0.0);
+    let shut_out = program(NETWORK, SEED, std::iter::empty(), 0.0, &[]);
     server.group.filter(Some(&shut_out)).expect("a filter");
     server.group.leave_gate(true);
     assert_eq!(server.pass("127.0.0.1", target, 10), 10, "left open");
@@ -172,7 +208,7 @@ fn the_stop_gate_is_the_last() {
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
     let mut drops = Drops::new(group.sockets().iter().map(|socket| socket.inode));
-    group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0))).expect("a filter");
+    group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0, &[]))).expect("a filter");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
     client.connect(group.addresses()[0]).expect("an address of this host");
     setsockopt(&client, sockopt::UdpGsoSegment, &40).expect("a kernel with GSO");
@@ -196,7 +232,7 @@ fn others_drop_what_no_filter_refused() {
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);
     let target = server.group.addresses()[0];
-    server.group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0))).expect("a filter");
+    server.group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0, &[]))).expect("a filter");
     let copies = server.group.sockets().iter().map(|socket| socket.try_clone().expect("a descriptor")).collect();
     let heir = Group::adopt(vec![(target, copies)], Io::Batches).expect("a group");
     assert_eq!(server.pass("127.0.0.1", target, 10), 0, "the old process still serves");

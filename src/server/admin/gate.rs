@@ -3,7 +3,7 @@
 
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
-use crate::net::{Group, Io, SourcePrefix, dropped_by_others, program};
+use crate::net::{Group, Io, dropped_by_others, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::server::Bound;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
@@ -152,7 +152,7 @@ impl Gate {
         let asked = 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64;
         let rules = self.sources.decide(standing, periods, asked, &self.in_force, self.scale);
         if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
-            self.replace(&bound.listening.group, bound.config.source_prefix, rules, drops);
+            self.replace(&bound.listening.group, &bound.config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
     }
@@ -173,13 +173,11 @@ impl Gate {
     }
 
     /// Lets the kernel follow `rules`, which differ from those in force.
-    fn replace(&mut self, group: &Group, bits: SourcePrefix, rules: Rules, drops: Option<Drops>) {
+    fn replace(&mut self, group: &Group, config: &Config, rules: Rules, drops: Option<Drops>) {
         let (opens, began) = (rules == Rules::OPEN, clock::now());
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
-        let result = match (opens, program(bits, self.seed, shares, rules.rest)) {
-            (true, _) => group.filter(None),
-            (false, program) => group.filter(Some(&program)),
-        };
+        let program = program(config.source_prefix, self.seed, shares, rules.rest, &config.trusted_networks);
+        let result = group.filter(Some(&*program).filter(|_| !opens));
         match result {
             Ok(true) => {
                 if self.is_open() || opens {
