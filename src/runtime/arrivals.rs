@@ -1,14 +1,33 @@
-//! One watched ingress, and what it takes to notice an arrival there: for `forebay calibrate`, which measures what the
-//! workers of a server pay.
+//! One watched ingress, and what it takes to notice an arrival there: for policies, and for `forebay calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
 use super::sleep::readiness::Descriptors;
 use crate::sched::Watch;
 use crate::time::{Nanos, clock};
-use std::io;
-use std::os::fd::RawFd;
+use mio::unix::pipe;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::thread;
+
+/// Notices in one measurement: these take some 100 us.
+const NOTICES_MEASURED: usize = 32;
+
+/// What it takes on this host to take a notice of the kernel and to ask for the next one: the least of many, as nothing
+/// disturbed it. Nothing where the kernel gives none.
+pub(crate) fn measured_notice() -> Nanos {
+    let measure = || -> io::Result<Nanos> {
+        let (mut sender, mut receiver) = pipe::new()?;
+        let arrivals = Arrivals::watch(receiver.as_raw_fd())?;
+        let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
+        Ok(arrivals.notices(NOTICES_MEASURED, arrive, drain).into_iter().min().unwrap_or(Nanos::ZERO))
+    };
+    // On a thread of its own, as `Arrivals::notices` says. Without a measurement they cost nothing.
+    let measured =
+        notice::probe().and_then(|()| thread::Builder::new().spawn(measure)?.join().unwrap_or(Ok(Nanos::ZERO)));
+    measured.unwrap_or(Nanos::ZERO)
+}
 
 /// A watched ingress.
 pub(crate) struct Arrivals {
@@ -36,17 +55,30 @@ impl Arrivals {
     /// the thread's next system call that waits.
     pub(crate) fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
         let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
-        notice::begin(Watch::Closely);
+        notice::begin(Watch::Notices);
         let notice = |_| {
             arrive();
             let raised = clock::now();
-            let _ = notice::take(raised);
+            let _ = notice::take();
             let taken = clock::now();
             drain();
             let drained = clock::now();
-            notice::begin(Watch::Closely);
+            notice::begin(Watch::Notices);
             taken.minus(raised).plus(clock::now().minus(drained))
         };
         (0..count).map(notice).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Three system calls and more, where the kernel gives notices.
+    #[test]
+    fn a_notice_costs_more_than_nothing_and_less_than_a_wake_up_on_a_slow_machine() {
+        let cost = measured_notice();
+        assert_eq!(cost > Nanos::ZERO, notice::probe().is_ok());
+        assert!(cost < Nanos::from_micros(200), "{cost}");
     }
 }

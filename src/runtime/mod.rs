@@ -3,7 +3,6 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
 //! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
-#[cfg(feature = "cli")]
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deque;
@@ -16,6 +15,7 @@ mod worker;
 mod world;
 
 pub use crate::sched::Wait;
+pub(crate) use arrivals::measured_notice;
 pub use deque::Deque;
 pub use groups::{Groups, Members};
 pub(crate) use sleep::readiness::measured_look;

@@ -219,8 +219,8 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         HEARTBEAT
     }
 
-    fn noticed(&mut self, _: Watch, now: Nanos) -> Option<Noticed> {
-        notice::take(now)
+    fn noticed(&mut self, _: Watch, _: Nanos) -> Option<Noticed> {
+        notice::take()
     }
 }
 

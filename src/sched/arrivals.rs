@@ -14,7 +14,6 @@
 //! more fresh requests are left to others, and each look finds more of them.
 
 use super::estimate::ServiceTimes;
-use super::pace::LOOKS_PER_NOTICE;
 use super::{Looked, Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
@@ -25,6 +24,14 @@ const OWED: u64 = 3;
 
 /// The debt counts as this many requests for each worker at most. Then workers look as rarely as they ever do.
 const OWED_MAX: u64 = 16;
+
+/// Looks take this part of the CPU time, as its inverse: 3 %.
+pub(super) const LOOKS_OF_CPU: u64 = 33;
+
+/// The time between two looks of workers that watch closely by looks, which take `look` each.
+pub fn look_interval(look: Nanos) -> Nanos {
+    look.times(LOOKS_OF_CPU)
+}
 
 /// When a fresh request is left to workers that are in light ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +51,9 @@ impl Patience {
     pub fn new(times: &ServiceTimes, heavy_from: Nanos, tuning: &Tuning) -> Patience {
         // The mean of what is left of one at a random time is half of the mean square over the mean.
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
-        let notice = tuning.look_cost.times(LOOKS_PER_NOTICE);
         let heavy = times.beyond(heavy_from).with_beside(Nanos::ZERO).mean().max(heavy_from);
         let owed = heavy.times(OWED);
-        Patience { price: tuning.giving_way_cost(), notice, rest, owed }
+        Patience { price: tuning.giving_way_cost(), notice: tuning.notice_cost, rest, owed }
     }
 
     /// A patience of jobs that pay `price`, and nothing for notices. A debt of 100 us counts as one request.

@@ -93,8 +93,10 @@ pub enum Resume {
 pub enum Watch {
     /// Never: the job would not step aside.
     Never,
-    /// As closely as a small share of the CPU time allows.
-    Closely,
+    /// By the kernel's notices, where it gives any; else as [`Watch::Looks`].
+    Notices,
+    /// By looks, as often as a small share of the CPU time allows ([`look_interval`](super::look_interval)).
+    Looks,
     /// One look for waiting requests in this time.
     Every(Nanos),
 }

@@ -16,7 +16,6 @@ pub mod ladder;
 mod noticed;
 mod notices;
 pub mod overload;
-mod pace;
 pub mod policy;
 mod roster;
 pub mod sharing;
@@ -24,13 +23,12 @@ pub mod turn;
 mod wait;
 
 pub use adapt::{Adaptation, waits};
-pub use arrivals::Patience;
+pub use arrivals::{Patience, look_interval};
 pub use auto::{Objective, estimate, gittins, stability};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
-pub use pace::Pace;
 #[cfg(feature = "cli")]
 pub(crate) use policy::name_here;
 pub use policy::{

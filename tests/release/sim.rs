@@ -18,7 +18,8 @@ use inputs::{named, offer, policies, workload};
 fn a_worker_looks_where_something_waits_and_little_else() {
     let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
         let workload = workload(name).with_time_beside(overheads.per_request());
-        let policy = Fit::new(&workload, 14, load).policy(named("ondemand")).policy();
+        let fit = Fit::new(&workload, 14, load).tuned(|tuning| tuning.notice_cost = overheads.notice);
+        let policy = fit.policy(named("ondemand")).policy();
         let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, load, 14) };
         let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
         let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);

@@ -134,6 +134,7 @@ pub(crate) fn simulated(
             // As a server takes it, which weighs what an emulated core is charged.
             tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
             tuning.look_cost = settings.overheads.look;
+            tuning.notice_cost = settings.overheads.notice;
         }
     });
     let (fitted, setup) = offered.server(&fit, policy);

@@ -16,9 +16,6 @@ use std::{io, thread};
 /// Runs in one sample.
 const RUNS: u64 = 1_000;
 
-/// A distance between arrivals at which workers want the kernel's notices.
-const RARE: Nanos = Nanos::from_micros(500);
-
 /// What steps of a running job take, each on a thread that nothing disturbs.
 ///
 /// # Errors
@@ -65,14 +62,7 @@ fn checkpoints() -> Nanos {
 fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Vec<f64>> {
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     sender.connect(ingress.local_addr()?)?;
-    // Where arrivals are close, a worker looks for them instead.
-    let arrive = || {
-        let due = clock::now().plus(RARE);
-        while clock::now() < due {
-            std::hint::spin_loop();
-        }
-        drop(sender.send(&[0]));
-    };
+    let arrive = || drop(sender.send(&[0]));
     let drain = || drop(ingress.recv(&mut [0; 8]));
     let taken = thread::scope(|scope| scope.spawn(|| arrivals.notices(count, arrive, drain)).join());
     let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))?;

@@ -65,6 +65,7 @@ fn levels_at(
     let workload = workload.with_time_beside(overheads.per_request());
     let fit = Fit::new(&workload, workers, load).tuned(|tuning| {
         (tuning.yield_cost, tuning.look_cost) = (overheads.yield_, overheads.look);
+        tuning.notice_cost = overheads.notice;
     });
     let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
     let offer =

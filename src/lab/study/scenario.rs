@@ -344,6 +344,7 @@ impl<'a> Scenario<'a> {
             thief_threshold: self.thief_threshold,
             yield_cost: self.overheads.yield_.max(Nanos::new(1)),
             look_cost: self.overheads.look,
+            notice_cost: self.overheads.notice,
             classified: self.classified,
             objective: self.objective,
             ..fit.tuning

@@ -8,7 +8,7 @@
 mod ring;
 
 use super::sleep::readiness::WatchSet;
-use crate::sched::{Noticed, Pace, Watch};
+use crate::sched::{Noticed, Watch, look_interval};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use mio::Poll;
@@ -47,7 +47,8 @@ struct Notice {
     watch_set: Arc<WatchSet>,
     /// The kernel's notices, where it gives any.
     ring: Option<Ring>,
-    pace: Pace,
+    /// The time between two looks of a worker that watches by looks.
+    interval: Nanos,
     /// [`BACKSTOP`], scaled.
     backstop: Nanos,
     watch: Watch,
@@ -88,13 +89,13 @@ pub(crate) fn probe() -> io::Result<()> {
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
     let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
-    let pace = Pace::new(looks.cost.max(watch_set.look_cost()));
+    let interval = look_interval(looks.cost.max(watch_set.look_cost()));
     let backstop = BACKSTOP.times(looks.time_scale);
     let notice = Notice {
         flag,
         watch_set,
         ring,
-        pace,
+        interval,
         backstop,
         watch: Watch::Never,
         looked_at: Nanos::ZERO,
@@ -133,8 +134,8 @@ pub(super) fn pause() {
 }
 
 /// What was noticed since the slice began: the sockets in which something waits; `None` where the worker has not looked.
-pub(super) fn take(now: Nanos) -> Option<Noticed> {
-    with(|notice| notice.take(now)).flatten()
+pub(super) fn take() -> Option<Noticed> {
+    with(Notice::take).flatten()
 }
 
 /// A watched socket in which something waits, for a worker that has no job.
@@ -172,7 +173,7 @@ impl Notice {
         self.watch = watch;
         // What a job saw that has ended meanwhile is nothing to the next one.
         self.seen = None;
-        if watch == Watch::Closely && !self.pace.prefers_looks() {
+        if watch == Watch::Notices {
             self.arm();
         }
     }
@@ -201,7 +202,7 @@ impl Notice {
     fn is_raised(&mut self) -> bool {
         // Ordering: relaxed, see `Acts::flag`.
         self.flag.load(Ordering::Relaxed)
-            || self.watch == Watch::Closely && self.ring.as_mut().is_some_and(Ring::is_raised)
+            || self.watch == Watch::Notices && self.ring.as_mut().is_some_and(Ring::is_raised)
             || self.seen.as_ref().is_some_and(|seen| seen.waiting() > 0)
     }
 
@@ -212,8 +213,8 @@ impl Notice {
         let (every, together) = match self.watch {
             Watch::Never => return Err(Nanos::MAX),
             Watch::Every(slice) => (slice, false),
-            Watch::Closely if self.ring.is_some() && !self.pace.prefers_looks() => (self.backstop, false),
-            Watch::Closely => (self.pace.interval(), true),
+            Watch::Notices if self.ring.is_some() => (self.backstop, false),
+            Watch::Notices | Watch::Looks => (self.interval, true),
         };
         let passed = now.minus(self.looked_at);
         if passed < every {
@@ -225,19 +226,17 @@ impl Notice {
         let Some(seen) = looked else { return Err(every) };
         let waits = seen.waiting() > 0;
         self.seen = Some(seen);
-        self.pace.looked(waits, now);
         self.vain += u64::from(!waits);
         // After a rare look the worker asks the policy how closely to watch from now on.
         if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
-    fn take(&mut self, now: Nanos) -> Option<Noticed> {
-        if self.watch == Watch::Closely && self.ring.as_mut().is_some_and(Ring::is_raised) {
+    fn take(&mut self) -> Option<Noticed> {
+        if self.watch == Watch::Notices && self.ring.as_mut().is_some_and(Ring::is_raised) {
             if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
                 self.ring = None;
             }
             self.seen = Some(self.watch_set.arrivals().by_kernel());
-            self.pace.looked(true, now);
         }
         self.seen.take()
     }
@@ -291,14 +290,14 @@ mod tests {
     fn the_kernel_gives_notice_of_each_arrival() {
         let mut ingress = watched(true);
         for round in 0..3 {
-            begin(Watch::Closely);
-            assert!(!is_raised() && take(LATER).is_none(), "{round}: nothing has come, and there was no look");
+            begin(Watch::Notices);
+            assert!(!is_raised() && take().is_none(), "{round}: nothing has come, and there was no look");
             ingress.send();
             assert!(is_raised(), "{round}");
-            assert_eq!((take(LATER), is_raised()), (Some(first().by_kernel()), false), "{round}");
-            begin(Watch::Closely);
+            assert_eq!((take(), is_raised()), (Some(first().by_kernel()), false), "{round}");
+            begin(Watch::Notices);
             assert!(is_raised(), "{round}: it still waits");
-            assert_eq!(take(LATER), Some(first().by_kernel()), "{round}");
+            assert_eq!(take(), Some(first().by_kernel()), "{round}");
             ingress.receive();
         }
     }
@@ -307,14 +306,14 @@ mod tests {
     #[test]
     fn what_has_been_received_is_noticed_no_more() {
         let mut ingress = watched(true);
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         ingress.send();
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         assert!(is_raised(), "it waits");
         ingress.receive();
         for round in 0..3 {
             // The job ends with the notice of an arrival that this worker then receives.
-            begin(Watch::Closely);
+            begin(Watch::Notices);
             assert!(!is_raised(), "{round}: it has been received");
             ingress.send();
             assert!(is_raised(), "{round}: this is another one");
@@ -326,19 +325,19 @@ mod tests {
     #[test]
     fn a_worker_out_of_reach_gets_no_notice() {
         let mut ingress = watched(true);
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         pause();
         ingress.send();
         assert!(!is_raised());
-        begin(Watch::Closely);
-        assert!(is_raised() && take(LATER) == Some(first().by_kernel()), "what waits is noticed at once");
+        begin(Watch::Notices);
+        assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
     }
 
     // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?
     #[test]
     fn looks_see_what_waits_when_it_is_time_to() {
         let mut ingress = watched(false);
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         let Err(interval) = looks(LATER) else { panic!("nothing has come") };
         assert!(interval >= Nanos::from_micros(1), "33 looks, each a system call: {interval}");
         ingress.send();
@@ -347,14 +346,14 @@ mod tests {
         assert_eq!(looks(LATER.plus(Nanos::new(half))), Err(Nanos::new(interval.get() - half)));
         assert_eq!(looks(LATER.plus(interval)), Ok(()));
         assert!(is_raised(), "until the worker has taken it");
-        assert_eq!((take(LATER), take(LATER)), (Some(first()), None));
+        assert_eq!((take(), take()), (Some(first()), None));
     }
 
     // Is each look that sees nothing counted, and none that was not made or saw something?
     #[test]
     fn looks_in_vain_are_counted() {
         let mut ingress = watched(false);
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         let Err(interval) = looks(LATER) else { panic!("nothing has come") };
         assert!(looks(LATER.plus(interval)).is_err() && looks(LATER.plus(interval)).is_err());
         assert_eq!((take_vain(), take_vain()), (2, 0), "the third was no look");
@@ -366,7 +365,7 @@ mod tests {
     #[test]
     fn the_backstop_looks_and_a_slice_is_a_slice() {
         let mut ingress = watched(true);
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         assert_eq!(looks(LATER), Err(BACKSTOP));
         let slice = Nanos::from_micros(20);
         begin(Watch::Every(slice));
@@ -374,7 +373,7 @@ mod tests {
         assert!(!is_raised(), "the bit is up, and the job does not listen");
         assert_eq!(looks(LATER.plus(Nanos::from_micros(19))), Err(Nanos::from_micros(1)));
         assert_eq!(looks(LATER.plus(slice)), Ok(()));
-        assert_eq!(take(LATER), Some(first()));
+        assert_eq!(take(), Some(first()));
     }
 
     // Does a worker that is asked to step aside know it at once, and one whose job would not step aside not at all?
@@ -384,8 +383,8 @@ mod tests {
         ingress.flag.store(true, Ordering::Relaxed);
         begin(Watch::Never);
         assert!(!is_raised() && looks(LATER) == Err(Nanos::MAX));
-        begin(Watch::Closely);
+        begin(Watch::Notices);
         assert!(is_raised() && looks(LATER) == Ok(()));
-        assert_eq!(take(LATER), None, "there was no look");
+        assert_eq!(take(), None, "there was no look");
     }
 }

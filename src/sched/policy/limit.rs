@@ -1,6 +1,6 @@
 //! How long a request runs, and whom it gives way to.
 
-use crate::sched::Patience;
+use crate::sched::arrivals::{LOOKS_OF_CPU, Patience};
 use crate::sched::ladder::Ladders;
 use crate::time::Nanos;
 
@@ -50,6 +50,28 @@ pub struct GiveWay {
     pub together: bool,
     /// Whether a worker that receives more than it can serve asks others to step aside.
     pub flags_others: bool,
+    /// How many of the kernel's notices a worker that watches closely could take between two arrivals. Each arrival makes
+    /// one. [`u32::MAX`] where nothing was measured, or notices cost nothing.
+    pub notices: u32,
     /// When fresh requests are left to workers in light ones; `None` = never.
     pub patience: Option<Patience>,
+}
+
+impl GiveWay {
+    /// Whether looks cost less than the kernel's notices.
+    pub(super) fn by_looks(&self) -> bool {
+        u64::from(self.notices) < LOOKS_OF_CPU
+    }
+
+    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    pub(super) fn is_like(&self, other: &GiveWay) -> bool {
+        let [a, b] = [self.notices, other.notices].map(|notices| Nanos::new(u64::from(notices)));
+        let notices = self.by_looks() == other.by_looks() || a.is_near(b);
+        let patience = match (&self.patience, &other.patience) {
+            (Some(one), Some(two)) => one.is_like(two),
+            (one, two) => one == two,
+        };
+        let rest = |gives_way: &GiveWay| GiveWay { notices: 0, patience: None, ..*gives_way };
+        notices && patience && rest(self) == rest(other)
+    }
 }

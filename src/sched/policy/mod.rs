@@ -323,14 +323,7 @@ impl Policy {
             (
                 Limit::Attained { ladders: a, resumed_is_heavy: heavy_a, gives_way: one },
                 Limit::Attained { ladders: b, resumed_is_heavy: heavy_b, gives_way: two },
-            ) => {
-                let patience = match (&one.patience, &two.patience) {
-                    (Some(one), Some(two)) => one.is_like(two),
-                    (one, two) => one == two,
-                };
-                let rest = |gives_way: &GiveWay| GiveWay { patience: None, ..*gives_way };
-                patience && a.are_like(b) && (heavy_a, rest(one)) == (heavy_b, rest(two))
-            }
+            ) => a.are_like(b) && heavy_a == heavy_b && one.is_like(two),
             (one, two) => one == two,
         };
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }

@@ -98,6 +98,7 @@ pub const ROWS: &[Entry] = &[
         help: "heavy requests give way when a fresh one waits that finds no free worker",
         not_for: "handlers without checkpoints, and yields that cost as much as a light request",
         shares_sockets: true,
+        adapts: true,
         settings: &["slice", "notices"],
         constructor: |tuning| {
             let chosen = format!("budget {}", tuning.budget);
@@ -139,8 +140,14 @@ const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
 const OVERLOADED_FROM: usize = 8;
 
 /// All workers watch closely, and ask one another to step aside.
-const ON_ALL: GiveWay =
-    GiveWay { closely: usize::MAX, rarely: LOOK_RARELY, together: true, flags_others: true, patience: None };
+const ON_ALL: GiveWay = GiveWay {
+    closely: usize::MAX,
+    rarely: LOOK_RARELY,
+    together: true,
+    flags_others: true,
+    notices: u32::MAX,
+    patience: None,
+};
 
 /// Every worker but one may work uninterrupted.
 fn all_but_one(workers: usize) -> Option<usize> {
@@ -282,13 +289,8 @@ fn hybrid(tuning: &Tuning) -> Made {
 
 /// `ondemand` of which the first `reserved` workers watch closely.
 pub fn softly_reserved(budget: Nanos, reserved: usize, tuning: &Tuning) -> Policy {
-    let gives_way = GiveWay {
-        closely: reserved,
-        rarely: LOOK_BESIDE_RESERVED,
-        together: false,
-        flags_others: false,
-        patience: None,
-    };
+    let gives_way =
+        GiveWay { closely: reserved, rarely: LOOK_BESIDE_RESERVED, together: false, flags_others: false, ..ON_ALL };
     let uninterrupted = Some(tuning.workers.saturating_sub(reserved.max(1)).max(1));
     Policy { uninterrupted, ..two_levels(budget, gives_way, tuning) }
 }
@@ -334,7 +336,8 @@ fn levels(tuning: &Tuning) -> Made {
 /// requests.
 fn by_level(ladders: Ladders, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
-    let gives_way = GiveWay { rarely: tuning.scaled(gives_way.rarely), ..gives_way };
+    let notices = tuning.notices_between_arrivals(gives_way.closely.min(tuning.workers));
+    let gives_way = GiveWay { rarely: tuning.scaled(gives_way.rarely), notices, ..gives_way };
     Policy {
         fresh: Fresh::ByLevel { in_order: false },
         back: Back::Levels,

@@ -135,7 +135,7 @@ impl Policy {
         }
         let wait = self.may_wait(view);
         if wait <= self.look_after && self.left_to_others(view, now, running.worker) == 0 {
-            Watch::Closely
+            if gives_way.by_looks() { Watch::Looks } else { Watch::Notices }
         } else {
             Watch::Every(wait.min(rarely).max(self.look_after))
         }

@@ -36,6 +36,8 @@ pub struct Tuning {
     pub yield_cost: Nanos,
     /// What a look for waiting requests costs.
     pub look_cost: Nanos,
+    /// What the kernel's notice of an arrival costs: to take it, and to ask for the next.
+    pub notice_cost: Nanos,
     /// What levels are for.
     pub objective: Objective,
     /// What was measured lately, if anything.
@@ -125,6 +127,7 @@ impl Tuning {
             time_scale: 1,
             yield_cost: Nanos::new(100),
             look_cost: Nanos::ZERO,
+            notice_cost: Nanos::ZERO,
             objective: Objective::default(),
             measured: None,
         }
@@ -134,6 +137,16 @@ impl Tuning {
     /// yield.
     pub(in crate::sched) fn giving_way_cost(&self) -> Nanos {
         self.yield_cost.plus(self.look_cost.times(2))
+    }
+
+    /// How many notices each of so many workers, who hear of arrivals in turn, could take between two of them.
+    pub(super) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
+        let count = |measured: &Measured| {
+            let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;
+            // Without any arrivals, or any cost, this is infinite, and the largest number.
+            (gap / self.notice_cost.get() as f64) as u32
+        };
+        self.measured.as_ref().map_or(u32::MAX, count)
     }
 
     /// `time`, which no setting says, on the scale of this server.

@@ -2,27 +2,27 @@
 
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::Decision;
-use crate::runtime::measured_look;
+use crate::runtime::{measured_look, measured_notice};
 use crate::sched::{Adaptation, Made, Sizes, Tuning, grouping};
 use crate::server::yields;
 use crate::time::Nanos;
 
 /// The initial policy of `config`.
 pub(in crate::server) fn adaptation(config: &Config) -> Adaptation {
-    with_costs(config, || (yields::least_time(), measured_look()))
+    with_costs(config, || (yields::least_time(), measured_look(), measured_notice()))
 }
 
-/// `measured`: what a yield and a look take on a real core.
-fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos)) -> Adaptation {
+/// `measured`: what a yield, a look and a notice take on a real core.
+fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
     // In the unit of measured service times: an emulated core is charged this, a real one is measured.
-    let (yield_cost, look_cost) = match config.burn {
+    let (yield_cost, look_cost, notice_cost) = match config.burn {
         // Only what follows measurements weighs it, and to measure it takes time.
         _ if !entry.adapts => Default::default(),
         Burn::Cpu => measured(),
         Burn::Sleep => {
             let overheads = config.overheads_scaled();
-            (overheads.yield_.max(Nanos::new(1)), overheads.look)
+            (overheads.yield_.max(Nanos::new(1)), overheads.look, overheads.notice)
         }
     };
     let group = grouping::sizes(config.workers, config.groups)[0];
@@ -34,6 +34,7 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos)) -> Adaptation {
         time_scale: config.time_scale,
         yield_cost,
         look_cost,
+        notice_cost,
         objective: config.optimise,
         ..Tuning::new(group, config.scaled(config.slice))
     };

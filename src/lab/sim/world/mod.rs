@@ -14,7 +14,7 @@ use super::event_list::EventList;
 use crate::emulation::overheads::Overheads;
 use crate::runtime::queues::Queues;
 use crate::sched::turn::{Acts, Taken, World};
-use crate::sched::{Noticed, Pace, Place, Policy, PoolId, Step, View, Watch, WorkerId};
+use crate::sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId, look_interval};
 use crate::time::Nanos;
 use contention::{Contention, Serial};
 use idle::Idle;
@@ -61,8 +61,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) notices: Box<[Notice]>,
     /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
     pub(super) armed: VecDeque<WorkerId>,
-    /// How often the jobs of each worker look, where they do.
-    pub(super) paces: Box<[Pace]>,
+    /// The time between two looks of jobs that watch by looks.
+    pub(super) interval: Nanos,
     /// What giving way has cost, less what idle time has made up for.
     pub(super) debt: Nanos,
     /// When a worker last looked on behalf of all.
@@ -135,7 +135,7 @@ impl<J> VirtualWorld<J> {
             acted: (Nanos::ZERO, 0),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
-            paces: vec![Pace::new(overheads.look); workers].into(),
+            interval: look_interval(overheads.look),
             debt: Nanos::ZERO,
             looked_at: Nanos::ZERO,
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
@@ -376,14 +376,16 @@ impl<J> Acts for VirtualWorld<J> {
         self.heartbeat.min(match watch {
             Watch::Never => Nanos::MAX,
             Watch::Every(_) => Nanos::new(1),
-            Watch::Closely => self.watch_closely(),
+            Watch::Notices => self.watch_for_notice(),
+            Watch::Looks => self.until_look(),
         })
     }
 
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
         match watch {
-            Watch::Closely => self.noticed_closely(now),
             Watch::Never => None,
+            Watch::Notices => self.notice(),
+            Watch::Looks => self.looked(now),
             Watch::Every(slice) => self.noticed_rarely(slice, now),
         }
     }

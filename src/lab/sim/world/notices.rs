@@ -38,14 +38,13 @@ impl<J> VirtualWorld<J> {
         match watch {
             Watch::Never => None,
             Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
-            Watch::Closely if self.paces[self.me].prefers_looks() => {
+            Watch::Looks => {
                 // Another worker has looked on behalf of all: the next look is that much later.
-                let interval = self.paces[self.me].interval();
                 let passed = self.now.minus(self.looked_at);
-                let is_vain = first == self.now && self.notices[self.me] != Notice::Raised && passed < interval;
-                is_vain.then(|| (interval.minus(passed), first.plus(Nanos::new(1))))
+                let is_vain = first == self.now && passed < self.interval;
+                is_vain.then(|| (self.interval.minus(passed), first.plus(Nanos::new(1))))
             }
-            Watch::Closely => {
+            Watch::Notices => {
                 let is_vain = self.notices[self.me] == Notice::Armed;
                 is_vain.then_some((Nanos::new(1), Nanos::MAX))
             }
@@ -108,14 +107,13 @@ impl<J> VirtualWorld<J> {
         self.sockets[owner].watched && self.sockets[owner].datagrams > 0
     }
 
-    /// Before a slice of a job that watches closely; returns when it is to ask.
-    pub(crate) fn watch_closely(&mut self) -> Nanos {
-        let next_checkpoint = Nanos::new(1);
-        let pace = &self.paces[self.me];
-        if pace.prefers_looks() {
-            let passed = self.now.minus(self.looked_at);
-            return pace.interval().minus(passed).max(next_checkpoint);
-        }
+    /// How long a job that watches by looks runs until it asks.
+    pub(crate) fn until_look(&self) -> Nanos {
+        self.interval.minus(self.now.minus(self.looked_at)).max(Nanos::new(1))
+    }
+
+    /// Before a slice of a job that watches by the kernel's notices; it asks at its next checkpoint.
+    pub(crate) fn watch_for_notice(&mut self) -> Nanos {
         // The kernel gives notice of the next arrival, or of one that waits already.
         if self.notices[self.me] == Notice::Off {
             if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
@@ -125,24 +123,25 @@ impl<J> VirtualWorld<J> {
                 self.armed.push_back(self.me);
             }
         }
-        next_checkpoint
+        Nanos::new(1)
     }
 
-    /// What such a job has noticed. One worker's look serves all that watch closely.
-    pub(crate) fn noticed_closely(&mut self, now: Nanos) -> Option<Noticed> {
-        let me = self.me;
-        let by_kernel = self.notices[me] == Notice::Raised;
-        let pace = &self.paces[me];
-        if by_kernel {
-            self.notices[me] = Notice::Off;
-        } else if pace.prefers_looks() && now.minus(self.looked_at) >= pace.interval() {
-            self.looked_at = now;
-        } else {
+    /// What such a job has noticed.
+    pub(crate) fn notice(&mut self) -> Option<Noticed> {
+        if self.notices[self.me] != Notice::Raised {
             return None;
         }
-        let noticed = self.seen(LOOK_MAX);
-        self.paces[me].looked(by_kernel || noticed.waiting() > 0, now);
-        Some(if by_kernel { noticed.by_kernel() } else { noticed })
+        self.notices[self.me] = Notice::Off;
+        Some(self.seen(LOOK_MAX).by_kernel())
+    }
+
+    /// What a job that watches by looks has noticed. One worker's look serves all of them.
+    pub(crate) fn looked(&mut self, now: Nanos) -> Option<Noticed> {
+        if now.minus(self.looked_at) < self.interval {
+            return None;
+        }
+        self.looked_at = now;
+        Some(self.seen(LOOK_MAX))
     }
 
     /// What a job that looks once in `slice` has noticed.

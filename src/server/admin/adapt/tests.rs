@@ -9,9 +9,9 @@ fn config(pairs: &[(&str, &str)]) -> Config {
     Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
 }
 
-/// As the server's, but for yield and look: how long they take here must not decide what a test sees.
+/// As the server's, but for yields, looks and notices: how long they take here must not decide what a test sees.
 fn adaptation(config: &Config) -> Adaptation {
-    with_costs(config, || (Nanos::new(100), Nanos::ZERO))
+    with_costs(config, || (Nanos::new(100), Nanos::ZERO, Nanos::ZERO))
 }
 
 fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
