@@ -63,7 +63,7 @@ use server::path::samples::Samples;
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy();
     let (shared, workers) =
-        Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
+        Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();

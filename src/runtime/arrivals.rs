@@ -7,7 +7,7 @@ use crate::sched::Watch;
 use crate::time::{Nanos, clock};
 use mio::unix::pipe;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 
@@ -19,7 +19,7 @@ const NOTICES_MEASURED: usize = 32;
 pub(crate) fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
-        let arrivals = Arrivals::watch(receiver.as_raw_fd())?;
+        let arrivals = Arrivals::watch(receiver.as_fd())?;
         let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
         Ok(arrivals.notices(NOTICES_MEASURED, arrive, drain).into_iter().min().unwrap_or(Nanos::ZERO))
     };
@@ -35,11 +35,11 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Watches `ingress`, which must outlive this.
+    /// Watches `ingress`.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
-    pub(crate) fn watch(ingress: RawFd) -> io::Result<Arrivals> {
+    pub(crate) fn watch(ingress: BorrowedFd<'_>) -> io::Result<Arrivals> {
         let (descriptors, _) = Descriptors::new(1, &[ingress])?;
         descriptors.watch(0, true);
         Ok(Arrivals { descriptors })

@@ -8,7 +8,7 @@ use crate::sched::{Policy, Topology, WorkerId};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// The groups of one server, and what their workers share.
@@ -46,7 +46,7 @@ impl<J: Send> Groups<J> {
         policy: &Policy,
         sizes: &[usize],
         wait: Wait,
-        ingress: &[RawFd],
+        ingress: &[BorrowedFd<'_>],
         queue_capacity: usize,
     ) -> io::Result<(Groups<J>, Members<J>)> {
         let all: usize = sizes.iter().sum();
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::runtime::tests::numbers::Numbers;
     use crate::sched::Tuning;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
 
     // Does a worker that always has work take jobs of another group, if far more wait there? Jobs are the numbers of their
     // groups. One worker of the second group runs. Before its first rare search it does 59 jobs, and 141 are left.
@@ -228,7 +228,7 @@ mod tests {
         for (queued, taken) in [([500, 200], 41), ([300, 200], 2), ([298, 200], 0)] {
             let policy = Tuning::new(2, Nanos::ZERO).policy("global");
             let pipes = [(); 4].map(|()| mio::unix::pipe::new().expect("a pipe"));
-            let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_raw_fd());
+            let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_fd());
             let (groups, workers) =
                 Groups::new(&policy, &[2, 2], Wait::Park, &ingress, 4_000).expect("readiness queues");
             for (group, count) in queued.into_iter().enumerate() {

@@ -30,7 +30,7 @@ use queues::Queues;
 use sleep::idle::Idle;
 use sleep::readiness::Descriptors;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -78,7 +78,7 @@ impl<J: Send> Shared<J> {
     pub fn new(
         policy: Policy,
         wait: Wait,
-        ingress: &[RawFd],
+        ingress: &[BorrowedFd<'_>],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let workers = policy.topology().workers();

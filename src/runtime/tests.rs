@@ -12,7 +12,7 @@ use crate::sched::{Resume, Tuning};
 use crate::time::Nanos;
 use crate::time::clock;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -131,13 +131,13 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
         inputs.push(input);
         outputs.push(output);
     }
-    let fds: Vec<RawFd> = outputs.iter().map(AsRawFd::as_raw_fd).collect();
-    let outputs: Vec<_> = outputs.into_iter().map(Mutex::new).collect();
     let (finished, done) = channel();
     let (look, looked) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
+    let fds: Vec<BorrowedFd<'_>> = outputs.iter().map(AsFd::as_fd).collect();
     let (shared, workers) = Shared::new(policy.clone(), wait, &fds, 1_024).expect("readiness queues");
+    let outputs: Vec<_> = outputs.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
         for worker in workers {
             let mut toy = Toy {

@@ -120,6 +120,9 @@ impl fmt::Display for Memory {
 /// and the ring in which the kernel gives notices.
 const PER_WORKER: u64 = 4;
 
+/// Descriptors per worker and address: a socket, and the second handle by which it is watched.
+const PER_ADDRESS: u64 = 2;
+
 /// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
 /// read in between.
 const TOGETHER: u64 = 64;
@@ -133,14 +136,14 @@ const USUAL: u64 = 8;
 /// [`ServeError::Unavailable`] when that is too little for `workers` workers on this many addresses.
 pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<(), ServeError> {
     let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
-    let needed = open + workers as u64 * (PER_WORKER + addresses as u64) + TOGETHER;
+    let needed = open + workers as u64 * (PER_WORKER + PER_ADDRESS * addresses as u64) + TOGETHER;
     // A limit that cannot be read or raised shows when sockets are opened.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let allowed = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() { soft } else { hard };
     if allowed < needed {
         return Err(ServeError::Unavailable(format!(
             "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
-             RLIMIT_NOFILE); allowed: fewer workers, four descriptors each and one more for each address of --listen, or a \
+             RLIMIT_NOFILE); allowed: fewer workers, four descriptors each and two more for each address of --listen, or a \
              higher limit: LimitNOFILE={needed} in a systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn \
              {needed}` as root in a shell"
         )));

@@ -8,7 +8,7 @@ use crate::server::yields;
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::Waker;
 use std::{io, thread};
@@ -23,7 +23,7 @@ const RUNS: u64 = 1_000;
 pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     let count = 300 / part;
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
+    let arrivals = Arrivals::watch(ingress.as_fd())?;
     let has_notices = crate::runtime::notice::probe().is_ok();
     let notice = if has_notices { notices(&arrivals, &ingress, count)? } else { Vec::new() };
     Ok([

@@ -127,9 +127,11 @@ impl Overheads {
         self.receive.plus(self.send)
     }
 
-    /// CPU time of a look that finds something in `sockets` sockets: a system call, and one more for each.
+    /// CPU time of a look that finds something in `sockets` sockets. The kernel asks each of them, and what it tells is
+    /// copied: with one socket a look takes three times as long as in vain, and each other one adds as much as a look in vain.
+    /// (Measured on the machine of [`Overheads::STOCK`], with one, four and eight sockets: .16, .52, .96 and 1.55 us.)
     pub const fn look_at(&self, sockets: usize) -> Nanos {
-        self.look.times(1 + sockets as u64)
+        self.look.times(if sockets == 0 { 1 } else { 2 + sockets as u64 })
     }
 
     /// CPU time that a job takes to notice arrivals in `sockets` sockets: a notice of the kernel, or else a look.
@@ -224,11 +226,11 @@ impl fmt::Display for Overheads {
 mod tests {
     use super::*;
 
-    // Does a look take a system call, and one more for each socket that it names, and a notice what the table says?
+    // Does a look take as long as it took here, and a notice what the table says?
     #[test]
     fn a_job_pays_for_how_it_learnt() {
         let overheads = Overheads::STOCK;
-        assert_eq!([0, 1, 3].map(|sockets| overheads.learning(false, sockets)), [ns(150), ns(300), ns(600)]);
+        assert_eq!([0, 1, 3].map(|sockets| overheads.learning(false, sockets)), [ns(150), ns(450), ns(750)]);
         assert_eq!([0, 3].map(|sockets| overheads.learning(true, sockets)), [ns(900); 2]);
     }
 

@@ -75,7 +75,7 @@ fn levels_at(
     simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
 }
 
-// Does giving way leave requests the capacity that they need? TPC-C on 14 workers at a load of .98, under `levels` with a
+// Does giving way leave requests the capacity that they need? TPC-C on 14 workers at a load of .97, under `levels` with a
 // debt that counts, and with one that does not.
 #[test]
 fn near_saturation_giving_way_is_paid_out_of_idle_time() {
@@ -84,7 +84,7 @@ fn near_saturation_giving_way_is_paid_out_of_idle_time() {
         let change = |setup: &mut Setup| {
             setup.policy = setup.policy.clone().with_patience(setup.policy.patience().map(counted));
         };
-        levels_at("tpcc", 14, 0.98, (change, |request| request))
+        levels_at("tpcc", 14, 0.97, (change, |request| request))
     });
     let [counted, free] = fates.map(|tally| tally.slowdown_at(Percentile::P99));
     assert!(counted * 1.2 < free, "{counted}, with a debt that does not count {free}");
@@ -100,7 +100,7 @@ fn a_backlog_that_grows_is_unstable() {
 }
 
 // Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of the requests, as flows
-// are hashed. One group of 32 has a p99.9 slowdown of 21 then, and two that help only when they are idle have 106.
+// are hashed. One group of 32 has a p99.9 slowdown of 11 then, and two that help only when they are idle have 34.
 #[test]
 fn the_longest_queues_are_relieved() {
     let mut count = 0;
@@ -109,7 +109,7 @@ fn the_longest_queues_are_relieved() {
         let moves = request.socket >= 16 && count % 10 == 0;
         ArrivingRequest { socket: if moves { request.socket - 16 } else { request.socket }, ..request }
     };
-    let tally = levels_at("tpcc", 32, 0.98, (|setup: &mut Setup| setup.groups = vec![16, 16], uneven));
+    let tally = levels_at("tpcc", 32, 0.97, (|setup: &mut Setup| setup.groups = vec![16, 16], uneven));
     let slowdown = tally.slowdown_at(Percentile::P99_9);
-    assert!(slowdown < 40.0, "{slowdown}");
+    assert!(slowdown < 25.0, "{slowdown}");
 }

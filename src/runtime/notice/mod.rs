@@ -249,6 +249,7 @@ mod tests {
     use super::*;
     use mio::unix::pipe;
     use std::io::{Read, Write};
+    use std::os::fd::AsFd;
 
     const LATER: Nanos = Nanos::from_secs(1);
 
@@ -268,7 +269,7 @@ mod tests {
 
     fn watched(by_kernel: bool) -> Watched {
         let (sender, receiver) = pipe::new().expect("a pipe");
-        let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_raw_fd()]).expect("readiness queues");
+        let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_fd()]).expect("readiness queues");
         descriptors.watch(0, true);
         let flag = Flag::default();
         let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), Looks::default(), by_kernel);

@@ -6,13 +6,13 @@ use crate::sched::{Noticed, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Interest, Poll, Registry, Token, Waker};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// The event of a worker's waker: another thread has work for it, or a question.
 const WAKE: Token = Token(0);
@@ -28,12 +28,13 @@ pub(crate) struct Descriptors {
     watch_set: Arc<WatchSet>,
 }
 
-/// The readiness queue of the ingresses on which no owner sleeps.
+/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an edge as those of mio: the
+/// kernel reports it again as long as something waits, behind all others.
 pub(crate) struct WatchSet {
-    queue: Mutex<Queue>,
-    registry: Registry,
-    descriptor: RawFd,
-    ingress: Box<[RawFd]>,
+    queue: Epoll,
+    /// Room for what a look sees.
+    events: Mutex<[EpollEvent; LOOK_MAX]>,
+    ingress: Box<[OwnedFd]>,
     /// Descriptors of one ingress, those of worker 0 first; 0 where nothing is received.
     each: usize,
     /// When a worker last looked on behalf of all, from within a job.
@@ -41,27 +42,18 @@ pub(crate) struct WatchSet {
     look_cost: Nanos,
 }
 
-/// The kernel's queue, and room for its events.
-struct Queue {
-    poll: Poll,
-    /// Of all that a look sees.
-    events: Events,
-    /// Of the first one.
-    first: Events,
-}
-
 impl Descriptors {
     /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a `Poll` for each worker,
     /// which holds nothing but its waker.
-    pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
+    pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
         Descriptors::open(workers, ingress).map_err(|error| {
             let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
             io::Error::new(error.kind(), format!("workers cannot wait: {error}; this system must permit {calls}"))
         })
     }
 
-    fn open(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
-        let watch_set = Arc::new(WatchSet::new(ingress.into(), ingress.len() / workers)?);
+    fn open(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
+        let watch_set = Arc::new(WatchSet::new(ingress, ingress.len() / workers)?);
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
@@ -81,18 +73,17 @@ impl Descriptors {
 }
 
 impl WatchSet {
-    fn new(ingress: Box<[RawFd]>, each: usize) -> io::Result<WatchSet> {
-        let mut poll = Poll::new()?;
-        let mut events = Events::with_capacity(LOOK_MAX);
+    fn new(ingress: &[BorrowedFd<'_>], each: usize) -> io::Result<WatchSet> {
+        let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let mut events = [EpollEvent::empty(); LOOK_MAX];
         // What is forbidden shows here, and not in a worker that serves.
-        poll.poll(&mut events, Some(Duration::ZERO))?;
+        queue.wait(&mut events, EpollTimeout::ZERO)?;
         // Without an ingress there is no look, and its cost is never read.
-        let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&mut poll, &mut events) };
+        let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
         Ok(WatchSet {
-            registry: poll.registry().try_clone()?,
-            descriptor: poll.as_raw_fd(),
-            queue: Mutex::new(Queue { poll, events, first: Events::with_capacity(1) }),
-            ingress,
+            queue,
+            events: Mutex::new(events),
+            ingress: ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             each,
             looked_at: CachePadded::default(),
             look_cost,
@@ -106,7 +97,7 @@ impl WatchSet {
 
     /// The descriptor of the queue, which is readable while something waits in a watched ingress.
     pub(crate) fn descriptor(&self) -> RawFd {
-        self.descriptor
+        self.queue.0.as_raw_fd()
     }
 
     /// CPU time of a look that sees nothing.
@@ -123,33 +114,22 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// The watched sockets in which something waits: one system call, and one more for each of them. None while another
-    /// worker is asking. A socket counts in each look until a worker has received from it. Otherwise the worker that
+    /// The watched sockets in which something waits. None while another worker is asking. A socket counts in each look until a worker has received from it. Otherwise the worker that
     /// looked would serve all of them alone, one after the other.
     pub(crate) fn arrivals(&self) -> Noticed {
-        let Ok(mut queue) = self.queue.try_lock() else { return Noticed::default() };
-        let Queue { poll, events, .. } = &mut *queue;
-        self.seen(poll, events)
+        self.seen(LOOK_MAX)
     }
 
-    /// As [`WatchSet::arrivals`], of one socket: two system calls at most.
+    /// As [`WatchSet::arrivals`], of one socket, and of the next one each time.
     pub(crate) fn next_arrival(&self) -> Noticed {
-        let Ok(mut queue) = self.queue.try_lock() else { return Noticed::default() };
-        let Queue { poll, first, .. } = &mut *queue;
-        self.seen(poll, first)
+        self.seen(1)
     }
 
-    fn seen(&self, poll: &mut Poll, events: &mut Events) -> Noticed {
+    fn seen(&self, most: usize) -> Noticed {
+        let Ok(mut events) = self.events.try_lock() else { return Noticed::default() };
         // An interrupted look is one that saw nothing.
-        if poll.poll(events, Some(Duration::ZERO)).is_err() {
-            return Noticed::default();
-        }
-        // The kernel reports an event once. After a new registration it reports the event again if something still waits.
-        // The registration fails if the owner has taken its ingress out of the set meanwhile. It puts the event behind
-        // all others, so the next look names another socket first.
-        let heard = events.iter().map(mio::event::Event::token);
-        let waits = heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number));
-        Noticed::of(waits.map(|number| number.0 / self.each))
+        let seen = self.queue.wait(&mut events[..most], EpollTimeout::ZERO).unwrap_or(0);
+        Noticed::of(events[..seen].iter().map(|event| event.data() as usize / self.each))
     }
 }
 
@@ -161,39 +141,44 @@ impl Readiness for Descriptors {
     }
 
     fn arm(&self, worker: WorkerId, armed: bool) {
-        set(&self.registries[worker], self.watch_set.descriptor, WATCH, armed);
+        set(&self.registries[worker], self.watch_set.descriptor(), WATCH, armed);
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
+        let WatchSet { queue, ingress, .. } = &*self.watch_set;
         for number in self.watch_set.ingress_of(worker) {
-            set(&self.watch_set.registry, self.watch_set.ingress[number], Token(number), watched);
+            let done = match watched {
+                true => queue.add(&ingress[number], EpollEvent::new(EpollFlags::EPOLLIN, number as u64)),
+                false => queue.delete(&ingress[number]),
+            };
+            done.expect(IN_TURN);
         }
     }
 
     fn own(&self, worker: WorkerId, own: bool) {
         for number in self.watch_set.ingress_of(worker) {
-            set(&self.registries[worker], self.watch_set.ingress[number], INGRESS, own);
+            set(&self.registries[worker], self.watch_set.ingress[number].as_raw_fd(), INGRESS, own);
         }
     }
 }
 
 /// What a look takes on this host, measured; 1 ns where the kernel gives no readiness queue.
 pub(crate) fn measured_look() -> Nanos {
-    Poll::new().map_or(Nanos::new(1), |mut poll| look_cost(&mut poll, &mut Events::with_capacity(1)))
+    Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_or(Nanos::new(1), |queue| look_cost(&queue))
 }
 
 /// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two fifths more stand for
 /// the cache lines that it takes from the job (benches/README.md).
-fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {
-    let mut look = |_| {
+fn look_cost(queue: &Epoll) -> Nanos {
+    let look = |_| {
         let start = clock::now();
         for _ in 0..LOOKS_MEASURED {
             // Its result does not matter: nothing is in the queue.
-            let _ = poll.poll(events, Some(Duration::ZERO));
+            let _ = queue.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         }
         clock::now().minus(start)
     };
-    let least = (0..LOOKS_MEASURED).map(&mut look).min().unwrap_or(Nanos::ZERO);
+    let least = (0..LOOKS_MEASURED).map(look).min().unwrap_or(Nanos::ZERO);
     Nanos::new(least.get() * 7 / 5 / LOOKS_MEASURED).max(Nanos::new(1))
 }
 
@@ -209,26 +194,27 @@ fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     } else {
         registry.deregister(&mut source)
     };
-    done.expect("a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it");
+    done.expect(IN_TURN);
 }
 
-/// Makes a readiness queue that holds `descriptor` look at it anew; false if it holds it no more.
-fn set_again(registry: &Registry, descriptor: RawFd, token: Token) -> bool {
-    registry.reregister(&mut SourceFd(&descriptor), token, Interest::READABLE).is_ok()
-}
+/// Why the kernel refuses no registration.
+const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mio::Events;
     use mio::unix::pipe;
     use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
 
     // Does each look name every watched ingress in which something waits, however many looked before, until it has
     // been received from? And a look for one the next one in turn, so that two workers go to different ones?
     #[test]
     fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
-        let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_raw_fd());
+        let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_fd());
         let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
         [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
         let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
@@ -250,7 +236,7 @@ mod tests {
     #[test]
     fn an_ingress_has_several_descriptors() {
         let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));
-        let fds = [0, 1, 2, 3].map(|number: usize| pipes[number].1.as_raw_fd());
+        let fds = [0, 1, 2, 3].map(|number: usize| pipes[number].1.as_fd());
         let (descriptors, mut polls) = Descriptors::new(2, &fds).expect("readiness queues");
         descriptors.watch(1, true);
         for (sender, _) in &mut pipes {

@@ -158,7 +158,7 @@ mod tests {
     use crate::sched::Tuning;
     use std::cell::Cell;
     use std::net::UdpSocket;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
 
     // Does each step wait for its condition? Method: one worker, played by hand, that receives a datagram and counts it
     // late.
@@ -168,7 +168,7 @@ mod tests {
         let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
         let mut recorder = metrics.recorder(0);
         let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
-        let ingress = [socket.as_raw_fd()];
+        let ingress = [socket.as_fd()];
         let (shared, _workers) = Groups::<u8>::new(&policy, &[1], Wait::Park, &ingress, 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.addresses()[0]).expect("an open gate");

@@ -26,7 +26,7 @@ use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
 use crate::time::Nanos;
 use signal_hook::iterator::Signals;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -139,7 +139,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 /// The workers that follow `policy`, and what they share.
 fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Members<J>)> {
     let config = &bound.config;
-    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_raw_fd()).collect();
+    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
     let queued = config.workers * QUEUED_PER_WORKER;
     let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, queued)?;
