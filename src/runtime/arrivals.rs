@@ -14,7 +14,7 @@ use std::thread;
 /// Notices in one measurement: these take some 100 us.
 const NOTICES_MEASURED: usize = 32;
 
-/// What it takes on this host to take a notice of the kernel and to ask for the next one: the least of many, as nothing
+/// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the least of many, as nothing
 /// disturbed it. Nothing where the kernel gives none.
 pub(crate) fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {

@@ -127,9 +127,9 @@ impl Overheads {
         self.receive.plus(self.send)
     }
 
-    /// CPU time of a look that finds something in `sockets` sockets. The kernel asks each of them, and what it tells is
-    /// copied: with one socket a look takes three times as long as in vain, and each other one adds as much as a look in vain.
-    /// (Measured on the machine of [`Overheads::STOCK`], with one, four and eight sockets: .16, .52, .96 and 1.55 us.)
+    /// CPU time of a look that finds something in `sockets` sockets. With one socket it takes three times as long as in
+    /// vain. Each other socket adds as much as a look in vain. (Measured on the machine of [`Overheads::STOCK`]: .16 us in
+    /// vain; .52, .96 and 1.55 us with one, four and eight sockets.)
     pub const fn look_at(&self, sockets: usize) -> Nanos {
         self.look.times(if sockets == 0 { 1 } else { 2 + sockets as u64 })
     }

@@ -28,8 +28,8 @@ pub(crate) struct Descriptors {
     watch_set: Arc<WatchSet>,
 }
 
-/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an edge as those of mio: the
-/// kernel reports it again as long as something waits, behind all others.
+/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an edge as those of mio. The
+/// kernel reports it again, behind all others, as long as something waits.
 pub(crate) struct WatchSet {
     queue: Epoll,
     /// Room for what a look sees.
@@ -80,14 +80,12 @@ impl WatchSet {
         queue.wait(&mut events, EpollTimeout::ZERO)?;
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
-        Ok(WatchSet {
-            queue,
-            events: Mutex::new(events),
-            ingress: ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
-            each,
-            looked_at: CachePadded::default(),
-            look_cost,
-        })
+        let ingress: Box<[OwnedFd]> = ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+        for (number, descriptor) in ingress.iter().enumerate() {
+            // To change what is wanted of an entry takes half of what it takes to add and to remove one.
+            queue.add(descriptor, EpollEvent::new(EpollFlags::empty(), number as u64))?;
+        }
+        Ok(WatchSet { queue, events: Mutex::new(events), ingress, each, looked_at: CachePadded::default(), look_cost })
     }
 
     /// The numbers of the descriptors of the ingress of `worker`.
@@ -147,11 +145,9 @@ impl Readiness for Descriptors {
     fn watch(&self, worker: WorkerId, watched: bool) {
         let WatchSet { queue, ingress, .. } = &*self.watch_set;
         for number in self.watch_set.ingress_of(worker) {
-            let done = match watched {
-                true => queue.add(&ingress[number], EpollEvent::new(EpollFlags::EPOLLIN, number as u64)),
-                false => queue.delete(&ingress[number]),
-            };
-            done.expect(IN_TURN);
+            let wanted = if watched { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+            let changed = queue.modify(&ingress[number], &mut EpollEvent::new(wanted, number as u64));
+            changed.expect("a descriptor in the watch set can be watched or not");
         }
     }
 
@@ -194,11 +190,8 @@ fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     } else {
         registry.deregister(&mut source)
     };
-    done.expect(IN_TURN);
+    done.expect("a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it");
 }
-
-/// Why the kernel refuses no registration.
-const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it";
 
 #[cfg(test)]
 mod tests {
