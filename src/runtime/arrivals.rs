@@ -46,6 +46,7 @@ impl Arrivals {
     }
 
     /// Number of ingresses in which something waits, by a look.
+    #[cfg(feature = "cli")]
     pub(crate) fn look(&self) -> usize {
         self.descriptors.watch_set().arrivals().waiting()
     }
