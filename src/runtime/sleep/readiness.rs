@@ -81,10 +81,6 @@ impl WatchSet {
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
         let ingress: Box<[OwnedFd]> = ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
-        for (number, descriptor) in ingress.iter().enumerate() {
-            // To change what is wanted of an entry takes half of what it takes to add and to remove one.
-            queue.add(descriptor, EpollEvent::new(EpollFlags::empty(), number as u64))?;
-        }
         Ok(WatchSet { queue, events: Mutex::new(events), ingress, each, looked_at: CachePadded::default(), look_cost })
     }
 
@@ -145,9 +141,11 @@ impl Readiness for Descriptors {
     fn watch(&self, worker: WorkerId, watched: bool) {
         let WatchSet { queue, ingress, .. } = &*self.watch_set;
         for number in self.watch_set.ingress_of(worker) {
-            let wanted = if watched { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
-            let changed = queue.modify(&ingress[number], &mut EpollEvent::new(wanted, number as u64));
-            changed.expect("a descriptor in the watch set can be watched or not");
+            let done = match watched {
+                true => queue.add(&ingress[number], EpollEvent::new(EpollFlags::EPOLLIN, number as u64)),
+                false => queue.delete(&ingress[number]),
+            };
+            done.expect(IN_TURN);
         }
     }
 
@@ -190,8 +188,11 @@ fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     } else {
         registry.deregister(&mut source)
     };
-    done.expect("a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it");
+    done.expect(IN_TURN);
 }
+
+/// Why the kernel refuses no registration.
+const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it";
 
 #[cfg(test)]
 mod tests {
