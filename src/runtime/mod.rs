@@ -49,8 +49,6 @@ pub struct Shared<J> {
     kernel_notices: bool,
     /// How jobs look for arrivals.
     looks: Looks,
-    /// What giving way has cost, in nanoseconds, less what idle time has made up for.
-    debt: CachePadded<AtomicU64>,
     /// Shared with threads outside that wake requests.
     idle: Arc<Idle<Descriptors>>,
     /// Number of workers that work uninterrupted.
@@ -101,7 +99,6 @@ impl<J: Send> Shared<J> {
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
             looks: Looks::default(),
-            debt: CachePadded::default(),
             idle,
             uninterrupted: CachePadded::default(),
             socket_turn: CachePadded::default(),

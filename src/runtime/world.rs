@@ -51,17 +51,7 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
         if let Some((since, slept)) = self.idle.take() {
             let way_out = if slept { WAKE_LATENCY } else { Nanos::ZERO };
             self.spinning.on_idle(since, self.idle_at.minus(way_out));
-            self.repay(self.idle_at.minus(since));
         }
-    }
-}
-
-impl<J> ThreadWorld<'_, J> {
-    /// Lowers the debt after an idle time. Without one it writes nothing: all workers share the number.
-    fn repay(&self, idle: Nanos) {
-        // Ordering: relaxed, a number that guards nothing.
-        let less = |debt: u64| (debt > 0).then(|| debt.saturating_sub(idle.get()));
-        let _ = self.shared.debt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
@@ -90,10 +80,6 @@ impl<J> View for ThreadWorld<'_, J> {
 
     fn queues_are_half_full(&self) -> bool {
         self.shared.queues.are_half_full()
-    }
-
-    fn debt(&self) -> Nanos {
-        Nanos::new(self.shared.debt.load(Ordering::Relaxed))
     }
 }
 
@@ -191,10 +177,6 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 
-    fn spend(&mut self, cost: Nanos) {
-        self.shared.debt.fetch_add(cost.get(), Ordering::Relaxed);
-    }
-
     fn take_permit(&mut self, max: usize) -> bool {
         // What was put before this worker sees the permit, or the lack of one, is ordered by the queues.
         let taken = |held: usize| (held < max).then_some(held + 1);
@@ -221,28 +203,5 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
 
     fn noticed(&mut self, _: Watch, _: Nanos) -> Option<Noticed> {
         notice::take()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sched::policy::rows;
-    use crate::sched::{Topology, Wait};
-
-    // Does an idle worker make up for what all workers have spent, and never for more?
-    #[test]
-    fn idle_time_lowers_the_debt() {
-        let policy = rows::tasks(&Topology::new(&[2]), Nanos::MAX);
-        let (shared, _) = Shared::<()>::new(policy.clone(), Wait::Park, &[], 8).expect("readiness queues");
-        let us = Nanos::from_micros;
-        let mut worlds = [0, 1].map(|id| ThreadWorld::new(id, &shared, Rc::new(Deque::new_fifo())));
-        worlds[1].spend(us(30));
-        for (idle, left) in [(5, 25), (26, 0)] {
-            assert!(!worlds[0].spins(us(100)));
-            worlds[0].idle_at = us(100 + idle);
-            worlds[0].begin_work(&policy, None, false);
-            assert_eq!(worlds[1].debt(), us(left));
-        }
     }
 }

@@ -9,24 +9,31 @@
 //! does not watch closely ([`Policy::watch`]), and saves the looks. A worker that receives more than it leaves to others
 //! asks heavy ones to step aside.
 //!
-//! All of this is paid out of idle time. What giving way costs is a debt, and each idle time makes up for a part of it. A
-//! debt is work for which all requests wait. So it counts as heavy requests that wait, beside those in queues. As it grows,
-//! more fresh requests are left to others, and each look finds more of them.
+//! Near saturation even that is too dear. To find each light request by a look takes 2 % of the time of TPC-C's. Capacity is
+//! *scarce* while heavy requests wait for as many of their own service times as a light one would if workers looked rarely.
+//! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues.
 
 use super::estimate::ServiceTimes;
-use super::{Looked, Policy, Tuning, View, WorkerId};
+use super::{Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
-
-/// A debt as long as three heavy requests counts as one that waits. Idle time makes up for most of it before they wait for
-/// it. With one in place of three, p99.9 rises by a fifth where the costs are a lognormal. Without the debt, it is three
-/// times as high on 64 workers (TPC-C at .95).
-const OWED: u64 = 3;
-
-/// The debt counts as this many requests for each worker at most. Then workers look as rarely as they ever do.
-const OWED_MAX: u64 = 16;
 
 /// Looks take this part of the CPU time, as its inverse: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
+
+/// Capacity is scarce once heavy requests wait three quarters as many service times as light ones would. Some of them wait
+/// longer than the mean.
+const SCARCE: f64 = 0.75;
+
+/// Fewer heavy requests than this for each worker wait together by chance.
+const SCARCE_MIN: usize = 3;
+
+/// With fewer workers each looks as rarely as if there were this many: near saturation, looks take the capacity that is left.
+const LOOKERS_MIN: usize = 6;
+
+/// The time between two looks of each of `workers` workers, which all together look once in `together`.
+pub(super) fn each_looks_after(together: Nanos, workers: usize) -> Nanos {
+    together.times(workers.max(LOOKERS_MIN) as u64)
+}
 
 /// The time between two looks of workers that watch closely by looks, which take `look` each.
 pub fn look_interval(look: Nanos) -> Nanos {
@@ -38,39 +45,29 @@ pub fn look_interval(look: Nanos) -> Nanos {
 pub struct Patience {
     /// What it costs that a job steps aside.
     pub price: Nanos,
-    /// What a notice of the kernel costs besides.
-    pub notice: Nanos,
     /// How long it takes in the mean until a worker in a light request is free.
     pub rest: Nanos,
-    /// The debt that counts as one request that waits.
-    pub owed: Nanos,
+    /// Capacity is scarce while so many requests wait in queues.
+    pub scarce_from: usize,
 }
 
 impl Patience {
-    /// The patience where requests take these `times`. A request that has run for less than `heavy_from` is light.
-    pub fn new(times: &ServiceTimes, heavy_from: Nanos, tuning: &Tuning) -> Patience {
+    /// The patience where requests take these `times`. A request that has run for less than `heavy_from` is light. While
+    /// capacity is scarce, all workers together look once in `together`.
+    pub fn new(times: &ServiceTimes, heavy_from: Nanos, together: Nanos, tuning: &Tuning) -> Patience {
         // The mean of what is left of one at a random time is half of the mean square over the mean.
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
-        let heavy = times.beyond(heavy_from).with_beside(Nanos::ZERO).mean().max(heavy_from);
-        let owed = heavy.times(OWED);
-        Patience { price: tuning.giving_way_cost(), notice: tuning.notice_cost, rest, owed }
+        // So many workers are in heavy requests at full load. Each that waits there delays a heavy one by one service time.
+        let heavies = tuning.workers as f64 * (1.0 - times.share_within(heavy_from));
+        let slowdown = times.up_to(heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
+        let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * tuning.workers);
+        Patience { price: tuning.giving_way_cost(), rest, scarce_from }
     }
 
-    /// A patience of jobs that pay `price`, and nothing for notices. A debt of 100 us counts as one request.
+    /// A patience of jobs that pay `price`, for which capacity is never scarce.
     #[cfg(test)]
     pub(crate) fn of(price: Nanos, rest: Nanos) -> Patience {
-        Patience { price, notice: Nanos::ZERO, rest, owed: Nanos::from_micros(100) }
-    }
-
-    /// What it costs that a job steps aside after this look, or because another worker asks.
-    fn cost(&self, looked: Option<Looked>) -> Nanos {
-        let noticed = looked.is_some_and(|looked| looked.by_kernel);
-        if noticed { self.price.plus(self.notice) } else { self.price }
-    }
-
-    /// How many requests wait for what a call takes of the workers' time, with this debt.
-    fn delayed(&self, queued: usize, debt: Nanos) -> usize {
-        queued + (debt.get() / self.owed.get()) as usize
+        Patience { price, rest, scarce_from: usize::MAX }
     }
 
     /// How long a fresh request may wait for a look. It is what the call takes of the time of all `workers`, and of those
@@ -98,13 +95,21 @@ impl Patience {
 
     /// Whether `other` differs by no more than noise.
     pub(super) fn is_like(&self, other: &Patience) -> bool {
-        self.rest.is_near(other.rest) && self.price.is_near(other.price)
+        // Where few requests are heavy, chance makes it vary by more than a factor of two. Its root does not.
+        let [one, two] = [self, other].map(|patience| Nanos::new(patience.scarce_from.isqrt() as u64));
+        self.rest.is_near(other.rest) && self.price.is_near(other.price) && one.is_near(two)
     }
 }
 
 impl Policy {
+    /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step aside.
+    pub fn is_scarce(&self, view: &impl View) -> bool {
+        self.patience().is_some_and(|patience| view.queued() >= patience.scarce_from)
+    }
+
     /// For `waiting` fresh requests that `worker` does not serve itself: gives to `flag` the workers that are to step
     /// aside, one for each. They are the next ones in turn that have been in one job for longer than a light one takes.
+    /// There are none while capacity is scarce.
     pub fn on_arrivals(
         &self,
         view: &impl View,
@@ -113,34 +118,29 @@ impl Policy {
         waiting: usize,
         flag: impl FnMut(WorkerId),
     ) {
-        let Some(heavy_from) = self.heavy_from() else { return };
+        let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(view)) else { return };
         self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(waiting).for_each(flag);
     }
 
     /// How many of the fresh requests that wait `worker` leaves to others. These are awake, in no heavy request, and have no
-    /// others to begin first.
+    /// others to begin first. While capacity is scarce they do not look, and it is none.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
+        if self.is_scarce(view) {
+            return 0;
+        }
         let is_light = |other: &WorkerId| {
             *other != worker && runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0
         };
         let light = (0..self.topology().workers()).filter(is_light).count();
         let awake = light.saturating_sub(view.asleep(self.topology().pool_of(worker)));
-        patience.leaves(awake, patience.delayed(view.queued(), view.debt()), self.topology().workers())
+        patience.leaves(awake, view.queued(), self.topology().workers())
     }
 
     /// How long a fresh request may wait until a worker in a heavy one looks.
     pub(super) fn may_wait(&self, view: &impl View) -> Nanos {
-        self.patience().map_or(Nanos::ZERO, |patience| {
-            patience.may_wait(patience.delayed(view.queued(), view.debt()), self.topology().workers())
-        })
-    }
-
-    /// What a job adds to the debt that is called to step aside.
-    pub(super) fn cost_of_call(&self, view: &impl View, looked: Option<Looked>) -> Nanos {
-        let workers = self.topology().workers() as u64;
-        let owes = |patience: &Patience| view.debt() < patience.owed.times(OWED_MAX * workers);
-        self.patience().filter(owes).map_or(Nanos::ZERO, |patience| patience.cost(looked))
+        let workers = self.topology().workers();
+        self.patience().map_or(Nanos::ZERO, |patience| patience.may_wait(view.queued(), workers))
     }
 
     /// The workers after `worker`, in turn.
@@ -181,20 +181,20 @@ mod tests {
         assert_eq!(patience.queued(10), 30, "from there on each is left one");
     }
 
-    // A debt of 300 us counts as three requests that wait, beside five in queues.
+    // 10 workers, half of whose time goes into requests of 100 us, the other half into those of 10 us. Each looks once in 100
+    // us, for which a light one would wait ten times its own time. So 5 x 10 heavy ones wait in queues then, by three
+    // quarters. With light ones of 200 us it is the least, three for each worker.
     #[test]
-    fn a_debt_counts_as_requests_that_wait() {
-        let patience = Patience::of(Nanos::new(250), Nanos::new(500));
-        let delayed = |debt_us| patience.delayed(5, Nanos::from_micros(debt_us));
-        assert_eq!([0, 99, 100, 300].map(delayed), [5, 5, 6, 8]);
-        assert_eq!([(0, 2), (8, 2)].map(|(delayed, n)| patience.may_wait(delayed, n).get()), [500, 2_500]);
-    }
-
-    #[test]
-    fn a_call_costs_its_price() {
+    fn capacity_is_scarce_where_heavy_requests_wait_as_long_as_light_ones_would() {
         let us = Nanos::from_micros;
-        let patience = Patience { notice: us(5), ..Patience::of(us(1), us(1)) };
-        let looked = |by_kernel| Some(Looked { waiting: 1, by_kernel });
-        assert_eq!([None, looked(false), looked(true)].map(|looked| patience.cost(looked)), [us(1), us(1), us(6)]);
+        let scarce_from = |light: u64| {
+            let times = ServiceTimes::new([(us(light), 1_000), (us(10 * light), 100)]);
+            let patience = Patience::new(&times, us(light), us(10), &Tuning::new(10, us(5)));
+            let heavies = 10.0 * (1.0 - times.share_within(us(light)));
+            (patience.scarce_from, heavies)
+        };
+        let (ten, heavies) = scarce_from(10);
+        assert_eq!(ten, (heavies * 10.0 * 0.75) as usize);
+        assert_eq!(scarce_from(200).0, 30);
     }
 }

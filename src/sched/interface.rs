@@ -132,8 +132,6 @@ pub trait View {
     fn asleep(&self, pool: PoolId) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
-    /// CPU time that giving way has cost all workers, less their idle time since.
-    fn debt(&self) -> Nanos;
     /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that by trying only.
     fn finds_nothing(&self, _step: Step) -> bool {
         false

@@ -42,7 +42,7 @@ impl View for Seen {
     }
 
     fn queued(&self) -> usize {
-        if self.busy { 5 } else { self.jobs.iter().sum() }
+        self.jobs.iter().sum::<usize>() + if self.busy { 5 } else { 0 }
     }
 
     fn asleep(&self, _: PoolId) -> usize {
@@ -51,10 +51,6 @@ impl View for Seen {
 
     fn queues_are_half_full(&self) -> bool {
         self.half_full
-    }
-
-    fn debt(&self) -> Nanos {
-        Nanos::ZERO
     }
 }
 
@@ -108,7 +104,7 @@ fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
 
 /// Every step of one search that finds nothing, for a worker that may have searched before.
 fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
-    let mut walk = policy.search(local);
+    let mut walk = policy.search(local, NOW, &FIXED);
     let steps: Vec<Step> = std::iter::from_fn(|| walk.next(local, NOW, &FIXED)).take(100).collect();
     assert!(steps.len() < 100, "the search of {local:?} ends");
     steps
@@ -152,7 +148,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
             for sequence in 0..DEPTH.pow(3) {
                 let mut local = Local::new(worker, policy.topology());
                 for digit in 0..3 {
-                    let mut walk = policy.search(&mut local);
+                    let mut walk = policy.search(&mut local, NOW, &FIXED);
                     // A find ends the search here.
                     let tries = sequence / DEPTH.pow(digit) % DEPTH;
                     (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &FIXED));

@@ -52,8 +52,8 @@ fn packets_run_out_and_come_back() {
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
 
-/// A workload at `load` on so many workers under `levels`, with the overheads of a Linux host, in 400,000 requests. Setup
-/// and requests are `changed`.
+/// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a Linux host. There are
+/// 400,000 requests. Setup and requests are `changed`.
 fn levels_at(
     workload: &str,
     workers: usize,
@@ -63,7 +63,7 @@ fn levels_at(
     let workload: Workload = workload.parse().expect("a preset");
     let overheads = Overheads::STOCK;
     let workload = workload.with_time_beside(overheads.per_request());
-    let fit = Fit::new(&workload, workers, load).tuned(|tuning| {
+    let fit = Fit::new(&workload, workers.min(16), load).tuned(|tuning| {
         (tuning.yield_cost, tuning.look_cost) = (overheads.yield_, overheads.look);
         tuning.notice_cost = overheads.notice;
     });
@@ -75,19 +75,22 @@ fn levels_at(
     simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
 }
 
-// Does giving way leave requests the capacity that they need? TPC-C on 14 workers at a load of .97, under `levels` with a
-// debt that counts, and with one that does not.
+// Does giving way leave heavy requests the capacity that they need? TPC-C on 14 workers at a load of .98, under `levels`,
+// and where capacity is never scarce.
 #[test]
-fn near_saturation_giving_way_is_paid_out_of_idle_time() {
-    let fates = [None, Some(Nanos::MAX)].map(|owed| {
-        let counted = |patience: Patience| Patience { owed: owed.unwrap_or(patience.owed), ..patience };
-        let change = |setup: &mut Setup| {
-            setup.policy = setup.policy.clone().with_patience(setup.policy.patience().map(counted));
+fn near_saturation_heavy_requests_do_not_starve() {
+    let tallies = [false, true].map(|never| {
+        let changed = |patience: Patience| Patience {
+            scarce_from: if never { usize::MAX } else { patience.scarce_from },
+            ..patience
         };
-        levels_at("tpcc", 14, 0.97, (change, |request| request))
+        let change = |setup: &mut Setup| {
+            setup.policy = setup.policy.clone().with_patience(setup.policy.patience().map(changed));
+        };
+        levels_at("tpcc", 14, 0.98, (change, |request| request))
     });
-    let [counted, free] = fates.map(|tally| tally.slowdown_at(Percentile::P99));
-    assert!(counted * 1.2 < free, "{counted}, with a debt that does not count {free}");
+    let [scarce, never] = tallies.map(|tally| tally.slowdown_at(Percentile::P99_9));
+    assert!(scarce * 2.0 < never, "{scarce}, where it is never scarce {never}");
 }
 
 // Is a run called unstable whose backlog grows to its end, and none at a load that its workers can do? Yields and looks
@@ -100,7 +103,7 @@ fn a_backlog_that_grows_is_unstable() {
 }
 
 // Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of the requests, as flows
-// are hashed. One group of 32 has a p99.9 slowdown of 11 then, and two that help only when they are idle have 34.
+// are hashed. Two groups that help only when they are idle have a p99.9 slowdown of 161.
 #[test]
 fn the_longest_queues_are_relieved() {
     let mut count = 0;
@@ -109,7 +112,7 @@ fn the_longest_queues_are_relieved() {
         let moves = request.socket >= 16 && count % 10 == 0;
         ArrivingRequest { socket: if moves { request.socket - 16 } else { request.socket }, ..request }
     };
-    let tally = levels_at("tpcc", 32, 0.97, (|setup: &mut Setup| setup.groups = vec![16, 16], uneven));
+    let tally = levels_at("tpcc", 32, 0.98, (|setup: &mut Setup| setup.groups = vec![16, 16], uneven));
     let slowdown = tally.slowdown_at(Percentile::P99_9);
-    assert!(slowdown < 25.0, "{slowdown}");
+    assert!(slowdown < 60.0, "{slowdown}");
 }

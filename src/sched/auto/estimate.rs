@@ -81,6 +81,11 @@ impl ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }
 
+    /// The times of the requests that take at most `slice`.
+    pub fn up_to(&self, slice: Nanos) -> ServiceTimes {
+        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took <= slice).copied().collect(), ..*self }
+    }
+
     /// The times of the requests that take longer than `slice`.
     pub fn beyond(&self, slice: Nanos) -> ServiceTimes {
         ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took > slice).copied().collect(), ..*self }
@@ -120,6 +125,13 @@ impl ServiceTimes {
                 (sum + requests * seconds, squares + requests * seconds * seconds, count + requests);
         }
         if sum > 0.0 { squares * count / (sum * sum) } else { 1.0 }
+    }
+
+    /// What a wait of this long adds to the slowdown of a request (latency over its time in the handler), in the mean. Zero
+    /// without any measurement.
+    pub fn slowdown_by(&self, wait: Nanos) -> f64 {
+        let added = |(took, count): &(Nanos, u64)| *count as f64 * wait.get() as f64 / took.get().max(1) as f64;
+        self.bins.iter().map(added).sum::<f64>() / self.count().max(1) as f64
     }
 
     /// The time that the share `quantile` of the requests does not exceed; zero without any measurement.

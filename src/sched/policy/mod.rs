@@ -72,12 +72,14 @@ pub struct Order {
     /// The order of one search in 61, so that nothing waits for ever behind what is usually looked at
     /// first. It names the same places, and may name more.
     pub rare: &'static [SearchPlace],
+    /// The order of most searches while capacity is scarce. It names the same places, and may name more.
+    pub scarce: &'static [SearchPlace],
 }
 
 impl Order {
     /// One order for every search.
     pub const fn always(places: &'static [SearchPlace]) -> Order {
-        Order { usual: places, rare: places }
+        Order { usual: places, rare: places, scarce: places }
     }
 }
 
@@ -166,6 +168,7 @@ impl Policy {
             let covers = |one: &[SearchPlace], other: &[SearchPlace]| one.iter().all(|place| other.contains(place));
             assert!(order.usual.contains(&SearchPlace::Own), "what a policy before left in deques: {self:?}");
             assert!(covers(order.usual, order.rare), "a rare search: {self:?}");
+            assert!(covers(order.usual, order.scarce), "a search while capacity is scarce: {self:?}");
         }
         self
     }

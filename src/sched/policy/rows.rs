@@ -323,7 +323,7 @@ fn levels(tuning: &Tuning) -> Made {
         return Made { chosen: "one level".to_owned(), reason, ..Made::plain(global(tuning)) };
     };
     let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
-    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning));
+    let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.scaled(LOOK_AFTER), tuning));
     let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued(tuning.workers)));
     let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
     let policy = by_level(ladders, GiveWay { patience, ..ON_ALL }, tuning);
@@ -336,9 +336,11 @@ fn levels(tuning: &Tuning) -> Made {
 /// requests.
 fn by_level(ladders: Ladders, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
+    let scarce = &[Own, ReceiveOwn, QueueOf(UNINTERRUPTED), Queues, ReceiveNoticed, Steal, ReceiveRest];
     let notices = tuning.notices_between_arrivals(gives_way.closely.min(tuning.workers));
     let gives_way = GiveWay { rarely: tuning.scaled(gives_way.rarely), notices, ..gives_way };
     Policy {
+        first: Order { scarce, ..Order::always(order) },
         fresh: Fresh::ByLevel { in_order: false },
         back: Back::Levels,
         look_after: tuning.scaled(LOOK_AFTER),
@@ -363,6 +365,7 @@ pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
     let order = Order {
         usual: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
         rare: &[Neglected, QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
+        scarce: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
     };
     let policy = Policy {
         topology: topology.clone(),

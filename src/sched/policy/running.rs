@@ -1,12 +1,10 @@
 //! What a policy says of a running request: its level, how long it may run, and when it gives way.
 
 use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
+use crate::sched::arrivals::each_looks_after;
 use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
-
-/// With fewer workers each looks as rarely as if there were this many: near saturation, looks take the capacity that is left.
-const LOOKERS_MIN: usize = 6;
 
 impl Policy {
     /// The CPU time that counts for the level of `running` when it was last taken from a queue.
@@ -128,8 +126,11 @@ impl Policy {
         if self.level_of(running) == 0 {
             return Watch::Never;
         }
-        let lookers = if gives_way.together { self.topology.workers().max(LOOKERS_MIN) } else { 1 };
-        let rarely = gives_way.rarely.times(lookers as u64);
+        let each = |together| each_looks_after(together, self.topology.workers());
+        if self.is_scarce(view) {
+            return Watch::Every(each(self.look_after));
+        }
+        let rarely = if gives_way.together { each(gives_way.rarely) } else { gives_way.rarely };
         if running.worker >= gives_way.closely {
             return Watch::Every(rarely);
         }

@@ -2,6 +2,7 @@
 
 use super::super::{Noticed, PoolId, Step, Topology, View, WorkerId};
 use super::{PRIORITIES, Policy};
+use crate::sched::arrivals::each_looks_after;
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -59,7 +60,7 @@ pub struct Local {
     /// The next socket of `ReceiveAll`: the one from which this worker has not received for longest. What waits there
     /// is likely to have come first. If the start moved with each search, some sockets would be passed over each time.
     socket: WorkerId,
-    /// When this worker last took a look in the turn of all workers.
+    /// When this worker last took a look in the turn of all workers, or one while capacity was scarce.
     looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
@@ -81,6 +82,11 @@ impl Local {
     /// Notes in which sockets something waits.
     pub fn expect(&mut self, noticed: Noticed) {
         self.noticed = noticed;
+    }
+
+    /// Lets the next search look where something waits, however scarce capacity is.
+    pub fn look_next(&mut self) {
+        self.looked_at = Nanos::ZERO;
     }
 
     /// Puts the search under another topology.
@@ -152,12 +158,22 @@ pub struct Walk<'p> {
 }
 
 impl Policy {
-    /// A new search of the free worker of `local`.
+    /// A new search of the free worker of `local`, at about `now`. While capacity is scarce, most leave sockets of others
+    /// until last.
     #[inline]
-    pub fn search(&self, local: &mut Local) -> Walk<'_> {
+    pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
-        let order = self.order(local.pool);
-        let order = if local.rotation.is_multiple_of(RARE) { order.rare } else { order.usual };
+        let orders = self.order(local.pool);
+        let order = if local.rotation.is_multiple_of(RARE) {
+            orders.rare
+        } else if !self.is_scarce(view) {
+            orders.usual
+        } else if now.minus(local.looked_at) < each_looks_after(self.look_after, self.topology.workers()) {
+            orders.scarce
+        } else {
+            local.looked_at = now;
+            orders.usual
+        };
         Walk { policy: self, order, stage: 0, tried: 0, first: 0, orphans: None }
     }
 

@@ -10,20 +10,22 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     let in_order = rows::in_order(levels());
     for policy in [&policies()[1], &policies()[7], &in_order] {
         let waiting = |half_full| Seen { busy: false, jobs: [9; 3], half_full };
-        let step = |local: &mut Local, at, view: &Seen| policy.search(local).next(local, NOW.plus(us(at)), view);
+        let step = |local: &mut Local, at, view: &Seen| {
+            policy.search(local, NOW.plus(us(at)), view).next(local, NOW.plus(us(at)), view)
+        };
         let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, policy.topology()));
         let view = waiting(false);
         assert_eq!(step(&mut first, 0, &view), Some(Step::ReceiveNext));
         assert_eq!(step(&mut second, 1, &view), Some(Step::ReceiveNext), "another worker");
         assert_eq!(step(&mut first, 9, &view), Some(Step::Queue(0)), "it has looked 9 us ago");
-        let mut walk = policy.search(&mut first);
+        let mut walk = policy.search(&mut first, NOW, &view);
         let steps = [10, 30].map(|at| walk.next(&mut first, NOW.plus(us(at)), &view));
         assert_eq!(steps, [Some(Step::ReceiveNext), Some(Step::Queue(0))], "one look in a search");
         assert_eq!(step(&mut second, 99, &waiting(true)), Some(Step::Queue(0)), "there is no room");
     }
     let single = tuning(1).policy("global");
     let mut local = Local::new(0, single.topology());
-    let step = single.search(&mut local).next(&mut local, NOW, &ONE_EACH);
+    let step = single.search(&mut local, NOW, &ONE_EACH).next(&mut local, NOW, &ONE_EACH);
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
@@ -32,7 +34,7 @@ const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
 /// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its look sees.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
-    let mut walk = policy.search(local);
+    let mut walk = policy.search(local, NOW, &ONE_EACH);
     let mut steps = Vec::new();
     while let Some(step) = walk.next(local, NOW, &ONE_EACH).filter(|step| !matches!(step, Step::Queue(_))) {
         match step {
@@ -61,9 +63,46 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
     // What is found leaves the others for the next search.
     local.expect(Noticed::of([2, 4]));
-    let mut walk = policy.search(&mut local);
+    let mut walk = policy.search(&mut local, NOW, &ONE_EACH);
     assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
+}
+
+// While capacity is scarce, does a free worker serve its own socket and then the queues? Does it look where something waits
+// once in a while, and after it has stepped aside? Do jobs look as rarely, and is no worker asked to step aside?
+#[test]
+fn while_capacity_is_scarce_workers_look_rarely() {
+    use Step::{Look, Own, Queue, Receive, Steal};
+    let times = estimate::ServiceTimes::new([(Nanos::from_micros(5), 95), (Nanos::from_micros(50), 5)]);
+    let measured = Measured::new(times, Default::default(), Nanos::ZERO, 5.0);
+    let policy = Tuning { measured: Some(measured), ..tuning(5) }.policy("levels");
+    let from = policy.patience().expect("levels").scarce_from;
+    let us = |us| NOW.plus(Nanos::from_micros(us));
+    let [enough, scarce] = [6, 5].map(|less| Seen { busy: true, jobs: [from - less, 0, 0], half_full: false });
+    let mut local = Local::new(2, policy.topology());
+    let mut steps = |at, view: &Seen, called: bool| {
+        if called {
+            local.look_next();
+        }
+        let mut walk = policy.search(&mut local, us(at), view);
+        let steps = std::iter::from_fn(|| walk.next(&mut local, us(at), view)).filter(|step| !matches!(step, Steal(_)));
+        steps.take(4).collect::<Vec<_>>()
+    };
+    let looks = |steps: Vec<Step>| steps[..2] == [Own, Look];
+    assert!(looks(steps(0, &enough, false)) && looks(steps(1, &scarce, false)));
+    // Five workers look as rarely as six: each once in 60 us.
+    assert_eq!(steps(2, &scarce, false), [Own, Receive(2), Queue(UNINTERRUPTED), Queue(0)]);
+    assert!(looks(steps(3, &enough, false)) && !looks(steps(60, &scarce, false)));
+    assert!(looks(steps(61, &scarce, false)) && !looks(steps(62, &scarce, false)));
+    assert!(looks(steps(63, &scarce, true)), "it has stepped aside");
+    let watches = [&enough, &scarce].map(|view| policy.watch(&running(0, 0, 20), view, NOW));
+    assert!(watches[0] != watches[1] && watches[1] == Watch::Every(Nanos::from_micros(60)), "{watches:?}");
+    let asked = [&enough, &scarce].map(|view| {
+        let mut asked = Vec::new();
+        policy.on_arrivals(view, NOW, 0, 2, |worker| asked.push(worker));
+        (asked, policy.left_to_others(view, NOW, 0))
+    });
+    assert_eq!((asked[0].0.len(), &asked[1]), (2, &(vec![], 0)), "{asked:?}");
 }
 
 // Is a search that is known to find nothing, and left out, the same as one that was made?

@@ -18,7 +18,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     }
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
     let mut local = Local::new(0, policy.topology());
-    let mut first = || policy.search(&mut local).next(&mut local, NOW, &FIXED);
+    let mut first = || policy.search(&mut local, NOW, &FIXED).next(&mut local, NOW, &FIXED);
     let firsts: Vec<Step> = (0..3 * 61 * 10).filter_map(|_| first()).collect();
     for place in [normal, background, Step::Steal(0)] {
         assert_eq!(firsts.iter().filter(|first| **first == place).count(), 10, "one search in 183 begins there");

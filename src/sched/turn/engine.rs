@@ -222,8 +222,6 @@ pub trait Acts: World {
     fn wake_for(&mut self, policy: &Policy, pool: PoolId);
     /// Asks `worker` to step aside at its next checkpoint.
     fn flag(&self, worker: WorkerId);
-    /// Adds what giving way has `cost` to the debt of all workers.
-    fn spend(&mut self, cost: Nanos);
     /// Takes one of `max` permits to work uninterrupted; false if none is left.
     fn take_permit(&mut self, max: usize) -> bool;
     /// Gives a permit back.

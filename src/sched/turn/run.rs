@@ -78,8 +78,7 @@ where
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
         if called {
-            let looked = noticed.as_ref().map(Noticed::looked);
-            self.world.spend(self.policy.cost_of_call(self.world, looked));
+            turn.search.look_next();
         }
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job),

@@ -14,7 +14,7 @@ where
         self.engine.boundary(Boundary::Turn);
         self.spread();
         let mut contended = false;
-        let mut walk = self.policy.search(&mut self.turn.search);
+        let mut walk = self.policy.search(&mut self.turn.search, self.now, &*self.world);
         while let Some(step) = walk.next(&mut self.turn.search, self.now, &*self.world) {
             let (outcome, jobs) = match step {
                 Step::Look | Step::Receive(_) | Step::ReceiveNext if !sockets => continue,

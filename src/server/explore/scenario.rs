@@ -184,7 +184,9 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
             policy
         }
         _ => {
-            let patience = Patience::of(Nanos::new(random.random_range(0..2_000)), us(1));
+            let scarce_from = if random.random_bool(0.5) { random.random_range(0..4) } else { usize::MAX };
+            let price = Nanos::new(random.random_range(0..2_000));
+            let patience = Patience { scarce_from, ..Patience::of(price, us(1)) };
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
             let levels = Tuning { ladders: Some(ladders(random)), ..tuning }.policy("levels").with_patience(patience);

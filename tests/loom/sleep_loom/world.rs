@@ -184,10 +184,6 @@ impl View for World {
     fn queues_are_half_full(&self) -> bool {
         false
     }
-
-    fn debt(&self) -> Nanos {
-        Nanos::ZERO
-    }
 }
 
 /// A job that was found.

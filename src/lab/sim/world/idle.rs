@@ -220,7 +220,6 @@ impl<J> VirtualWorld<J> {
         if let Some(since) = seat.idle_since.take() {
             let way_out = if seat.slept { self.wake_cost } else { Nanos::ZERO };
             seat.spinning.on_idle(since, self.now.minus(way_out));
-            self.debt = self.debt.minus(self.now.minus(since));
         }
     }
 

@@ -63,8 +63,6 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) armed: VecDeque<WorkerId>,
     /// The time between two looks of jobs that watch by looks.
     pub(super) interval: Nanos,
-    /// What giving way has cost, less what idle time has made up for.
-    pub(super) debt: Nanos,
     /// When a worker last looked on behalf of all.
     pub(super) looked_at: Nanos,
     /// When each worker last looked by itself.
@@ -136,7 +134,6 @@ impl<J> VirtualWorld<J> {
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             interval: look_interval(overheads.look),
-            debt: Nanos::ZERO,
             looked_at: Nanos::ZERO,
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
@@ -230,10 +227,6 @@ impl<J> View for VirtualWorld<J> {
 
     fn queues_are_half_full(&self) -> bool {
         self.queues.are_half_full()
-    }
-
-    fn debt(&self) -> Nanos {
-        self.debt
     }
 
     #[inline]
@@ -345,10 +338,6 @@ impl<J> Acts for VirtualWorld<J> {
     fn flag(&self, worker: WorkerId) {
         self.flags[worker].set(true);
         self.flagged.set(true);
-    }
-
-    fn spend(&mut self, cost: Nanos) {
-        self.debt = self.debt.plus(cost);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {
