@@ -93,11 +93,10 @@ impl Patience {
         workers.saturating_mul(2 * rest).div_ceil(self.price.get().max(1)).saturating_sub(workers)
     }
 
-    /// Whether `other` differs by no more than noise.
+    /// Whether `other` differs by no more than noise. Where few requests are heavy, chance makes `scarce_from` vary by more
+    /// than a factor of two. Where more has changed, the limits of the levels have too.
     pub(super) fn is_like(&self, other: &Patience) -> bool {
-        // Where few requests are heavy, chance makes it vary by more than a factor of two. Its root does not.
-        let [one, two] = [self, other].map(|patience| Nanos::new(patience.scarce_from.isqrt() as u64));
-        self.rest.is_near(other.rest) && self.price.is_near(other.price) && one.is_near(two)
+        self.rest.is_near(other.rest) && self.price.is_near(other.price)
     }
 }
 

@@ -75,7 +75,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
     let times = estimate::ServiceTimes::new([(Nanos::from_micros(5), 95), (Nanos::from_micros(50), 5)]);
     let measured = Measured::new(times, Default::default(), Nanos::ZERO, 5.0);
-    let policy = Tuning { measured: Some(measured), ..tuning(5) }.policy("levels");
+    let policy = Tuning { measured: Some(measured), look_cost: Nanos::from_micros(1), ..tuning(5) }.policy("levels");
     let from = policy.patience().expect("levels").scarce_from;
     let us = |us| NOW.plus(Nanos::from_micros(us));
     let [enough, scarce] = [6, 5].map(|less| Seen { busy: true, jobs: [from - less, 0, 0], half_full: false });
@@ -102,7 +102,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
         policy.on_arrivals(view, NOW, 0, 2, |worker| asked.push(worker));
         (asked, policy.left_to_others(view, NOW, 0))
     });
-    assert_eq!((asked[0].0.len(), &asked[1]), (2, &(vec![], 0)), "{asked:?}");
+    assert!(asked[0].0.len() == 2 && asked[0].1 > 0 && asked[1] == (vec![], 0), "{asked:?}");
 }
 
 // Is a search that is known to find nothing, and left out, the same as one that was made?
