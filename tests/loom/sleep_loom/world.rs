@@ -268,7 +268,7 @@ impl Worker {
     fn search(&mut self, sockets: bool) -> Option<Job> {
         let world = Arc::clone(&self.world);
         let policy = &world.policies[self.epoch];
-        let mut walk = policy.search(&mut self.local);
+        let mut walk = policy.search(&mut self.local, Nanos::ZERO, &*world);
         while let Some(step) = walk.next(&mut self.local, Nanos::ZERO, &*world) {
             let found = match step {
                 Step::Own => World::take(&world.deques[self.local.worker()]),
