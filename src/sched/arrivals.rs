@@ -9,7 +9,7 @@
 //! does not watch closely ([`Policy::watch`]), and saves the looks. A worker that receives more than it leaves to others
 //! asks heavy ones to step aside.
 //!
-//! Near saturation even that is too dear. To find each light request by a look takes 2 % of the time of TPC-C's. Capacity is
+//! Near saturation even that is too dear. To find each light request by a look takes 2 % of TPC-C's time. Capacity is
 //! *scarce* while heavy requests wait for as many of their own service times as a light one would if workers looked rarely.
 //! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues.
 
@@ -180,20 +180,16 @@ mod tests {
         assert_eq!(patience.queued(10), 30, "from there on each is left one");
     }
 
-    // 10 workers, half of whose time goes into requests of 100 us, the other half into those of 10 us. Each looks once in 100
-    // us, for which a light one would wait ten times its own time. So 5 x 10 heavy ones wait in queues then, by three
-    // quarters. With light ones of 200 us it is the least, three for each worker.
+    // 10 workers: at full load 4.5 of them are in heavy requests beyond their first 10 us. Each looks once in 100 us, ten times
+    // what a light request takes. So it is three quarters of 45. With light ones of 200 us it is the least, three for each
+    // worker.
     #[test]
     fn capacity_is_scarce_where_heavy_requests_wait_as_long_as_light_ones_would() {
         let us = Nanos::from_micros;
         let scarce_from = |light: u64| {
             let times = ServiceTimes::new([(us(light), 1_000), (us(10 * light), 100)]);
-            let patience = Patience::new(&times, us(light), us(10), &Tuning::new(10, us(5)));
-            let heavies = 10.0 * (1.0 - times.share_within(us(light)));
-            (patience.scarce_from, heavies)
+            Patience::new(&times, us(light), us(10), &Tuning::new(10, us(5))).scarce_from
         };
-        let (ten, heavies) = scarce_from(10);
-        assert_eq!(ten, (heavies * 10.0 * 0.75) as usize);
-        assert_eq!(scarce_from(200).0, 30);
+        assert_eq!([10, 200].map(scarce_from), [33, 30]);
     }
 }
