@@ -273,7 +273,7 @@ settings! {
     time_scale: u64 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000_000>() }
     /// What each step costs an emulated core.
     /// - none: nothing.
-    /// - lab: 0.1 us for a steal, a hop and a yield.
+    /// - lab: 0.1 us for a steal and a yield.
     /// - stock: as measured with stock sockets, 2.7 us for a request's way in and out.
     /// - measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
     /// - Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial and contend.

@@ -3,7 +3,7 @@
 
 use super::path::engine::Engine;
 use super::path::job::Job;
-use super::path::packet::{Make, Packet};
+use super::path::packet::{Envelope, Make, Packet};
 use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
@@ -25,6 +25,8 @@ pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     /// The clock at the end of the last receive or job. Other workers go by it, while an emulated core is unaware of what its
     /// thread overslept.
     read_at: Nanos,
+    /// Whether the job that it runs next is out of a queue.
+    from_queue: bool,
 }
 
 impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H, M> {
@@ -32,7 +34,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         if engine.link.emulated {
             engine.clock = emulation::now;
         }
-        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO }
+        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO, from_queue: false }
     }
 
     fn is_emulated(&self) -> bool {
@@ -41,14 +43,19 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
 
     #[cold]
     fn run_emulated(&mut self, job: Job<'s, 'e, H, M>, at_most: Nanos) -> Ran<Job<'s, 'e, H, M>> {
-        emulation::start(match &job {
-            Job::Fresh(packet) => packet.envelope.stay.ready_at,
-            Job::Continuation(slot) => slot.envelope.stay.ready_at,
-            Job::Child(child) => child.ready_at(),
-        });
+        let price = emulation::price();
+        let request = |Envelope { stay, held_by, .. }: &Envelope| (stay.ready_at, usize::from(*held_by));
+        let (ready_at, held_by) = match &job {
+            Job::Fresh(packet) => request(&packet.envelope),
+            Job::Continuation(slot) => request(&slot.envelope),
+            Job::Child(child) => (child.ready_at(), self.engine.worker),
+        };
+        if std::mem::take(&mut self.from_queue) && held_by != self.engine.worker {
+            emulation::charge(price.hop);
+        }
+        emulation::start(ready_at);
         let done = turn::Engine::run(&mut self.engine, job, at_most);
         self.read_at = clock::now();
-        let price = emulation::price();
         emulation::charge(price.look.times(notice::take_vain()));
         let (Ran::Ended { ran } | Ran::Paused { ran, .. }) = done;
         self.slept = self.slept.plus(ran);
@@ -65,6 +72,9 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
     #[cold]
     fn charge(&mut self, boundary: Boundary) {
         let price = emulation::price();
+        if let Boundary::Tried { step, outcome: Outcome::Found, .. } = boundary {
+            self.from_queue = matches!(step, Step::Queue(_));
+        }
         match boundary {
             Boundary::Tried { step: Step::Look, jobs, .. } => emulation::delay(price.look_at(jobs)),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => emulation::charge(price.steal),
@@ -120,8 +130,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
 
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
         if self.is_emulated() {
-            let price = emulation::price();
-            emulation::charge(if let Requeued::Hopped(_) = why { price.hop } else { price.yield_ });
+            emulation::charge(emulation::price().yield_);
             self.engine.now = emulation::pay();
         }
         self.engine.requeued(job, why)

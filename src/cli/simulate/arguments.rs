@@ -127,7 +127,7 @@ pub(crate) struct SimulateArguments {
     /// With --replay of emulated cores the default is what these were charged, and a wake-up of 50 us divided by the time
     /// scale.
     ///
-    /// Set none costs nothing. Set lab has 0.1 us for a steal, a hop and a yield, and no network, as the literature assumes.
+    /// Set none costs nothing. Set lab has 0.1 us for a steal and a yield, and no network, as the literature assumes.
     /// Set stock was measured with stock sockets on a small virtual machine. A request's way in and out takes 2.7 us there.
     /// Set measured is what forebay calibrate wrote to forebay-overheads.toml here, and file:PATH what it wrote there.
     /// Single steps differ as in lab,send=2.3us. A step is steal, hop, yield, wake, receive, send, poll, look, notice or

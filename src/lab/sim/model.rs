@@ -182,8 +182,8 @@ impl VirtualEngine for CostModel<'_> {
                 self.work.iter_mut().for_each(|work| work.ran(time, time > step));
                 time
             }
-            Action::Put(_, _, Requeued::Hopped(_)) => overheads.hop,
             Action::Put(..) => overheads.yield_,
+            Action::Begin(job, Step::Queue(_)) if self.requests.get(*job).held_by != self.worker => overheads.hop,
             _ => self.ending[self.worker].take().map_or(Nanos::ZERO, |ending| self.finish(ending)),
         };
         std::mem::take(&mut self.cost).plus(more)
@@ -225,7 +225,7 @@ impl Engine for CostModel<'_> {
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
-            let Request { stay, class, .. } = self.requests.of(request);
+            let Request { stay, class, held_by, .. } = self.requests.of(request);
             if self.now >= stay.expires_at {
                 self.end(request, Fate::ShedExpired);
                 continue;
@@ -237,6 +237,7 @@ impl Engine for CostModel<'_> {
                 continue;
             }
             stay.start_by = shedding.start_by(stay, *class, limits);
+            *held_by = self.worker;
             let class = self.setup.classified.then_some(*class);
             batch.push(Arrived { job: request, class });
         }
@@ -249,6 +250,7 @@ impl Engine for CostModel<'_> {
             return Ran::Ended { ran: Nanos::ZERO };
         }
         let request = self.requests.of(job);
+        request.held_by = self.worker;
         let (left, stay) = (request.left(), &mut request.stay);
         stay.start_by = Nanos::MAX;
         let expires_after = stay.expires_at.minus(self.now);

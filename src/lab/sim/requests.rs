@@ -20,6 +20,8 @@ pub(super) struct Request {
     pub(super) stay: Stay,
     /// The worker to whose socket it came.
     pub(super) socket: WorkerId,
+    /// The worker that received it, or on which it ran last.
+    pub(super) held_by: WorkerId,
     pub(super) class: u8,
     /// Whether the request was interrupted before.
     pub(super) continuation: bool,
@@ -33,7 +35,7 @@ impl Request {
         let &ArrivingRequest { at, due, cost, class, socket, deadline, counts } = incoming;
         let deadline = (deadline != Nanos::MAX).then_some(deadline);
         let stay = Stay { expires_at: deadline.map_or(Nanos::MAX, |after| at.plus(after)), deadline, ..Stay::new(at) };
-        Request { due, cost, stay, socket, class, continuation: false, counts }
+        Request { due, cost, stay, socket, held_by: socket, class, continuation: false, counts }
     }
 
     /// CPU time that the request still needs.

@@ -52,6 +52,18 @@ fn packets_run_out_and_come_back() {
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
 
+// Does a worker pay for what another one has received, and not for what it has received itself? Method: each of two workers
+// has a request. The first one receives what comes meanwhile, and runs one of it; the second one runs the other.
+#[test]
+fn what_another_worker_held_costs_a_hop() {
+    let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy();
+    let setup = Setup::with_overheads(policy, "hop=1us".parse().expect("overheads"));
+    let requests = [arriving(0, 100, 0), arriving(0, 150, 1), arriving(10, 100, 2), arriving(10, 100, 3)];
+    let tally = simulate(&setup, requests.into_iter());
+    let latencies = [0, 1, 2, 3].map(|class| tally.latency_mean(Some(class)));
+    assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
+}
+
 /// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a Linux host. There are
 /// 400,000 requests. Setup and requests are `changed`.
 fn levels_at(

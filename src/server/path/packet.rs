@@ -123,6 +123,8 @@ pub(crate) struct Envelope {
     pub reply_limit: usize,
     /// The worker on which the request began.
     pub worker: u16,
+    /// The worker that received it, or on which it ran last.
+    pub held_by: u16,
     /// The number of times the request has changed pool, saturating.
     pub hops: u8,
 }
@@ -181,6 +183,7 @@ impl Default for Envelope {
             request_len: 0,
             reply_limit: 0,
             worker: 0,
+            held_by: 0,
             hops: 0,
         }
     }

@@ -227,6 +227,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
+            // A server has at most 1,024 workers.
+            held_by: self.worker as u16,
             ..Envelope::default()
         }
     }

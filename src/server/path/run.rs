@@ -96,6 +96,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         ask_after: Nanos,
         first_run: Option<bool>,
     ) -> Ran<Job<'s, 'e, H, M>> {
+        slot.envelope.held_by = self.worker as u16;
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
         self.begin_slice(slot.envelope.about(), start);
