@@ -149,7 +149,7 @@ impl<J: Send> Groups<J> {
                 return None;
             }
             let shared = &group.shared;
-            let job = shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest));
+            let job = held_by(shared);
             let socket = || shared.idle.readiness.watch_set().next_arrival().first();
             let found = job.map(Found::Job).or_else(|| Some(Found::Socket(group.first, socket()?)))?;
             if shared.queues.count() > 0 {
@@ -160,12 +160,12 @@ impl<J: Send> Groups<J> {
         })
     }
 
-    /// A job of the group with the longest queues, where these are far longer than those of `own`.
+    /// A job of the group with the longest queues and deques, where these are far longer than those of `own`.
     #[cold]
     pub(super) fn balance(&self, own: usize) -> Option<J> {
-        let queued = |group: usize| self.of(group).queues.count();
-        let longest = (0..self.groups.len()).max_by_key(|group| queued(*group))?;
-        is_longer(queued(longest), queued(own)).then(|| self.of(longest).leftover())?
+        let held = |group: usize| self.of(group).queues.count() + self.of(group).deque_lengths().sum::<usize>();
+        let longest = (0..self.groups.len()).max_by_key(|group| held(*group))?;
+        is_longer(held(longest), held(own)).then(|| held_by(self.of(longest)))?
     }
 
     /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full, and no worker naps.
@@ -214,6 +214,11 @@ impl<J: Send> Group<J> {
     }
 }
 
+/// A job out of the queues of `shared`, or else out of a deque.
+fn held_by<J: Send>(shared: &Shared<J>) -> Option<J> {
+    shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,19 +226,23 @@ mod tests {
     use crate::sched::Tuning;
     use std::os::fd::AsFd;
 
-    // Does a worker that always has work take jobs of another group, if far more wait there? Jobs are the numbers of their
-    // groups. One worker of the second group runs. Before its first rare search it does 59 jobs, and 141 are left.
+    // Does a worker that always has work take jobs of another group, if far more wait there, in queues and deques? Jobs are the
+    // numbers of their groups. One worker of the second group runs. Before its first rare search it does 59 jobs, and 141 are
+    // left.
     #[test]
     fn a_busy_worker_takes_from_far_longer_queues() {
-        for (queued, taken) in [([500, 200], 41), ([300, 200], 2), ([298, 200], 0)] {
+        for (queued, in_deque, taken) in
+            [([500, 200], 0, 41), ([300, 200], 0, 2), ([298, 200], 0, 0), ([0, 200], 500, 41), ([1, 200], 299, 2)]
+        {
             let policy = Tuning::new(2, Nanos::ZERO).policy("global");
             let pipes = [(); 4].map(|()| mio::unix::pipe::new().expect("a pipe"));
             let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_fd());
-            let (groups, workers) =
+            let (groups, mut workers) =
                 Groups::new(&policy, &[2, 2], Wait::Park, &ingress, 4_000).expect("readiness queues");
             for (group, count) in queued.into_iter().enumerate() {
                 (0..count).for_each(|_| assert_eq!(groups.of(group).queues.push(0, 0, group), Ok(())));
             }
+            (0..in_deque).for_each(|_| workers[0].1.deque.push(0));
             let mut done = Vec::new();
             let run = |group| {
                 done.push(group);
@@ -241,10 +250,10 @@ mod tests {
                     groups.each().for_each(Shared::stop);
                 }
             };
-            let (group, worker) = workers.into_iter().next_back().expect("four");
+            let (group, worker) = workers.pop().expect("four");
             worker.run_in(&groups, group, &mut Numbers { run, flush: || {} });
             let others = done.iter().filter(|group| **group == 0).count();
-            assert_eq!(others, taken, "{queued:?}");
+            assert_eq!(others, taken, "{queued:?} and {in_deque}");
             while groups.leftover().is_some() {}
         }
     }

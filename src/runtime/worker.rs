@@ -17,7 +17,7 @@ use std::{process, thread};
 pub struct Worker<J> {
     id: WorkerId,
     policy: Arc<Policy>,
-    deque: Deque<J>,
+    pub(super) deque: Deque<J>,
     poll: Poll,
 }
 

@@ -16,7 +16,7 @@ pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 /// thousand wake-ups a second cost 3 % of a core that has nothing to do.
 pub const HELP_NAP: Nanos = Nanos::from_millis(1);
 
-/// Whether a worker of a group, in whose queues `own` jobs wait, takes one of `others` from another group, though it has
+/// Whether a worker of a group, in whose queues and deques `own` jobs wait, takes one of `others` from another group, though it has
 /// work. Flows are hashed to sockets, so one group gets some percent more than another, and the backlog of all would stand
 /// there.
 pub fn is_longer(others: usize, own: usize) -> bool {

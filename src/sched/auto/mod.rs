@@ -19,8 +19,7 @@ use estimate::{Gap, ServiceTimes};
 pub struct Decision {
     /// The policy to follow.
     pub policy: PolicyName,
-    /// The levels of requests, where the measured service times call for some. A policy with none is first come, first
-    /// served.
+    /// The levels of requests, where the policy has levels.
     pub ladders: Option<Ladders>,
     /// The reason for the choice.
     pub reason: String,
@@ -33,9 +32,9 @@ pub struct Decision {
 pub struct Auto {
     objective: Objective,
     yield_cost: Nanos,
-    /// What one queue for few workers costs a request.
-    queue_cost: Nanos,
-    groups: usize,
+    /// What it costs to pass a request on to another worker.
+    passing_cost: Nanos,
+    workers: usize,
     current: Steady<Decision>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
@@ -49,16 +48,10 @@ pub struct Auto {
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// What one queue for few workers costs a request at most, unscaled. The queue is a part of a yield, so it costs no more than a
-/// yield. Yields may be dear for other reasons.
-const QUEUE_COST_MAX: Nanos = Nanos::new(100);
-
-/// The better order is worth that where a request takes this many times as long.
-const QUEUES_PER_REQUEST: u64 = 20;
-
-/// The same among groups, whose 16 workers wait for one another at the queue. In virtual time 64 workers take fixed costs of 2.5
-/// us at .8: `global` has a p99.9 slowdown of 25,000, `steal` has 5.6. With 10 us at .98 `global` has 8, and `steal` 21.
-const QUEUES_AMONG_GROUPS: u64 = 100;
+/// Among groups a request that is passed on costs this many times as much: 16 workers wait for one another at the queue. In
+/// virtual time 64 workers take fixed costs of 10 us at .7: `global` has a p99.9 slowdown of 2.4, and one level has 2.2. With
+/// 2.5 us `global` falls behind.
+const AMONG_GROUPS: u64 = 8;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
 /// number, up to the fourth, and an hour without one halves it. Near the bound between two choices, chance decides each
@@ -75,14 +68,15 @@ impl Auto {
     /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
     /// objective.
     pub fn new(tuning: &Tuning) -> Auto {
-        let Tuning { objective, yield_cost, groups, .. } = *tuning;
-        let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
+        let Tuning { objective, yield_cost, groups, workers, .. } = *tuning;
+        // The other worker looks for it, and it is queued and taken as after a yield.
+        let passing_cost = tuning.giving_way_cost().plus(yield_cost).times(if groups == 1 { 1 } else { AMONG_GROUPS });
         let current = Steady::new(Decision::too_few(0));
         Auto {
             objective,
             yield_cost,
-            queue_cost,
-            groups,
+            passing_cost,
+            workers,
             current,
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
@@ -117,8 +111,7 @@ impl Auto {
         let (begins, too_few) = (current.is_start, decision.is_start);
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
         // end while heavy ones are left: first come, first served would let them wait for these.
-        let gave_way = begins || current.ladders.is_some();
-        let would_wait = measured.are_left && decision.ladders.is_none() && gave_way;
+        let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         if decision.is_like(current) || too_few || would_wait {
             self.current.confirm();
             if begins {
@@ -127,7 +120,7 @@ impl Auto {
             self.is_outdated &= measured.has_shifted || too_few;
             return None;
         }
-        let is_urgent = self.is_outdated && decision.ladders.is_some();
+        let is_urgent = self.is_outdated && decision.gives_way();
         let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
         // That older requests speak against it counts as one, where one more is not enough.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
@@ -144,10 +137,15 @@ impl Auto {
         Some(self.current.get())
     }
 
-    /// Whether one queue for all is worth what it costs.
-    fn affords_queue(&self, times: &ServiceTimes) -> bool {
-        let queues = if self.groups == 1 { QUEUES_PER_REQUEST } else { QUEUES_AMONG_GROUPS };
-        times.mean() >= self.queue_cost.times(queues)
+    /// What serves requests of which none is to give way: one queue, which keeps the order of arrival, where there is the
+    /// time to pass each request on; else one level.
+    fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
+        let passed_on = self.passing_cost.get() as f64 / measured.times.mean().get().max(1) as f64;
+        if measured.busy_workers < self.workers as f64 * (1.0 - passed_on) {
+            return Decision::of("global", reason);
+        }
+        let one = Ladders::blind(Ladder::new(0));
+        Decision { ladders: Some(one), ..Decision::of("levels", reason) }
     }
 
     fn judge(&self, measured: &Measured) -> Decision {
@@ -157,14 +155,13 @@ impl Auto {
         if requests < REQUESTS_MIN {
             return Decision::too_few(requests);
         }
-        let alike = if self.affords_queue(times) { "global" } else { "steal" };
         if times.are_run_to_completion() {
-            return Decision::of(alike, "requests pass no checkpoints, where they could give way");
+            return self.in_order_of_arrival(measured, "requests pass no checkpoints, where they could give way");
         }
         let ladders = objective.ladders(measured, yield_cost);
         let Some(budget) = ladders.first_limit() else {
-            return Decision::of(
-                alike,
+            return self.in_order_of_arrival(
+                measured,
                 match objective {
                     Objective::Slowdown => {
                         "by the measured service times, what has taken long ends as soon as what begins"
@@ -198,7 +195,8 @@ impl Auto {
             is_worth_it && objective == Objective::Slowdown
         });
         let Some(Gap { below, above }) = gap else {
-            return Decision::of(alike, format!("a yield costs {yield_cost}, and light requests take {light}"));
+            let reason = format!("a yield costs {yield_cost}, and light requests take {light}");
+            return self.in_order_of_arrival(measured, reason);
         };
         let reason = format!("service times divide at {below} to {above}, and a yield costs {yield_cost}");
         let ladders = Some(Ladders::blind(Ladder::from_iter([budget])));
@@ -243,6 +241,11 @@ impl Decision {
     /// The budget of the policy that was decided for, if it has one that was measured: the end of the first level.
     pub fn budget(&self) -> Option<Nanos> {
         self.ladders.as_ref().and_then(Ladders::first_limit)
+    }
+
+    /// Whether requests give way to others.
+    fn gives_way(&self) -> bool {
+        self.budget().is_some()
     }
 
     /// Whether `other` is the same policy, with limits that differ by no more than noise.

@@ -320,7 +320,7 @@ fn levels(tuning: &Tuning) -> Made {
     // Where all requests together have one level, those of each class have one too. To keep them apart would take queues,
     // and the order of arrival is as good.
     let Some(budget) = ladders.first_limit() else {
-        return Made { chosen: "one level".to_owned(), reason, ..Made::plain(global(tuning)) };
+        return Made { chosen: "one level".to_owned(), reason, ..Made::plain(one_level(tuning)) };
     };
     let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
     let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.scaled(LOOK_AFTER), tuning));
@@ -329,6 +329,15 @@ fn levels(tuning: &Tuning) -> Made {
     let policy = by_level(ladders, GiveWay { patience, ..ON_ALL }, tuning);
     let policy = if tuning.objective == Objective::Latency { in_order(policy) } else { policy };
     Made { budget: Some(budget), chosen, reason, ..Made::plain(policy) }
+}
+
+/// Each worker serves what it receives, from the sockets in which something has waited for longest. So no request passes
+/// from one worker to another, but for what an idle one steals.
+fn one_level(tuning: &Tuning) -> Policy {
+    Policy {
+        uninterrupted: all_but_one(tuning.workers),
+        ..Policy::plain(tuning.workers, &[Own, ReceiveNoticed, Steal, ReceiveRest])
+    }
 }
 
 /// Every worker receives, and lower levels go first. Deques and sockets hold fresh requests only. A worker that has heavy

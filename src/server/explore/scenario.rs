@@ -195,7 +195,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
     }
 }
 
-/// Levels of all requests, at least two, and of those of each class.
+/// Levels of all requests, and of those of each class.
 fn ladders(random: &mut impl RngExt) -> Ladders {
     let mut ladder = |rises: std::ops::Range<usize>| {
         let (mut ladder, mut from) = (Ladder::new(random.random_range(0..3)), Nanos::ZERO);
@@ -205,7 +205,7 @@ fn ladders(random: &mut impl RngExt) -> Ladders {
         }
         ladder
     };
-    Ladders { all: ladder(1..3), of_class: Some(Box::new(std::array::from_fn(|_| ladder(0..3)))) }
+    Ladders { all: ladder(0..3), of_class: Some(Box::new(std::array::from_fn(|_| ladder(0..3)))) }
 }
 
 /// Splits `workers` into pools, each with at least one.

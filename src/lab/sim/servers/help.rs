@@ -34,10 +34,10 @@ impl Servers<'_> {
     /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues, where these are far
     /// longer than its own.
     pub(super) fn balance(&mut self, group: usize) -> bool {
-        let queued = |group: usize| self.groups[group].driver.world.queued();
-        let Some(longest) = self.others(group).max_by_key(|other| queued(*other)) else { return false };
+        let held = |group: usize| self.groups[group].driver.world.held();
+        let Some(longest) = self.others(group).max_by_key(|other| held(*other)) else { return false };
         self.groups[group].driver.helps()
-            && is_longer(queued(longest), queued(group))
+            && is_longer(held(longest), held(group))
             && self.take(longest, group, Nanos::ZERO)
     }
 

@@ -11,7 +11,12 @@ const VISITOR: WorkerId = WorkerId::MAX;
 impl<J> VirtualWorld<J> {
     /// Jobs and datagrams that wait anywhere.
     pub(crate) fn waiting(&self) -> usize {
-        self.in_deques + self.queues.count() + self.in_sockets
+        self.held() + self.in_sockets
+    }
+
+    /// Jobs in queues and deques.
+    pub(crate) fn held(&self) -> usize {
+        self.in_deques + self.queues.count()
     }
 
     /// Whether any worker sleeps.
