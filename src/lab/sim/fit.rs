@@ -106,7 +106,7 @@ impl Fit {
     /// # Panics
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName, overheads: Overheads) -> (Made, Setup) {
-        let made = self.policy(name);
+        let made = self.clone().knowing(&overheads).policy(name);
         let classified = self.tuning.classified || name.entry().needs_class;
         let setup = Setup { classified, ..Setup::with_overheads(made.policy(), overheads) };
         (made, setup)
@@ -124,6 +124,14 @@ impl Fit {
     pub fn tuned(mut self, choose: impl FnOnce(&mut Tuning)) -> Fit {
         choose(&mut self.tuning);
         self
+    }
+
+    /// The same fit, for policies that know what these steps cost.
+    pub fn knowing(self, overheads: &Overheads) -> Fit {
+        self.tuned(|tuning| {
+            tuning.yield_cost = overheads.yield_.max(Nanos::new(1));
+            (tuning.look_cost, tuning.notice_cost) = (overheads.look, overheads.notice);
+        })
     }
 
     /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for long.

@@ -75,10 +75,7 @@ fn levels_at(
     let workload: Workload = workload.parse().expect("a preset");
     let overheads = Overheads::STOCK;
     let workload = workload.with_time_beside(overheads.per_request());
-    let fit = Fit::new(&workload, workers.min(16), load).tuned(|tuning| {
-        (tuning.yield_cost, tuning.look_cost) = (overheads.yield_, overheads.look);
-        tuning.notice_cost = overheads.notice;
-    });
+    let fit = Fit::new(&workload, workers.min(16), load).knowing(&overheads);
     let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
     let offer =
         OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };

@@ -342,13 +342,10 @@ impl<'a> Scenario<'a> {
         let tuning = Tuning {
             budget: self.slice.unwrap_or(fit.tuning.budget),
             thief_threshold: self.thief_threshold,
-            yield_cost: self.overheads.yield_.max(Nanos::new(1)),
-            look_cost: self.overheads.look,
-            notice_cost: self.overheads.notice,
             classified: self.classified,
             objective: self.objective,
             ..fit.tuning
         };
-        Fit { offered: fit.offered / shared_by as f64, tuning, ..fit }
+        Fit { offered: fit.offered / shared_by as f64, tuning, ..fit }.knowing(&self.overheads)
     }
 }
