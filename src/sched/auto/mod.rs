@@ -137,8 +137,8 @@ impl Auto {
         Some(self.current.get())
     }
 
-    /// What serves requests of which none is to give way: one queue, which keeps the order of arrival, where there is the
-    /// time to pass each request on; else one level.
+    /// What serves requests of which none is to give way. One queue keeps the order of arrival; where there is no time to pass
+    /// each request on, it is one level.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
         let passed_on = self.passing_cost.get() as f64 / measured.times.mean().get().max(1) as f64;
         if measured.busy_workers < self.workers as f64 * (1.0 - passed_on) {
