@@ -30,11 +30,8 @@ pub struct Decision {
 /// The state of `auto`: the decision in force, and the one that may replace it.
 #[derive(Clone, Debug)]
 pub struct Auto {
-    objective: Objective,
-    yield_cost: Nanos,
-    /// What it costs to pass a request on to another worker.
-    passing_cost: Nanos,
-    workers: usize,
+    /// What is not measured.
+    tuning: Tuning,
     current: Steady<Decision>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
@@ -47,11 +44,6 @@ pub struct Auto {
 /// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more than this
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
-
-/// Among groups a request that is passed on costs this many times as much: 16 workers wait for one another at the queue. In
-/// virtual time 64 workers take fixed costs of 10 us at .7: `global` has a p99.9 slowdown of 2.4, and one level has 2.2. With
-/// 2.5 us `global` falls behind.
-const AMONG_GROUPS: u64 = 8;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
 /// number, up to the fourth, and an hour without one halves it. Near the bound between two choices, chance decides each
@@ -68,15 +60,9 @@ impl Auto {
     /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
     /// objective.
     pub fn new(tuning: &Tuning) -> Auto {
-        let Tuning { objective, yield_cost, groups, workers, .. } = *tuning;
-        // The other worker looks for it, and it is queued and taken as after a yield.
-        let passing_cost = tuning.giving_way_cost().plus(yield_cost).times(if groups == 1 { 1 } else { AMONG_GROUPS });
         let current = Steady::new(Decision::too_few(0));
         Auto {
-            objective,
-            yield_cost,
-            passing_cost,
-            workers,
+            tuning: Tuning { measured: None, ..tuning.clone() },
             current,
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
@@ -140,8 +126,7 @@ impl Auto {
     /// What serves requests of which none is to give way. One queue keeps the order of arrival; where there is no time to pass
     /// each request on, it is one level.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
-        let passed_on = self.passing_cost.get() as f64 / measured.times.mean().get().max(1) as f64;
-        if measured.busy_workers < self.workers as f64 * (1.0 - passed_on) {
+        if self.tuning.has_time_to_pass_on(measured) {
             return Decision::of("global", reason);
         }
         let one = Ladders::blind(Ladder::new(0));
@@ -149,7 +134,7 @@ impl Auto {
     }
 
     fn judge(&self, measured: &Measured) -> Decision {
-        let Auto { objective, yield_cost, .. } = *self;
+        let Tuning { objective, yield_cost, .. } = self.tuning;
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {

@@ -320,7 +320,11 @@ fn levels(tuning: &Tuning) -> Made {
     // Where all requests together have one level, those of each class have one too. To keep them apart would take queues,
     // and the order of arrival is as good.
     let Some(budget) = ladders.first_limit() else {
-        return Made { chosen: "one level".to_owned(), reason, ..Made::plain(one_level(tuning)) };
+        // `auto` says by the levels that there is no time for the order of arrival.
+        let in_order =
+            tuning.ladders.is_none() && measured.is_some_and(|measured| tuning.has_time_to_pass_on(measured));
+        let policy = if in_order { global(tuning) } else { one_level(tuning) };
+        return Made { chosen: "one level".to_owned(), reason, ..Made::plain(policy) };
     };
     let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
     let patience = measured.map(|measured| Patience::new(&measured.times, budget, tuning.scaled(LOOK_AFTER), tuning));
