@@ -36,7 +36,7 @@ pub enum SearchPlace {
     ReceiveNoticed,
     /// The sockets that `ReceiveNoticed` leaves out.
     ReceiveRest,
-    /// Every socket, in turn.
+    /// Every socket, in turn; the one that has ended a sleep comes first.
     ReceiveAll,
     /// The sockets of workers that have been in one job for longer than the thief threshold.
     ReceiveBusy,
@@ -119,9 +119,9 @@ impl Local {
         let time = |place: &SearchPlace| match place {
             SearchPlace::ReceiveOwn => receive,
             SearchPlace::ReceiveNoticed if workers > FEW_SOCKETS => receive.times(named as u64).plus(look),
-            SearchPlace::ReceiveNoticed => receive.times((named + workers) as u64),
+            SearchPlace::ReceiveNoticed | SearchPlace::ReceiveAll => receive.times((named + workers) as u64),
             SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => Nanos::ZERO,
-            SearchPlace::ReceiveRest | SearchPlace::ReceiveAll => receive.times(workers as u64),
+            SearchPlace::ReceiveRest => receive.times(workers as u64),
             SearchPlace::ReceiveBusy => receive.times(stuck() as u64),
             _ => Nanos::ZERO,
         };
@@ -239,9 +239,10 @@ impl Walk<'_> {
                 })
             }
             SearchPlace::ReceiveOwn => once(Step::Receive(local.worker)),
-            SearchPlace::ReceiveNoticed => self.receive_noticed(local, workers),
+            SearchPlace::ReceiveNoticed => self.receive_noticed(local, workers, workers > FEW_SOCKETS),
             SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => None,
-            SearchPlace::ReceiveRest | SearchPlace::ReceiveAll => (tried < workers).then(|| local.receive(workers)),
+            SearchPlace::ReceiveRest => (tried < workers).then(|| local.receive(workers)),
+            SearchPlace::ReceiveAll => self.receive_noticed(local, workers, false),
             SearchPlace::ReceiveBusy => {
                 let policy = self.policy;
                 self.rotate(local, 0..workers, |victim| policy.is_stuck(victim, now, view)).map(Step::Receive)
@@ -252,8 +253,7 @@ impl Walk<'_> {
         }
     }
 
-    fn receive_noticed(&mut self, local: &mut Local, workers: usize) -> Option<Step> {
-        let looks = workers > FEW_SOCKETS;
+    fn receive_noticed(&mut self, local: &mut Local, workers: usize, looks: bool) -> Option<Step> {
         if self.tried == 0 || looks && self.tried == 2 {
             if let Some(owner) = local.noticed.next() {
                 return Some(Step::Receive(owner));

@@ -29,6 +29,22 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
+// Under `global`, does a worker receive first from the socket that has woken it, and then from all in turn?
+#[test]
+fn the_socket_that_wakes_a_worker_comes_first() {
+    let policy = tuning(3).policy("global");
+    let mut local = Local::new(0, policy.topology());
+    let mut sockets = |noticed: &[WorkerId]| {
+        let nothing = Seen { busy: false, jobs: [0; 3], half_full: false };
+        local.expect(Noticed::of(noticed.iter().copied()));
+        let mut walk = policy.search(&mut local, NOW, &nothing);
+        let steps = std::iter::from_fn(|| walk.next(&mut local, NOW, &nothing)).take(9);
+        steps.filter(|step| matches!(step, Step::Receive(_))).collect::<Vec<_>>()
+    };
+    assert_eq!(sockets(&[]), [0, 1, 2].map(Step::Receive));
+    assert_eq!(sockets(&[2]), [2, 0, 1, 2].map(Step::Receive));
+}
+
 /// A job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 

@@ -348,7 +348,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
-            std::mem::forget(self.current().spare.pop_back());
+            std::mem::forget(self.current().spare.pop());
         }
         self.current().boundary(boundary);
     }

@@ -16,7 +16,6 @@ use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, R
 use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::{ArcSwap, Cache};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One worker's side of the packet path.
@@ -29,8 +28,10 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(crate) link: L,
     pub(crate) outbox: Outbox<'s, H::Ticket>,
     pub(crate) recorder: Recorder<'e>,
-    /// Packets held ready for the next batch; returned to their pool while the worker sleeps.
-    pub(crate) spare: VecDeque<Packet<'s, H::Ticket>>,
+    /// Packets held ready for the next batch, at most [`BATCH`]; the last one was used last.
+    pub(crate) spare: Vec<Packet<'s, H::Ticket>>,
+    /// Datagrams that the next receive brings at most.
+    pub(super) room: usize,
     /// The number of requests that this worker has given a number.
     pub(super) numbered: u64,
     /// The number of full batches since the last batch that was not full.
@@ -78,7 +79,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             link,
             outbox: Outbox::new(),
             recorder,
-            spare: VecDeque::with_capacity(BATCH),
+            spare: Vec::with_capacity(BATCH),
+            room: BATCH,
             numbered: 0,
             full_batches: 0,
             slot: None,
@@ -270,9 +272,9 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
 
 /// Keeps a packet for the next batch. One that does not fit returns to its pool.
 #[inline]
-fn keep<P>(spare: &mut VecDeque<P>, packet: P) {
+fn keep<P>(spare: &mut Vec<P>, packet: P) {
     if spare.len() < BATCH {
-        spare.push_back(packet);
+        spare.push(packet);
     }
 }
 
@@ -377,7 +379,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                 self.send();
                 self.shedding.on_rest(self.now);
                 self.sampler.continuations_stand(false);
-                self.spare.clear();
             }
         }
     }

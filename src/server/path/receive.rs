@@ -13,7 +13,12 @@ use crate::sched::WorkerId;
 use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
 use crate::time::{Nanos, clock};
+use arrayvec::ArrayVec;
 use std::net::SocketAddr;
+
+/// A receive brings at most so many times as many datagrams as the last one that brought any. Each that it might bring takes
+/// a cache miss.
+const GROWTH: usize = 4;
 
 /// A datagram's stamp is older than its place in the socket by what the kernel does in between.
 const STAMP_SLACK: Nanos = Nanos::from_millis(10);
@@ -34,8 +39,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             self.recorder.flight.no_packet(self.now);
             return Received { datagrams: self.shed_rest(), more: false };
         }
-        let (asked_at, room) = (self.now, self.spare.len().min(BATCH));
+        let (asked_at, room) = (self.now, self.spare.len().min(self.room));
         let (count, socket, address) = self.receive_batch(owner);
+        self.room = room_after(count, self.room);
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
         self.now = (self.clock)();
         self.recorder.received(count as u64);
@@ -47,9 +53,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             oldest.ahead || oldest.kernel_wait > longest,
             oldest.kernel_wait >= self.limits.load().bounds(false).target,
         );
-        for number in 0..count {
-            // What is recycled meanwhile goes to the end.
-            let packet = self.spare.pop_front().expect("each datagram is in a spare packet");
+        // Taken before any is recycled.
+        let packets: ArrayVec<_, BATCH> = self.spare.drain(self.spare.len() - count..).rev().collect();
+        for (number, packet) in packets.into_iter().enumerate() {
             let mut datagram = self.link.datagrams()[number];
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
@@ -74,13 +80,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Acquires packets to receive into, as far as there are any.
     pub(crate) fn stock_up(&mut self) {
-        while self.spare.len() < BATCH {
+        while self.spare.len() < self.room {
             let Some(packet) = self.common.packets.acquire() else { break };
-            self.spare.push_back(packet);
+            self.spare.push(packet);
         }
     }
 
-    /// Receives into the first of the spare packets, from the first of the sockets of `owner` in which something waits.
+    /// Receives into the last of the spare packets, from the first of the sockets of `owner` in which something waits.
     /// The sockets take turns, so that a flood at one address starves no other. Returns the number of datagrams, and those
     /// of the socket and of its address.
     fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
@@ -102,7 +108,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives into the first of the spare packets from `socket`, which is this worker's or another's at the address of
+    /// Receives into the last of the spare packets from `socket`, which is this worker's or another's at the address of
     /// that number.
     fn receive_from_socket(&mut self, socket: &L::Socket, address: usize) -> usize {
         let receiving = &self.common.transport.of(self.worker)[address].receiving;
@@ -110,7 +116,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // receives them. An error that stays is no datagram either.
         let mut reason = ReceiveError::Other;
         for _ in 0..2 {
-            let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
+            let buffers = self.spare.iter_mut().rev().take(self.room).map(|packet| &mut packet.request[..]);
             match self.link.receive(socket, buffers) {
                 Ok(count) => {
                     receiving.succeeded();
@@ -284,5 +290,30 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.recorder.count(Counter::Malformed(reason));
         self.recycle(packet);
         None
+    }
+}
+
+/// How many datagrams a receive brings at most, after one that brought `count` of at most `room`.
+fn room_after(count: usize, room: usize) -> usize {
+    if count == 0 { room } else { (GROWTH * count).min(BATCH) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does a worker prepare for few datagrams where few come, and for a whole batch where they stand in line?
+    #[test]
+    fn receives_grow_with_what_they_bring() {
+        let rooms = |counts: &[usize]| -> Vec<usize> {
+            let next = |room: &mut usize, count: &usize| {
+                *room = room_after(*count, *room);
+                Some(*room)
+            };
+            counts.iter().scan(BATCH, next).collect()
+        };
+        // An empty socket beside another one changes nothing.
+        assert_eq!(rooms(&[1, 0, 2, 0, 1]), [4, 4, 8, 8, 4]);
+        assert_eq!(rooms(&[1, 4, 16, 0, 32]), [4, 16, 32, 32, 32]);
     }
 }
