@@ -44,14 +44,45 @@ impl Handler for Planted {
                 thread::sleep(takes.into());
             }
             b'x' => {
-                let end = clock::now().plus(takes);
-                while clock::now() < end {
+                let mut now = clock::now();
+                let end = now.plus(takes);
+                while now < end {
                     spin_loop();
+                    now = clock::now();
+                    STILL.spins(now);
                 }
             }
             _ => thread::sleep(takes.into()),
         }
         let _ = reply.put(request.bytes());
+    }
+}
+
+/// For how long a CPU stood still, at most, as one of a virtual machine may, or was not given to who asks.
+struct Still {
+    /// The last reading of the clock by requests that spin, one after the other.
+    spun: AtomicU64,
+    longest: AtomicU64,
+}
+
+static STILL: Still = Still { spun: AtomicU64::new(0), longest: AtomicU64::new(0) };
+
+impl Still {
+    fn spins(&self, now: Nanos) {
+        let last = self.spun.swap(now.get(), Ordering::Relaxed);
+        if last > 0 {
+            self.saw(now.minus(Nanos::new(last)));
+        }
+    }
+
+    fn saw(&self, time: Nanos) {
+        self.longest.fetch_max(time.get(), Ordering::Relaxed);
+    }
+
+    /// The longest time since this was last asked.
+    fn take_longest(&self) -> Nanos {
+        self.spun.store(0, Ordering::Relaxed);
+        Nanos::new(self.longest.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -96,12 +127,16 @@ pub(super) fn plant(
     }
     let at_work = |now: &Value| match plants {
         [[_, b's', ..], ..] => !now["waiting"][0].is_null(),
+        // They may have ended before the answer, and the light one comes behind them anyway.
+        [_, _, ..] => true,
         _ => now["workers"].as_array().expect("a list").iter().any(|worker| worker["running"]["class"] == 1),
     };
     await_until(|| at_work(&slow(admin)), "the planted request never runs");
     client.send(&light).expect("sent");
     thread::sleep(MS(after).into());
+    let asked_at = clock::now();
     let now = slow(admin);
+    STILL.saw(clock::now().minus(asked_at));
     // Of those that the server has the light one came last.
     let waiting = said(&now["waiting"]).pop_last().filter(|(_, (cause, _))| cause != "unknown");
     let meanwhile = waiting.map_or_else(|| culprit(&now["sockets"][0]), |(_, said)| said);
@@ -146,7 +181,7 @@ struct Case {
     settings: Vec<Vec<(&'static str, &'static str)>>,
     plants: fn(u8) -> Vec<[u8; 4]>,
     light: [u8; 4],
-    meanwhile: [Culprit; 2],
+    meanwhile: Vec<Culprit>,
     afterwards: Culprit,
 }
 
@@ -183,21 +218,28 @@ impl Case {
             afterwards,
         };
         let one = || on("1", POLICIES);
-        // Of a flow, the request before it has no name yet; of many, the socket waits for the one that runs.
-        let (flow, many, run) = (("flow", None), by("no_free_worker"), by("running"));
+        // Of a flow, the request before it has no name yet. Of many, the socket waits for the one that runs, or has just ended.
+        let (flow, many, run, ended) = (("flow", None), by("no_free_worker"), by("running"), by("no_checkpoint"));
         [
-            case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], [run; 2], by("no_checkpoint")),
-            case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], [run, by("order")], by("order")),
-            case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], ("flow", Some(0))),
+            case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], vec![run], by("no_checkpoint")),
+            case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], vec![run, by("order")], by("order")),
+            case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], vec![flow], ("flow", Some(0))),
             // None takes as long as the light one waits. They spin: a CPU that halts may be late by several ms.
-            case("many", one(), LIGHT, |n| vec![[1, b'x', 0, 1]; usize::from(60 + 6 * n)], [run, many], many),
-            case("permit", shared, [0, b'u', 0, 1], |n| vec![[1, b'u', 0, takes(n)]], [by("permit"); 2], by("permit")),
+            case(
+                "many",
+                one(),
+                LIGHT,
+                |n| vec![[1, b'x', 0, 1]; usize::from(60 + 6 * n)],
+                vec![run, many, ended],
+                many,
+            ),
+            case("permit", shared, [0, b'u', 0, 1], |n| vec![[1, b'u', 0, takes(n)]], vec![by("permit")], by("permit")),
             case(
                 "pool",
                 pooled.collect(),
                 [0, b'h', 0, 0],
                 |n| vec![[1, b'h', 0, takes(n)]],
-                [by("pool"); 2],
+                vec![by("pool")],
                 by("pool"),
             ),
         ]
@@ -216,7 +258,11 @@ fn the_culprit_is_named() {
             client.send(&[2, b'-', 0, 0]).expect("sent");
             receive_bytes(&client);
             for seed in seeds() {
-                let [while_it_waits, then] = plant(server.admin, &client, &plants(seed), light, 25);
+                let planted = || (plant(server.admin, &client, &plants(seed), light, 25), STILL.take_longest());
+                // A CPU that stood still is a culprit of its own, and who asks late hears what came after: then once more.
+                let mut tries = std::iter::repeat_with(planted).take(5);
+                let ([while_it_waits, then], _) =
+                    tries.find(|(_, still)| *still < MS(5)).expect("a CPU stands still in each of five tries");
                 tally.judge(&format!("{settings:?}, meanwhile"), while_it_waits.as_ref(), &meanwhile);
                 tally.judge(&format!("{settings:?}"), then.as_ref(), &[afterwards]);
             }
