@@ -106,6 +106,13 @@ impl Slice {
         self.began.plus(self.took)
     }
 
+    /// What it was while it still ran, at `now`.
+    #[cfg(feature = "admin")]
+    fn as_of(self, now: Nanos) -> Slice {
+        let kind = if self.kind == Kind::Unchecked { Kind::Running } else { self.kind };
+        Slice { took: now.minus(self.began), kind, ..self }
+    }
+
     fn words(&self) -> Words {
         let About { id, class, came_at } = self.about;
         [self.began.get(), self.took.get() << 16 | u64::from(class) << 8 | self.kind as u64, id, came_at.get()]
@@ -209,20 +216,21 @@ impl Track {
         self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    /// The latest slices, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that these are all.
+    /// The latest slices as of `now`, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that
+    /// these are all.
     #[cfg(feature = "admin")]
-    fn slices(&self, most: u64) -> Vec<Slice> {
+    fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
         let (records, written) = self.slices.latest(most);
         let all = (records.len() as u64 == written).then(Slice::default);
-        all.into_iter().chain(records.into_iter().map(Slice::of)).collect()
+        let begun = records.into_iter().map(Slice::of).filter(|slice| slice.began <= now);
+        all.into_iter().chain(begun.map(|slice| if slice.end() > now { slice.as_of(now) } else { slice })).collect()
     }
 
     /// The slice under way, as of `now`.
     #[cfg(feature = "admin")]
     fn running(&self, now: Nanos) -> Option<Slice> {
         let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
-        let kind = if slice.kind == Kind::Unchecked { Kind::Running } else { slice.kind };
-        (slice.began > Nanos::ZERO).then(|| Slice { took: now.minus(slice.began), kind, ..slice })
+        (slice.began > Nanos::ZERO).then(|| slice.as_of(now))
     }
 }
 
@@ -248,7 +256,7 @@ mod tests {
         assert_eq!(track.running(US(9_999)), None, "it rests");
         let us = |time: Nanos| time.get() / 1_000;
         let line = |slice: Slice| (slice.about.id, us(slice.began), us(slice.took), slice.kind);
-        track.slices(u64::MAX).into_iter().skip(1).map(line).collect()
+        track.slices(u64::MAX, Nanos::MAX).into_iter().skip(1).map(line).collect()
     }
 
     // Is a request that ran on at its checkpoints one slice, and one that came back after another two?
@@ -272,6 +280,24 @@ mod tests {
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
 
+    // Did what has ended since still run at the time that a page is of, and had what came then not begun?
+    #[test]
+    fn slices_are_those_of_one_time() {
+        let track = Track::new(1, RandomState::new());
+        let mut pen = Pen::new(&track);
+        for (id, from, to) in [(7, 100, 150), (8, 150, 250), (9, 250, 300)] {
+            pen.begin(about(id), US(from));
+            pen.end(false, US(to));
+        }
+        pen.rest();
+        let as_of = |now| -> Vec<_> {
+            let slices = track.slices(u64::MAX, US(now)).into_iter().skip(1);
+            slices.map(|slice| (slice.about.id, slice.took.get() / 1_000, slice.kind)).collect()
+        };
+        assert_eq!(as_of(200), [(7, 50, Kind::Unchecked), (8, 50, Kind::Running)]);
+        assert_eq!(as_of(250), [(7, 50, Kind::Unchecked), (8, 100, Kind::Unchecked), (9, 0, Kind::Running)]);
+    }
+
     // Are words and records the same thing?
     #[test]
     fn records_come_back_as_they_were() {
@@ -287,7 +313,7 @@ mod tests {
         let mut pen = Pen::new(&track);
         [100, 150, 300, 900].into_iter().for_each(|now| pen.no_packet(US(now)));
         pen.rest();
-        assert!(track.slices(u64::MAX).iter().map(|slice| slice.took).eq([US(0), US(200), US(0)]));
+        assert!(track.slices(u64::MAX, Nanos::MAX).iter().map(|slice| slice.took).eq([US(0), US(200), US(0)]));
         pen.begin(about(0), US(1_000));
         assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), Kind::Child)));
     }

@@ -53,7 +53,8 @@ impl Slow {
         let mut delayed: Vec<Delayed> = read.collect();
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
         delayed.truncate(EXPLAINED);
-        let tracks = Tracks::new(metrics, now);
+        let last = delayed.iter().map(|late| late.ended_at).fold(now, Nanos::max);
+        let tracks = Tracks::new(metrics, last);
         let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
         let named: Vec<Named> = named.collect();
         self.tell(named.first(), limit, now);
@@ -130,7 +131,7 @@ impl<'m> Tracks<'m> {
 
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
-            let mut slices = self.tracks[worker].slices(READ);
+            let mut slices = self.tracks[worker].slices(READ, self.now);
             // It may have ended since it was read.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));
