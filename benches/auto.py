@@ -21,26 +21,34 @@ def shown(figure, digits):
     return "inf" if figure >= NEVER / 1e10 else f"{figure:{digits}}"
 
 
+def figures(run):
+    """p99.9 of the slowdown and of the latency."""
+    found = [run[kind]["all"]["p99_9"] for kind in ("slowdown", "latency_us")]
+    return [NEVER if figure is None else figure for figure in found]
+
+
 def main():
     cells = {}
     for document in documents(sys.stdin.read()):
         for run in document["results"]:
-            figure = run["slowdown"]["all"]["p99_9"]
             cell = cells.setdefault((run["workers"], run["workload"], run["load"]), {})
-            cell.setdefault(document["seed"], {})[run["policy"]] = NEVER if figure is None else figure
-    print("| workers | mix | load | auto | best fixed | ratio |\n|---|---|---|---|---|---|")
+            cell.setdefault(document["seed"], {})[run["policy"]] = figures(run)
+    print("| workers | mix | load | auto | best fixed | ratio | latency, over `global` |\n|---|---|---|---|---|---|---|")
     medians = []
     for (workers, mix, load), seeds in cells.items():
-        ratios = []
-        for figures in seeds.values():
-            auto = figures.pop("auto")
-            best = min(figures, key=figures.get)
-            ratios.append(auto / figures[best])
-        medians.append(statistics.median_low(ratios))
-        auto, least, ratio = shown(auto, ".4g"), shown(figures[best], ".4g"), shown(medians[-1], ".2f")
-        print(f"| {workers} | {mix} | {load} | {auto} | {best} {least} | {ratio} |")
-    near, fair = (sum(median <= bound for median in medians) for bound in (1.1, 1.25))
-    print(f"\n{len(medians)} cells: at most 1.1 in {near}, at most 1.25 in {fair}")
+        ratios, latencies = [], []
+        for runs in seeds.values():
+            auto, latency = runs.pop("auto")
+            best = min(runs, key=runs.get)
+            ratios.append(auto / runs[best][0])
+            latencies.append(latency / runs["global"][1])
+        medians.append([statistics.median_low(ratios), statistics.median_low(latencies)])
+        auto, least = shown(auto, ".4g"), shown(runs[best][0], ".4g")
+        ratio, latency = shown(medians[-1][0], ".2f"), shown(medians[-1][1], ".3g")
+        print(f"| {workers} | {mix} | {load} | {auto} | {best} {least} | {ratio} | {latency} |")
+    near, fair = (sum(ratio <= bound for ratio, _ in medians) for bound in (1.1, 1.25))
+    quick = sum(latency <= 5 for _, latency in medians)
+    print(f"\n{len(medians)} cells: at most 1.1 in {near}, at most 1.25 in {fair}; latency at most 5 in {quick}")
 
 
 main()
