@@ -2,7 +2,7 @@
 # Is the default policy near the best one for every mix, load and number of workers, in virtual time with every step
 # charged? Prints a row a cell: the p99.9 of the slowdown under `auto`, the least of the fixed policies', and their ratio;
 # then p99.9 of the latency over that of `global`. At the end it counts the cells within a bound. With several seeds the ratios
-# of a cell are medians. Needs `cargo build --release` and python3.
+# of a cell are medians. Needs `cargo build --release` and python3. POLICIES must hold auto and global.
 #
 # Lists are words: MIXES="tpcc rocksdb" LOADS=.7,.9 WORKERS="2 14" SEEDS="1 2 3" REQUESTS=2000000 benches/auto.sh
 # Flags of `simulate` besides: FLAGS="--groups 4" benches/auto.sh
