@@ -1,7 +1,12 @@
 //! Who used how much CPU time of late, and what share of each source's datagrams may come in. `README.md` beside this
 //! file argues the rule and its numbers.
 
+use known::{Counts, Known};
 use std::collections::BTreeMap;
+
+mod known;
+
+pub use known::Part;
 
 /// What part of the datagrams may come in, by the prefix that they come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,11 +41,6 @@ pub const SHARE_MIN: f64 = 0.02;
 const KNOWN_MAX: usize = 1 << 16;
 /// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is limited.
-const MEAN_OF: f64 = 8.0;
-/// For this many decisions a prefix counts as validated after its last validated sample: a minute, in which one that
-/// asks for little is sampled.
-const VALIDATED_FOR: u8 = 240;
 /// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
 const DOWN: f64 = 0.9;
 /// The least that comes in while a queue stands, of what the cores do.
@@ -63,15 +63,11 @@ const MODEST_UP: f64 = 1.000_5;
 const FORGED_WEIGHT: f64 = 0.25;
 /// The part of the capacity that validated ones may use, however far the target has fallen: the rest clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// Below this part of the target, what comes in is far less than what was let in. Chance seldom makes it so little.
-const FADES: f64 = 0.5;
-/// What a source may ask for while heavy requests alone wait, of what the one in the middle does. More, and a hundred that
-/// ask for more take what the others leave.
+/// What is offered fits if it is less than this part of the target. A flood seldom falls so low by chance.
+const FITS: f64 = 0.8;
+/// What a source may ask for, of what the one in the middle does, if it is not cut while heavy requests alone wait, or cut
+/// for light ones alone. More, and a hundred that ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
-/// Standard deviations by which a source offers more than its level before it is cut. With none, one honest source in twelve
-/// is cut at any time if each sends a heavy request in five seconds. With three, some of a hundred that flood with heavy
-/// requests are not cut for ten seconds.
-const SURE: f64 = 2.5;
 /// If those that may be above their level offer this much of the excess of the others, the mean alone counts. Forged sources
 /// are many, and each sends little.
 const SPARED: f64 = 0.1;
@@ -107,36 +103,6 @@ impl Default for Rules {
     }
 }
 
-/// What is known of one prefix.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// Samples since the last decision, and those of requests that were refused as heavy ones.
-    now: f64,
-    refused: f64,
-    /// Its samples in a period, and the share of it that came in: means over [`MEAN_OF`] decisions.
-    used: f64,
-    share: f64,
-    /// The variance of its samples in a period.
-    variance: f64,
-    /// Decisions until it no longer counts as validated.
-    validated: u8,
-}
-
-impl Known {
-    /// Samples in a period that it would have if all of it came in. Of a source from which little comes in, most periods see
-    /// nothing; and one is not cut for one heavy request. So it is a ratio of means.
-    fn offered(&self) -> f64 {
-        self.used / self.share.max(SHARE_MIN * SHARE_MIN)
-    }
-
-    /// [`Known::offered`] at least: a few heavy requests of a source that sends few may come in one mean's time.
-    fn surely_offered(&self) -> f64 {
-        // The variance of such a mean (Roberts 1959, of the EWMA chart).
-        let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
-        self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
-    }
-}
-
 /// What is known of all prefixes while a queue stands, and after it until nothing is shut out. Validated ones are known at
 /// any time.
 #[derive(Debug, Default)]
@@ -150,18 +116,22 @@ pub struct Sources {
     decided: u8,
 }
 
+/// Samples of all sources in a period: what came in, and what would have come without the gate, all of it and what requests
+/// take before they first step aside.
+#[derive(Debug, Default)]
+struct Period {
+    used: f64,
+    offered: f64,
+    light: f64,
+}
+
 impl Sources {
-    /// Adds `samples` of CPU time that a request from `prefix` took, or asked for if it was `refused` as a heavy one.
-    pub fn add(&mut self, prefix: u64, validated: bool, refused: bool, samples: u32) {
+    /// Adds `samples` of CPU time of this part of a request from `prefix`.
+    pub fn add(&mut self, prefix: u64, validated: bool, part: Part, samples: u32) {
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&prefix) {
             return;
         }
-        // As if nothing of it had come for a period.
-        let known = self.known.entry(prefix).or_insert(Known { share: 1.0 / MEAN_OF, ..Known::default() });
-        *(if refused { &mut known.refused } else { &mut known.now }) += f64::from(samples);
-        if validated {
-            known.validated = VALIDATED_FOR;
-        }
+        self.known.entry(prefix).or_insert_with(Known::unseen).add(validated, part, samples.into());
     }
 
     /// Whether anything is shut out, or may be.
@@ -187,12 +157,28 @@ impl Sources {
             return Rules::OPEN;
         }
         let begins = !self.is_active();
-        let used = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
-        let target = if begins { used } else { self.target };
-        // Far less came than was let in: the flood is over, and what is known of it fades.
-        if standing == Standing::None && used < FADES * target {
-            self.known.values_mut().for_each(|known| known.used /= 2.0);
+        let period = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
+        let target = if begins { period.used } else { self.target };
+        let fits = |offered: f64| offered < FITS * target;
+        let mut rules = match standing {
+            // The flood is over.
+            Standing::None if fits(period.offered) => Rules::OPEN,
+            _ => self.fill(standing, (target, period.used), in_force, scale),
+        };
+        // Heavy requests are no reason to cut any source, but light ones would soon wait again.
+        if rules == Rules::OPEN && standing == Standing::Continuations && *in_force != rules && !fits(period.light) {
+            let standing = if self.known.values().any(Known::refuses) { Standing::None } else { Standing::Fresh };
+            rules = self.fill(standing, (target, period.used), in_force, scale);
         }
+        if rules == Rules::OPEN {
+            self.forget();
+        }
+        rules
+    }
+
+    /// The next target, and the rules that fill it, where these queues stand. So far it was `target`, and this was used of
+    /// it.
+    fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.target = if standing == Standing::None {
             let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };
             (target * up).max(back * self.capacity)
@@ -201,11 +187,7 @@ impl Sources {
             (DOWN * target.min(used)).max(LEAST * used)
         };
         let levels = self.levels(self.target, standing == Standing::Continuations);
-        let rules = self.rules(levels, in_force, scale);
-        if rules == Rules::OPEN {
-            self.forget();
-        }
-        rules
+        self.rules(levels, standing, in_force, scale)
     }
 
     /// Whether sources that are not limited use a good part of what comes in.
@@ -222,38 +204,27 @@ impl Sources {
     /// Keeps of all prefixes only that some were validated of late.
     fn forget(&mut self) {
         (self.decided, self.capacity) = (0, 0.0);
-        self.known.retain(|_, known| {
-            *known = Known { validated: known.validated.saturating_sub(1), ..Known::default() };
-            known.validated > 0
-        });
+        self.known.retain(|_, known| known.forget());
     }
 
-    /// Ends so many periods, in which sources `asked` for so many times what they had. Returns the samples of a period.
-    fn advance(&mut self, periods: f64, asked: f64, in_force: &Rules) -> f64 {
+    /// Ends so many periods, in which sources `asked` for so many times what they had.
+    fn advance(&mut self, periods: f64, asked: f64, in_force: &Rules) -> Period {
         // When a queue begins to stand, all that is old in it is shed at once, also of sources that were served before. So
         // the first decision goes by what was served, and the second one replaces what it knew.
         let (begins, asked) = if self.decided == 0 { (true, 1.0) } else { (self.decided == 1, asked) };
-        let mut used = 0.0;
+        let mut period = Period::default();
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
             // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
             let share = in_force.share(*prefix) / asked;
-            used += known.now / periods;
-            let now = (known.now + known.refused) / periods;
-            let off = now - known.used;
-            if begins {
-                // As if it were all of one request.
-                (known.used, known.share, known.variance) = (now, share, now * now);
-            } else {
-                known.used += off / MEAN_OF;
-                known.share += (share - known.share) / MEAN_OF;
-                known.variance += (off * off * (1.0 - 1.0 / MEAN_OF) - known.variance) / MEAN_OF;
-            }
-            (known.now, known.refused) = (0.0, 0.0);
-            known.validated = known.validated.saturating_sub(1);
+            let Counts { used, refused, first, .. } = known.now;
+            period.used += used / periods;
+            period.offered += (used + refused) / periods / share;
+            period.light += first / periods / share;
+            known.advance(periods, share, begins);
         }
         self.known.retain(|_, known| known.validated > 0 || known.offered() >= FORGOTTEN);
-        used
+        period
     }
 
     /// The most that may come in from a validated prefix, and from any other one, so that all together is `target`. All
@@ -271,24 +242,35 @@ impl Sources {
         let mut levels = [level(&mut forged, left), first];
         // A source is not cut for its heavy requests alone. One that may be forged is, where others are validated.
         if only_heavy {
-            let preferred = demands(true);
-            let is_any = !preferred.is_empty();
-            let level = &mut levels[usize::from(is_any)];
-            *level = level.max(TYPICAL * median(if is_any { preferred } else { forged }));
+            let level = &mut levels[usize::from(!demands(true).is_empty())];
+            *level = level.max(TYPICAL * self.median());
         }
         levels
     }
 
-    fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
+    /// What the source in the middle offers: half of them offer less. Of validated ones, where there are any.
+    fn median(&self) -> f64 {
+        let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
+        let is_any = of(true).next().is_some();
+        let mut offered: Vec<_> = of(is_any).map(Known::offered).collect();
+        let middle = offered.len() / 2;
+        if offered.is_empty() { 0.0 } else { *offered.select_nth_unstable_by(middle, f64::total_cmp).1 }
+    }
+
+    fn rules(&self, levels: [f64; 2], standing: Standing, in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
-        let share = |known: &Known| (level(known) / known.offered()).clamp(SHARE_MIN, 1.0);
+        // What a source needs that asks for no more than others do: where heavy requests wait, all that it asks for.
+        let typical = if standing == Standing::Continuations { 0.0 } else { TYPICAL * self.median() };
+        let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
+        let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
         // First those of which most is shut out.
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
         // Those that do take too much, or did so before they were cut, and the others, which may not.
-        let is_sure =
-            |prefix: u64, known: &Known| in_force.share(prefix) < 1.0 || known.surely_offered() > level(known);
+        let is_sure = |prefix: u64, known: &Known| {
+            in_force.share(prefix) < 1.0 || known.surely_offered() * needed(known) > level(known)
+        };
         let (sure, maybe): (Vec<_>, Vec<_>) = cut.iter().copied().partition(|(prefix, known)| is_sure(**prefix, known));
         let of = |sources: &[(&u64, &Known)]| sources.iter().map(|(_, known)| excess(known)).sum::<f64>();
         if of(&maybe) < SPARED * of(&sure) {
@@ -316,15 +298,6 @@ impl Sources {
         let mut pass: Vec<_> = whole.iter().map(|(prefix, _)| **prefix).collect();
         pass.sort_unstable();
         Rules { pass, limited, rest }
-    }
-}
-
-/// What the source in the middle offers: half of them offer less.
-fn median(mut demands: Vec<(f64, f64)>) -> f64 {
-    let middle = demands.len() / 2;
-    match demands.len() {
-        0 => 0.0,
-        _ => demands.select_nth_unstable_by(middle, |(one, _), (other, _)| one.total_cmp(other)).1.0,
     }
 }
 

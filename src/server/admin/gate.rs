@@ -139,7 +139,7 @@ impl Gate {
         let is_idle = standing == Standing::None && !is_active;
         samples.read(|sample| {
             if !is_idle || sample.validated {
-                self.sources.add(sample.prefix, sample.validated, sample.refused, sample.count);
+                self.sources.add(sample.prefix, sample.validated, sample.part, sample.count);
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);

@@ -105,9 +105,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let ran = self.end_slice(left, start);
         let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
-        self.sampler.spend(ran.plus(joined), first_run.is_some(), &source.peer, stay.validated);
+        let ended = matches!(polled, Polled::Ended(_));
+        self.sampler.spend(ran.plus(joined), [first_run.is_some(), ended], &source.peer, stay);
         if let Some(waits) = first_run {
-            let ended = matches!(polled, Polled::Ended(_));
             self.gathering.on_first_run(ran, waits, !ended, ThreadUse::now);
         }
         self.settle(slot, polled, ran)

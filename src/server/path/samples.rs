@@ -4,7 +4,8 @@
 //! at hand is one sample. So a source has samples in proportion to its CPU time, however many sources there are.
 
 use crate::net::SourcePrefix;
-use crate::sched::overload::sources::{Rules, Standing};
+use crate::sched::overload::Stay;
+use crate::sched::overload::sources::{Part, Rules, Standing};
 use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
@@ -39,8 +40,7 @@ pub(crate) struct Samples {
 pub(crate) struct Sample {
     pub(crate) prefix: u64,
     pub(crate) validated: bool,
-    /// Whether it was asked for in vain: the request was refused after its first slice.
-    pub(crate) refused: bool,
+    pub(crate) part: Part,
     /// In quanta.
     pub(crate) count: u32,
 }
@@ -118,37 +118,55 @@ pub(crate) struct Sampler<'r> {
 }
 
 impl Sampler<'_> {
-    /// Counts the `time` of a request from `source`, and if it `begins` also the time beside its service.
+    /// Counts the `time` that the request of `stay` ran for: since it began, if it `begins`, and to its end, if it `ended`.
     #[inline]
-    pub(crate) fn spend(&mut self, time: Nanos, begins: bool, source: &SocketAddr, validated: bool) {
+    pub(crate) fn spend(&mut self, time: Nanos, [begins, ended]: [bool; 2], source: &SocketAddr, stay: &Stay) {
         let time = if begins { time.plus(self.beside) } else { time };
-        match self.left[0].checked_sub(time.get()) {
-            Some(left) => self.left[0] = left,
-            None => self.sample(time.get(), source, validated, false),
-        }
+        let part = match stay.in_line {
+            0 => Part::First { begun: begins.into(), ended: ended.into() },
+            _ => Part::Later,
+        };
+        self.count(time, part, source, stay.validated);
+    }
+
+    /// Counts what a datagram from `source` took that was turned away when it was received.
+    #[inline]
+    pub(crate) fn turn_away(&mut self, source: &SocketAddr) {
+        self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, source, false);
     }
 
     /// Counts the `time` that a request would have taken which came at `came_at` and was refused as a heavy one.
     #[cold]
     pub(crate) fn refuse(&mut self, time: Nanos, came_at: Nanos, source: &SocketAddr, validated: bool) {
-        if !self.is_since(came_at) {
-            return;
+        if self.is_since(came_at) {
+            self.count(time, Part::Refused, source, validated);
         }
-        match self.left[1].checked_sub(time.get()) {
-            Some(left) => self.left[1] = left,
-            None => self.sample(time.get(), source, validated, true),
+    }
+
+    #[inline]
+    fn count(&mut self, time: Nanos, part: Part, source: &SocketAddr, validated: bool) {
+        let left = &mut self.left[usize::from(part == Part::Refused)];
+        match left.checked_sub(time.get()) {
+            Some(rest) => *left = rest,
+            None => self.sample(time.get(), part, source, validated),
         }
     }
 
     #[cold]
-    fn sample(&mut self, time: u64, source: &SocketAddr, validated: bool, refused: bool) {
+    fn sample(&mut self, time: u64, mut part: Part, source: &SocketAddr, validated: bool) {
+        let refused = part == Part::Refused;
         let left = &mut self.left[usize::from(refused)];
         let over = time - *left;
         *left = QUANTUM - over % QUANTUM;
         let count = (1 + over / QUANTUM).min(OF_SLICE) as u32;
+        if let Part::First { begun, ended } = &mut part {
+            // A sample for each quantum stands for so many requests that took as long.
+            let requests = count as f32 * QUANTUM as f32 / time as f32;
+            (*begun, *ended) = (*begun * requests, *ended * requests);
+        }
         // A worker refuses many more requests than it serves. These leave half of the places to the others.
         if let Some(ring) = self.ring.samples.as_ref().filter(|ring| !refused || ring.len() < PLACES / 2) {
-            ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, refused, count });
+            ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, part, count });
         }
     }
 
@@ -176,7 +194,8 @@ mod tests {
 
     const BITS: SourcePrefix = SourcePrefix::NETWORK;
 
-    // Has each source samples in proportion to its time, also a slice of many quanta, and is nothing read twice?
+    // Has each source samples in proportion to its time, also a slice of many quanta, and is nothing read twice? Do they
+    // tell how many requests began and ended before they stepped aside?
     #[test]
     fn samples_are_in_proportion_to_time() {
         let samples = Samples::new(2, Nanos::from_micros(3), BITS, true);
@@ -184,24 +203,38 @@ mod tests {
         let [light, heavy] =
             ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
         let sums = || {
-            let mut sums = [0; 4];
-            samples.read(|Sample { prefix, validated, refused, count }| {
+            let (mut sums, mut first) = ([0; 4], [[0.0; 2]; 2]);
+            samples.read(|Sample { prefix, validated, part, count }| {
                 let of = usize::from(prefix != BITS.of(light.ip()));
                 assert!(of == 0 || prefix == BITS.of(heavy.ip()));
-                sums[if refused { 3 } else { of }] += count;
+                sums[if part == Part::Refused { 3 } else { of }] += count;
                 sums[2] += u32::from(validated) * count;
+                if let Part::First { begun, ended } = part {
+                    first[of] = [first[of][0] + begun, first[of][1] + ended];
+                }
             });
-            sums
+            (sums, first)
         };
+        let begun = Stay::new(Nanos::ZERO);
+        let aside = Stay { in_line: 1, validated: true, ..begun };
         for number in 0..10_000 {
-            sampler.spend(Nanos::from_micros(7), true, &light, false);
+            sampler.spend(Nanos::from_micros(7), [true, number % 4 > 0], &light, &begun);
             if number % 100 == 0 {
-                sampler.spend(Nanos::from_millis(30), false, &heavy, true);
+                sampler.spend(Nanos::from_micros(997), [true, false], &heavy, &begun);
+                sampler.spend(Nanos::from_millis(29), [false, true], &heavy, &aside);
+            }
+            if number % 10 == 0 {
+                sampler.turn_away(&light);
             }
         }
-        let [of_light, of_heavy, validated, refused] = sums();
-        assert!((990..=1_010).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
-        assert_eq!((validated, refused, sums()), (of_heavy, 0, [0; 4]));
+        let ([of_light, of_heavy, validated, refused], first) = sums();
+        assert!((1_010..=1_050).contains(&of_light) && (29_990..=30_010).contains(&of_heavy), "{of_light}, {of_heavy}");
+        assert!((28_990..=29_010).contains(&validated), "{validated}");
+        let near = |counted: f32, number: f32| (counted - number).abs() <= number * 0.03;
+        let [[begun_light, ended_light], [begun_heavy, ended_heavy]] = first;
+        assert!(near(begun_light, 10_000.0) && near(ended_light, 7_500.0), "{begun_light}, {ended_light}");
+        assert!(near(begun_heavy, 100.0) && ended_heavy == 0.0, "{begun_heavy}, {ended_heavy}");
+        assert_eq!((refused, sums()), (0, ([0; 4], [[0.0; 2]; 2])));
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         sampler.continuations_stand(true);
         let rules = Rules { limited: vec![(BITS.of(light.ip()), 0.5)], ..Rules::OPEN };
@@ -210,11 +243,11 @@ mod tests {
         (3..8).for_each(|second| sampler.shed(Nanos::from_secs(second)));
         assert_eq!(samples.standing(), (Standing::Fresh, [5, 3]));
         (0..10).for_each(|second| sampler.refuse(Nanos::from_millis(3), Nanos::from_secs(second), &heavy, false));
-        assert_eq!(sums(), [0, 0, 0, 150], "those that came since the gate changed");
+        assert_eq!(sums().0, [0, 0, 0, 150], "those that came since the gate changed");
         assert_eq!(samples.standing(), (Standing::Continuations, [0, 0]));
         sampler.continuations_stand(false);
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         let off = Samples::new(1, Nanos::ZERO, BITS, false);
-        off.sampler(0).spend(Nanos::from_secs(1_000), true, &light, false);
+        off.sampler(0).spend(Nanos::from_secs(1_000), [true; 2], &light, &begun);
     }
 }
