@@ -114,13 +114,16 @@ pub struct Sources {
     capacity: f64,
     /// Decisions since something may be shut out; 0 while nothing is.
     decided: u8,
+    /// The queues that the last decision went by.
+    decided_by: Standing,
 }
 
-/// Samples of all sources in a period: what came in, and what would have come without the gate, all of it and what requests
-/// take before they first step aside.
+/// Samples of all sources in a period: what the cores did, what of it came in, and what would have come without the gate. Of
+/// that, what requests take before they first step aside.
 #[derive(Debug, Default)]
 struct Period {
     used: f64,
+    served: f64,
     offered: f64,
     light: f64,
 }
@@ -139,6 +142,11 @@ impl Sources {
         self.decided > 0
     }
 
+    /// Whether the last decision was made because heavy requests wait.
+    pub fn cuts_heavy(&self) -> bool {
+        self.decided_by == Standing::Continuations
+    }
+
     /// The share of the CPU time asked for that `rules` let through.
     pub fn let_through(&self, rules: &Rules) -> f64 {
         let sum = |of: &dyn Fn(u64) -> f64| {
@@ -148,27 +156,36 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. Of what came
-    /// in, one request in `asked` was served: queues shed the same part of every source. `scale` bounds the number of rules:
-    /// 1 = as many as there may be.
-    pub fn decide(&mut self, standing: Standing, periods: u32, asked: f64, in_force: &Rules, scale: f64) -> Rules {
+    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. In each period
+    /// the cores have time for `most` samples. Of what came in, one request in `asked` was served: queues shed the same part
+    /// of every source. `scale` bounds the number of rules: 1 = as many as there may be.
+    pub fn decide(
+        &mut self,
+        standing: Standing,
+        (periods, most): (u32, f64),
+        asked: f64,
+        in_force: &Rules,
+        scale: f64,
+    ) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
             return Rules::OPEN;
         }
         let begins = !self.is_active();
         let period = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
-        let target = if begins { period.used } else { self.target };
+        // To shed a datagram takes less than to serve it takes beside its service.
+        let used = period.used.min(most);
+        let target = if begins { period.served } else { self.target };
         let fits = |offered: f64| offered < FITS * target;
         let mut rules = match standing {
             // The flood is over.
             Standing::None if fits(period.offered) => Rules::OPEN,
-            _ => self.fill(standing, (target, period.used), in_force, scale),
+            _ => self.fill(standing, (target, used), in_force, scale),
         };
         // Heavy requests are no reason to cut any source, but light ones would soon wait again.
         if rules == Rules::OPEN && standing == Standing::Continuations && *in_force != rules && !fits(period.light) {
             let standing = if self.known.values().any(Known::refuses) { Standing::None } else { Standing::Fresh };
-            rules = self.fill(standing, (target, period.used), in_force, scale);
+            rules = self.fill(standing, (target, used), in_force, scale);
         }
         if rules == Rules::OPEN {
             self.forget();
@@ -179,6 +196,7 @@ impl Sources {
     /// The next target, and the rules that fill it, where these queues stand. So far it was `target`, and this was used of
     /// it.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
+        self.decided_by = standing;
         self.target = if standing == Standing::None {
             let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };
             (target * up).max(back * self.capacity)
@@ -186,8 +204,7 @@ impl Sources {
             self.capacity = used.max(CAPACITY_KEPT * self.capacity);
             (DOWN * target.min(used)).max(LEAST * used)
         };
-        let levels = self.levels(self.target, standing == Standing::Continuations);
-        self.rules(levels, standing, in_force, scale)
+        self.rules(self.levels(self.target), in_force, scale)
     }
 
     /// Whether sources that are not limited use a good part of what comes in.
@@ -217,8 +234,9 @@ impl Sources {
         for (prefix, known) in &mut self.known {
             // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
             let share = in_force.share(*prefix) / asked;
-            let Counts { used, refused, first, .. } = known.now;
-            period.used += used / periods;
+            let Counts { used, refused, shed, first, .. } = known.now;
+            period.used += (used + shed) / periods;
+            period.served += used / periods;
             period.offered += (used + refused) / periods / share;
             period.light += first / periods / share;
             known.advance(periods, share, begins);
@@ -229,7 +247,7 @@ impl Sources {
 
     /// The most that may come in from a validated prefix, and from any other one, so that all together is `target`. All
     /// prefixes that may be forged count together, since their number says nothing.
-    fn levels(&self, target: f64, only_heavy: bool) -> [f64; 2] {
+    fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
         let (mut validated, mut forged) = (demands(true), demands(false));
@@ -241,7 +259,7 @@ impl Sources {
         let left = offered.min(first * weight).min((target - kept).max(0.0));
         let mut levels = [level(&mut forged, left), first];
         // A source is not cut for its heavy requests alone. One that may be forged is, where others are validated.
-        if only_heavy {
+        if self.cuts_heavy() {
             let level = &mut levels[usize::from(!demands(true).is_empty())];
             *level = level.max(TYPICAL * self.median());
         }
@@ -257,11 +275,11 @@ impl Sources {
         if offered.is_empty() { 0.0 } else { *offered.select_nth_unstable_by(middle, f64::total_cmp).1 }
     }
 
-    fn rules(&self, levels: [f64; 2], standing: Standing, in_force: &Rules, scale: f64) -> Rules {
+    fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
         // What a source needs that asks for no more than others do: where heavy requests wait, all that it asks for.
-        let typical = if standing == Standing::Continuations { 0.0 } else { TYPICAL * self.median() };
+        let typical = if self.cuts_heavy() { 0.0 } else { TYPICAL * self.median() };
         let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
         let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);

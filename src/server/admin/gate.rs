@@ -6,6 +6,7 @@ use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, dropped_by_others, program};
 use crate::sched::overload::sources::{Rules, Sources, Standing};
 use crate::server::Bound;
+use crate::server::path::samples::Samples;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
 use std::{io, mem};
@@ -143,14 +144,16 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let interval = bound.limits.load().bounds(self.standing == Standing::Continuations).interval;
+        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
+        let interval = bound.limits.load().bounds(heavy).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
         let asked = 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64;
-        let rules = self.sources.decide(standing, periods, asked, &self.in_force, self.scale);
+        let most = Samples::of(DECIDE_EVERY.times(bound.config.workers as u64));
+        let rules = self.sources.decide(standing, (periods, most), asked, &self.in_force, self.scale);
         if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
             self.replace(&bound.listening.group, &bound.config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());

@@ -63,7 +63,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.limits.load());
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer {
-                    self.sampler.turn_away(&peer);
+                    self.sampler.turn_away(&peer, sheds);
                 }
                 continue;
             };

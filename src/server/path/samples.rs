@@ -66,6 +66,11 @@ impl Samples {
         Samples { rings, bits, beside, changed_at: AtomicU64::new(0), gate: ArcSwap::default() }
     }
 
+    /// The samples of so much time.
+    pub(crate) fn of(time: Nanos) -> f64 {
+        time.get() as f64 / QUANTUM as f64
+    }
+
     /// The only sampler of `worker`.
     pub(crate) fn sampler(&self, worker: usize) -> Sampler<'_> {
         let ring = &*self.rings[worker];
@@ -129,10 +134,10 @@ impl Sampler<'_> {
         self.count(time, part, source, stay.validated);
     }
 
-    /// Counts what a datagram from `source` took that was turned away when it was received.
-    #[inline]
-    pub(crate) fn turn_away(&mut self, source: &SocketAddr) {
-        self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, source, false);
+    /// Counts what a datagram from `source` took that was turned away when it was received: shed, or not a request.
+    pub(crate) fn turn_away(&mut self, source: &SocketAddr, sheds: bool) {
+        let part = if sheds { Part::Shed } else { Part::First { begun: 0.0, ended: 0.0 } };
+        self.count(self.beside, part, source, false);
     }
 
     /// Counts the `time` that a request would have taken which came at `came_at` and was refused as a heavy one.
@@ -224,7 +229,7 @@ mod tests {
                 sampler.spend(Nanos::from_millis(29), [false, true], &heavy, &aside);
             }
             if number % 10 == 0 {
-                sampler.turn_away(&light);
+                sampler.turn_away(&light, number % 20 == 0);
             }
         }
         let ([of_light, of_heavy, validated, refused], first) = sums();

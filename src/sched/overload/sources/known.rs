@@ -29,14 +29,17 @@ pub enum Part {
     Later,
     /// What it would have taken: it was refused as a heavy one.
     Refused,
+    /// What it took to shed it from a socket that stands.
+    Shed,
 }
 
 /// Samples, and the requests that they stand for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// What came in, and what would have if nothing had been refused.
+    /// What came in, what would have if nothing had been refused, and what it took to shed the rest.
     pub used: f64,
     pub refused: f64,
+    pub shed: f64,
     /// Of what came in, that before requests first stepped aside; how many began and ended in it.
     pub first: f64,
     begun: f64,
@@ -77,6 +80,7 @@ impl Known {
         let now = &mut self.now;
         match part {
             Part::Refused => now.refused += samples,
+            Part::Shed => now.shed += samples,
             Part::Later => now.used += samples,
             Part::First { begun, ended } => {
                 now.used += samples;
@@ -90,7 +94,7 @@ impl Known {
 
     /// Ends so many periods, in which this `share` came in. What was known before is replaced if it `begins`.
     pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) {
-        let Counts { used, refused, first, begun, ended } = mem::take(&mut self.now);
+        let Counts { used, refused, first, begun, ended, .. } = mem::take(&mut self.now);
         let (now, weight) = ((used + refused) / periods, if begins { 1.0 } else { 1.0 / MEAN_OF });
         let off = now - self.used;
         // At first as if it were all of one request.
