@@ -53,7 +53,6 @@ impl Slow {
         let mut delayed: Vec<Delayed> = read.collect();
         delayed.sort_unstable_by_key(|late| Reverse(late.delay()));
         delayed.truncate(EXPLAINED);
-        // Some ended after `now`, and their slices with them.
         let last = delayed.iter().map(|late| late.ended_at).fold(now, Nanos::max);
         let tracks = Tracks::new(metrics, last);
         let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
