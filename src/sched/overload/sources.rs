@@ -65,8 +65,8 @@ const FORGED_WEIGHT: f64 = 0.25;
 const VALIDATED_SHARE: f64 = 0.8;
 /// What is offered fits if it is less than this part of the target. A flood seldom falls so low by chance.
 const FITS: f64 = 0.8;
-/// What a source may ask for, of what the one in the middle does, if it is not cut while heavy requests alone wait, or cut
-/// for light ones alone. More, and a hundred that ask for more take what the others leave.
+/// What a source may ask for, of what the one in the middle does, and not be cut for its heavy requests. More, and a hundred
+/// that ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
 /// If those that may be above their level offer this much of the excess of the others, the mean alone counts. Forged sources
 /// are many, and each sends little.
