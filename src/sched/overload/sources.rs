@@ -234,12 +234,11 @@ impl Sources {
         for (prefix, known) in &mut self.known {
             // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
             let share = in_force.share(*prefix) / asked;
-            let Counts { used, refused, shed, first, .. } = known.now;
+            let Counts { used, refused, shed, first, .. } = known.advance(periods, share, begins);
             period.used += (used + shed) / periods;
             period.served += used / periods;
             period.offered += (used + refused) / periods / share;
             period.light += first / periods / share;
-            known.advance(periods, share, begins);
         }
         self.known.retain(|_, known| known.validated > 0 || known.offered() >= FORGOTTEN);
         period

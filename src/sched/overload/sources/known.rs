@@ -50,7 +50,7 @@ pub(super) struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// Since the last decision.
-    pub now: Counts,
+    now: Counts,
     /// Its samples in a period, with those refused, and the share of it that came in: means over [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
@@ -92,9 +92,11 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// Ends so many periods, in which this `share` came in. What was known before is replaced if it `begins`.
-    pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) {
-        let Counts { used, refused, first, begun, ended, .. } = mem::take(&mut self.now);
+    /// Ends so many periods, in which this `share` came in. What was known before is replaced if it `begins`. Returns what
+    /// was counted in them.
+    pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) -> Counts {
+        let counts = mem::take(&mut self.now);
+        let Counts { used, refused, first, begun, ended, .. } = counts;
         let (now, weight) = ((used + refused) / periods, if begins { 1.0 } else { 1.0 / MEAN_OF });
         let off = now - self.used;
         // At first as if it were all of one request.
@@ -110,6 +112,7 @@ impl Known {
             *mean += (now - *mean) * weight;
         }
         self.validated = self.validated.saturating_sub(1);
+        counts
     }
 
     /// Samples in a period that it would have if all of it came in. Of a source from which little comes in, most periods see

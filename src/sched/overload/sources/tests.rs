@@ -138,6 +138,19 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     assert!((4_500.0..4_750.0).contains(&target), "{target}");
 }
 
+// A flood of four times the capacity, of which most is shed, so that the cores are busy. Is it cut at once, and next to what
+// it asks for, in which the time to shed is no part?
+#[test]
+fn what_it_takes_to_shed_is_no_demand() {
+    let (mut sources, mut rules) = (Sources::default(), Rules::OPEN);
+    for (asked, shares) in [(4.0, 0.93..0.95), (3.75, 0.22..0.25)] {
+        sources.add(7, false, Part::First { begun: 800.0, ended: 800.0 }, 8_000);
+        sources.add(7, false, Part::Shed, 3_000);
+        rules = sources.decide(Standing::Fresh, (1, 10_000.0), asked, &rules, 1.0);
+        assert!(shares.contains(&rules.share(7)), "{rules:?}");
+    }
+}
+
 // One source alone, as a load generator is: is the share such that the cores are busy, at any load?
 #[test]
 fn one_source_alone_keeps_the_cores_busy() {
