@@ -6,6 +6,8 @@ use super::*;
 use proptest::prelude::*;
 use std::ops::Range;
 
+mod light;
+
 /// One period, whatever the cores have time for.
 const ANY: (u32, f64) = (1, f64::INFINITY);
 /// Samples that two cores make in a period.
@@ -166,90 +168,6 @@ fn one_source_alone_keeps_the_cores_busy() {
         server.passes(50, &[(7, false, load * CAPACITY)], Standing::Continuations);
         assert_eq!(server.share(7), 1.0, "{load}");
     }
-}
-
-/// Requests of which a share is light: the samples that these take, that heavy ones take before they step aside, and after
-/// that.
-struct Mix {
-    light: (f64, f64),
-    first: f64,
-    rest: f64,
-}
-
-impl Server {
-    /// Lets one period pass, in which one source sends so much of this mix. What has not stepped aside goes first; the rest
-    /// of what has is refused where no time is left. Returns the parts of all light and of all heavy requests that end.
-    fn pass_mix(&mut self, &Mix { light: (light, time), first, rest }: &Mix, load: f64) -> [f64; 2] {
-        let (rules, level_0) = (self.rules.take().unwrap_or(Rules::OPEN), light * time + (1.0 - light) * first);
-        let sent = load * CAPACITY / (level_0 + (1.0 - light) * rest);
-        let came = sent * rules.share(7);
-        let began = came.min(CAPACITY / level_0);
-        let (asked, left) = (began * (1.0 - light) * rest, CAPACITY - began * level_0);
-        let counts = Part::First { begun: began as f32, ended: (began * light) as f32 };
-        self.sources.add(7, false, counts, (began * level_0) as u32);
-        self.sources.add(7, false, Part::Later, asked.min(left) as u32);
-        self.sources.add(7, false, Part::Refused, (asked - left).max(0.0) as u32);
-        let standing = match (began < came || self.stood, asked > left) {
-            (true, _) => Standing::Fresh,
-            (false, true) => Standing::Continuations,
-            (false, false) => Standing::None,
-        };
-        self.stood = began < came;
-        self.sources.add(7, false, Part::Shed, ((came - began) * 0.027) as u32);
-        let next = self.sources.decide(standing, (1, CAPACITY), came / began, &rules, 1.0);
-        eprintln!(
-            "DBG {load} {standing:?} share {:.3} began/cap {:.3} target {:.0} -> {:.3}",
-            rules.share(7),
-            began * level_0 / CAPACITY,
-            self.sources.target,
-            next.share(7)
-        );
-        self.rules = Some(if next.differ(&rules) { next } else { rules });
-        [began / sent, began / sent * (left / asked).min(1.0)]
-    }
-}
-
-// One source alone, one in a hundred of whose requests is heavy: does it lose only light ones that do not fit? If all of its
-// requests step aside just before their end, does it lose no more than does not fit?
-#[test]
-fn the_light_requests_of_one_source_are_cut_last() {
-    let heavy = Mix { light: (0.99, 0.23), first: 2.03, rest: 18.0 };
-    let alike = Mix { light: (0.5, 0.13), first: 0.11, rest: 0.02 };
-    for (load, mix, of, possible) in [
-        (1.5, &heavy, 0, 1.0),
-        (2.0, &heavy, 0, 0.866),
-        (5.0, &heavy, 0, 0.346),
-        (20.0, &heavy, 0, 0.086_6),
-        (2.0, &alike, 1, 0.5),
-        (4.0, &alike, 1, 0.25),
-    ] {
-        let mut server = Server::default();
-        let mut ended = || server.pass_mix(mix, load)[of];
-        let ended = (0..100).map(|_| ended()).skip(20).sum::<f64>() / 80.0;
-        assert!((0.9 * possible..=possible).contains(&ended), "{ended} of {possible} at {load}");
-        assert!(load < 2.0 || !server.sources.cuts_heavy(), "light ones fit at {load}");
-        // It opens within a second, though heavy requests still wait.
-        for _ in 0..4 {
-            server.pass_mix(mix, 0.5);
-        }
-        assert_eq!(server.share(7), 1.0, "{load}");
-    }
-}
-
-// Light and heavy requests of a source that asks for far more than others do: does all of it count? Of one that asks for as
-// much as the others, do light ones alone?
-#[test]
-fn all_counts_that_is_asked_for_by_one_alone() {
-    let share = |light: bool, others: u64| {
-        let mut sources = Sources::default();
-        let part = if light { Part::First { begun: 4_000.0, ended: 3_990.0 } } else { Part::Later };
-        (0..2).for_each(|number| sources.add(ATTACKER + number, false, part, 3_000));
-        (0..2).for_each(|number| sources.add(ATTACKER + number, false, Part::Refused, 3_000));
-        (0..others).for_each(|prefix| sources.add(prefix, false, Part::Later, 10));
-        sources.decide(Standing::Fresh, ANY, 1.0, &Rules::OPEN, 1.0).share(ATTACKER)
-    };
-    assert_eq!(share(true, 9), share(false, 9));
-    assert!((1.99..2.01).contains(&(share(true, 0) / share(false, 0))), "{}", share(true, 0));
 }
 
 // Do the cores serve what they can two seconds after a flood began?
