@@ -41,12 +41,12 @@ pub const SHARE_MIN: f64 = 0.02;
 const KNOWN_MAX: usize = 1 << 16;
 /// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// What a standing queue takes off, as TCP's CUBIC and BBR do in about.
-const DOWN: f64 = 0.9;
+/// What a standing queue takes off. The queue is a few percent of a period long, so the next one clears it.
+const DOWN: f64 = 0.95;
 /// The least that comes in while a queue stands, of what the cores do.
 const LEAST: f64 = 0.75;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
-const RETURN: f64 = 0.95;
+const RETURN: f64 = 0.98;
 /// What a decision keeps at least of the capacity that is known. If a queue stood at the start of a period only, the cores
 /// idled at its end.
 const CAPACITY_KEPT: f64 = 0.98;

@@ -99,7 +99,7 @@ const ATTACKER: u64 = 1 << 40;
 #[test]
 fn those_that_flood_are_cut_and_no_others() {
     for (others, attackers, from, shares, most) in
-        [(200, 1, 16, 0.0..0.04, 0.75..0.86), (200, 100, 99, 0.02..0.035, 0.8..0.9), (0, 1, 16, 0.04..0.06, 0.9..1.01)]
+        [(200, 1, 16, 0.0..0.04, 0.8..0.9), (200, 100, 99, 0.02..0.035, 0.8..0.9), (0, 1, 16, 0.04..0.06, 0.9..1.01)]
     {
         let mut server = Server::default();
         let used = server.cuts((others, 0.4), (attackers, 20.0), Standing::Fresh, from..100, shares);
@@ -137,7 +137,7 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     sources.decide(Standing::None, ANY, 1.0, &limited, 1.0);
     let target = sources.target;
     assert!(sources.is_active(), "the gate is on");
-    assert!((4_500.0..4_750.0).contains(&target), "{target}");
+    assert!((4_750.0..4_900.0).contains(&target), "{target}");
 }
 
 // A flood of four times the capacity, of which most is shed, so that the cores are busy. Is it cut at once, and next to what
@@ -145,7 +145,7 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
 #[test]
 fn what_it_takes_to_shed_is_no_demand() {
     let (mut sources, mut rules) = (Sources::default(), Rules::OPEN);
-    for (asked, shares) in [(4.0, 0.93..0.95), (3.75, 0.22..0.25)] {
+    for (asked, shares) in [(4.0, 0.94..0.96), (3.75, 0.22..0.25)] {
         sources.add(7, false, Part::First { begun: 800.0, ended: 800.0 }, 8_000);
         sources.add(7, false, Part::Shed, 3_000);
         rules = sources.decide(Standing::Fresh, (1, 10_000.0), asked, &rules, 1.0);

@@ -32,13 +32,6 @@ impl Server {
         self.stood = began < came;
         self.sources.add(7, false, Part::Shed, ((came - began) * 0.027) as u32);
         let next = self.sources.decide(standing, (1, CAPACITY), came / began, &rules, 1.0);
-        eprintln!(
-            "DBG {load} {standing:?} share {:.3} began/cap {:.3} target {:.0} -> {:.3}",
-            rules.share(7),
-            began * level_0 / CAPACITY,
-            self.sources.target,
-            next.share(7)
-        );
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         [began / sent, began / sent * (left / asked).min(1.0)]
     }
@@ -50,18 +43,18 @@ impl Server {
 fn the_light_requests_of_one_source_are_cut_last() {
     let heavy = Mix { light: (0.99, 0.23), first: 2.03, rest: 18.0 };
     let alike = Mix { light: (0.5, 0.13), first: 0.11, rest: 0.02 };
-    for (load, mix, of, possible) in [
-        (1.5, &heavy, 0, 1.0),
-        (2.0, &heavy, 0, 0.866),
-        (5.0, &heavy, 0, 0.346),
-        (20.0, &heavy, 0, 0.086_6),
-        (2.0, &alike, 1, 0.5),
-        (4.0, &alike, 1, 0.25),
+    for (load, mix, of, possible, least) in [
+        (1.5, &heavy, 0, 1.0, 0.96),
+        (2.0, &heavy, 0, 0.866, 0.96),
+        (5.0, &heavy, 0, 0.346, 0.96),
+        (20.0, &heavy, 0, 0.086_6, 0.96),
+        (2.0, &alike, 1, 0.5, 0.9),
+        (4.0, &alike, 1, 0.25, 0.9),
     ] {
         let mut server = Server::default();
         let mut ended = || server.pass_mix(mix, load)[of];
         let ended = (0..100).map(|_| ended()).skip(20).sum::<f64>() / 80.0;
-        assert!((0.9 * possible..=possible).contains(&ended), "{ended} of {possible} at {load}");
+        assert!((least * possible..=possible).contains(&ended), "{ended} of {possible} at {load}");
         assert!(load < 2.0 || !server.sources.cuts_heavy(), "light ones fit at {load}");
         // It opens within a second, though heavy requests still wait.
         for _ in 0..4 {
