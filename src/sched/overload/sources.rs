@@ -118,11 +118,23 @@ pub struct Sources {
     decided_by: Standing,
 }
 
-/// Samples of all sources in a period: what the cores did, what of it came in, and what would have come without the gate. Of
-/// that, what requests take before they first step aside.
+/// What passed since the last decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Periods, at least one.
+    pub periods: u32,
+    /// Samples for which the cores have time in a period.
+    pub most: f64,
+    /// Samples of the time that it took to shed.
+    pub shed: f64,
+    /// Requests that came in over those that began, of all sources together.
+    pub asked: f64,
+}
+
+/// Samples of all sources in a period: what was served, and what would have come without the gate. Of that, what requests
+/// take before they first step aside.
 #[derive(Debug, Default)]
 struct Period {
-    used: f64,
     served: f64,
     offered: f64,
     light: f64,
@@ -156,25 +168,17 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision, `periods` ago, `in_force` held, and these queues stood. In each period
-    /// the cores have time for `most` samples. Of what came in, one request in `asked` was served: queues shed the same part
-    /// of every source. `scale` bounds the number of rules: 1 = as many as there may be.
-    pub fn decide(
-        &mut self,
-        standing: Standing,
-        (periods, most): (u32, f64),
-        asked: f64,
-        in_force: &Rules,
-        scale: f64,
-    ) -> Rules {
+    /// The rules from now on. Since the last decision `in_force` held, these queues stood, and so much `passed`. `scale`
+    /// bounds the number of rules: 1 = as many as there may be.
+    pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
             return Rules::OPEN;
         }
         let begins = !self.is_active();
-        let period = self.advance(f64::from(periods), asked.clamp(1.0, 1.0 / SHARE_MIN), in_force);
+        let period = self.advance(passed, in_force);
         // To shed a datagram takes less than to serve it takes beside its service.
-        let used = period.used.min(most);
+        let used = (period.served + passed.shed / f64::from(passed.periods)).min(passed.most);
         let target = if begins { period.served } else { self.target };
         let fits = |offered: f64| offered < FITS * target;
         let mut rules = match standing {
@@ -224,18 +228,19 @@ impl Sources {
         self.known.retain(|_, known| known.forget());
     }
 
-    /// Ends so many periods, in which sources `asked` for so many times what they had.
-    fn advance(&mut self, periods: f64, asked: f64, in_force: &Rules) -> Period {
+    /// Ends the periods that `passed`.
+    fn advance(&mut self, passed: Passed, in_force: &Rules) -> Period {
+        let (periods, all) = (f64::from(passed.periods), passed.asked.clamp(1.0, 1.0 / SHARE_MIN));
         // When a queue begins to stand, all that is old in it is shed at once, also of sources that were served before. So
         // the first decision goes by what was served, and the second one replaces what it knew.
-        let (begins, asked) = if self.decided == 0 { (true, 1.0) } else { (self.decided == 1, asked) };
+        let (is_first, begins) = (self.decided == 0, self.decided <= 1);
         let mut period = Period::default();
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
             // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
+            let asked = if is_first { 1.0 } else { known.asked(all) };
             let share = in_force.share(*prefix) / asked;
-            let Counts { used, refused, shed, first, .. } = known.advance(periods, share, begins);
-            period.used += (used + shed) / periods;
+            let Counts { used, refused, first, .. } = known.advance(periods, share, begins);
             period.served += used / periods;
             period.offered += (used + refused) / periods / share;
             period.light += first / periods / share;

@@ -4,7 +4,7 @@
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, dropped_by_others, program};
-use crate::sched::overload::sources::{Rules, Sources, Standing};
+use crate::sched::overload::sources::{Passed, Rules, Sources, Standing};
 use crate::server::Bound;
 use crate::server::path::samples::Samples;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
@@ -54,6 +54,8 @@ pub(in crate::server) struct Gate {
     /// gate as it is now has let in: what waited before it changed says nothing of it.
     served: u64,
     not_served: u64,
+    /// All that were shed since then.
+    shed: u64,
     /// The counters when it last decided, and the drops where they were read.
     last: (Counts, Option<Drops>),
     /// The readings when the gate came on, and what it had turned away before.
@@ -126,6 +128,7 @@ impl Gate {
         self.count(drops);
         let (shed, [all, since]) = samples.standing();
         self.not_served += since + lost;
+        self.shed += all;
         self.served += received.saturating_sub(all);
         if !is_active {
             self.by_full = is_full && shed == Standing::None;
@@ -151,9 +154,13 @@ impl Gate {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
-        let asked = 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64;
-        let most = Samples::of(DECIDE_EVERY.times(bound.config.workers as u64));
-        let rules = self.sources.decide(standing, (periods, most), asked, &self.in_force, self.scale);
+        let passed = Passed {
+            periods,
+            most: Samples::of(DECIDE_EVERY.times(bound.config.workers as u64)),
+            shed: samples.to_shed(mem::take(&mut self.shed)),
+            asked: 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64,
+        };
+        let rules = self.sources.decide(standing, passed, &self.in_force, self.scale);
         if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
             self.replace(&bound.listening.group, &bound.config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());

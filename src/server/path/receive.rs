@@ -62,8 +62,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.limits.load());
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
-                if let Some(peer) = datagram.peer {
-                    self.sampler.turn_away(&peer, sheds);
+                if let Some(peer) = datagram.peer.filter(|_| !sheds) {
+                    self.sampler.turn_away(&peer);
                 }
                 continue;
             };
@@ -182,7 +182,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
-                    self.sampler.shed(self.now.minus(datagram.kernel_wait));
+                    self.sampler.shed(peer, &packet.envelope.stay);
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

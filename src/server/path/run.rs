@@ -269,13 +269,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = (self.clock)();
         match cause {
             Cause::Waited => {
-                self.sampler.shed(packet.envelope.stay.came_at);
+                let Envelope { ref stay, ref source, .. } = packet.envelope;
+                self.sampler.shed(&source.peer, stay);
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Refused => {
                 let Envelope { ref stay, ref source, .. } = packet.envelope;
                 let heavy = self.limits.load().waits.heavy.minus(stay.service);
-                self.sampler.refuse(heavy, stay.came_at, &source.peer, stay.validated);
+                self.sampler.refuse(heavy, &source.peer, stay);
                 self.sampler.continuations_stand(self.shedding.continuations_stand());
                 self.end(packet, Fate::ShedWaited);
             }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
 const QUANTUM: u64 = 100_000;
+/// Requests that were shed, for each sample.
+const SHED: u64 = 4;
 /// More samples than a worker makes between two readings.
 const PLACES: usize = 1 << 12;
 /// The most samples of one slice: a longer one, 0.4 s, says no more.
@@ -71,12 +73,17 @@ impl Samples {
         time.get() as f64 / QUANTUM as f64
     }
 
+    /// The samples of the time that it takes to shed so many requests.
+    pub(crate) fn to_shed(&self, requests: u64) -> f64 {
+        Samples::of(self.beside.times(requests))
+    }
+
     /// The only sampler of `worker`.
     pub(crate) fn sampler(&self, worker: usize) -> Sampler<'_> {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
         let left = if ring.samples.is_none() { u64::MAX } else { QUANTUM };
-        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left: [left; 2] }
+        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left: [left; 3] }
     }
 
     /// Hands each sample to `take`.
@@ -118,8 +125,8 @@ pub(crate) struct Sampler<'r> {
     bits: SourcePrefix,
     beside: Nanos,
     changed_at: &'r AtomicU64,
-    /// Time until the next sample, and until the next one of what was refused.
-    left: [u64; 2],
+    /// Time until the next sample, until the next one of what was refused, and of what was shed.
+    left: [u64; 3],
 }
 
 impl Sampler<'_> {
@@ -134,23 +141,24 @@ impl Sampler<'_> {
         self.count(time, part, source, stay.validated);
     }
 
-    /// Counts what a datagram from `source` took that was turned away when it was received: shed, or not a request.
-    pub(crate) fn turn_away(&mut self, source: &SocketAddr, sheds: bool) {
-        let part = if sheds { Part::Shed } else { Part::First { begun: 0.0, ended: 0.0 } };
-        self.count(self.beside, part, source, false);
+    /// Counts what a datagram from `source` took that was no request.
+    pub(crate) fn turn_away(&mut self, source: &SocketAddr) {
+        self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, source, false);
     }
 
-    /// Counts the `time` that a request would have taken which came at `came_at` and was refused as a heavy one.
+    /// Counts the `time` that the request of `stay` would have taken, which was refused as a heavy one.
     #[cold]
-    pub(crate) fn refuse(&mut self, time: Nanos, came_at: Nanos, source: &SocketAddr, validated: bool) {
-        if self.is_since(came_at) {
-            self.count(time, Part::Refused, source, validated);
+    pub(crate) fn refuse(&mut self, time: Nanos, source: &SocketAddr, stay: &Stay) {
+        if self.is_since(stay.came_at) {
+            let unbegun = (Nanos::new(QUANTUM / SHED), Part::Unbegun { requests: 1.0 });
+            let (time, part) = if stay.has_begun() { (time, Part::Refused) } else { unbegun };
+            self.count(time, part, source, stay.validated);
         }
     }
 
     #[inline]
     fn count(&mut self, time: Nanos, part: Part, source: &SocketAddr, validated: bool) {
-        let left = &mut self.left[usize::from(part == Part::Refused)];
+        let left = &mut self.left[kind(part)];
         match left.checked_sub(time.get()) {
             Some(rest) => *left = rest,
             None => self.sample(time.get(), part, source, validated),
@@ -159,18 +167,20 @@ impl Sampler<'_> {
 
     #[cold]
     fn sample(&mut self, time: u64, mut part: Part, source: &SocketAddr, validated: bool) {
-        let refused = part == Part::Refused;
-        let left = &mut self.left[usize::from(refused)];
+        let kind = kind(part);
+        let left = &mut self.left[kind];
         let over = time - *left;
         *left = QUANTUM - over % QUANTUM;
         let count = (1 + over / QUANTUM).min(OF_SLICE) as u32;
-        if let Part::First { begun, ended } = &mut part {
-            // A sample for each quantum stands for so many requests that took as long.
-            let requests = count as f32 * QUANTUM as f32 / time as f32;
-            (*begun, *ended) = (*begun * requests, *ended * requests);
+        // A sample for each quantum stands for so many requests that took as long.
+        let each = count as f32 * QUANTUM as f32 / time as f32;
+        match &mut part {
+            Part::First { begun, ended } => (*begun, *ended) = (*begun * each, *ended * each),
+            Part::Unbegun { requests } => *requests *= each,
+            Part::Later | Part::Refused => {}
         }
         // A worker refuses many more requests than it serves. These leave half of the places to the others.
-        if let Some(ring) = self.ring.samples.as_ref().filter(|ring| !refused || ring.len() < PLACES / 2) {
+        if let Some(ring) = self.ring.samples.as_ref().filter(|ring| kind == 0 || ring.len() < PLACES / 2) {
             ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, part, count });
         }
     }
@@ -180,16 +190,26 @@ impl Sampler<'_> {
         came_at.get() >= self.changed_at.load(Ordering::Relaxed)
     }
 
-    /// Notes that a request was shed from a socket that stands, and when it came.
-    pub(crate) fn shed(&self, came_at: Nanos) {
+    /// Notes that the request of `stay` was shed from a socket that stands.
+    pub(crate) fn shed(&mut self, source: &SocketAddr, stay: &Stay) {
         let [all, since] = &self.ring.shed;
         all.fetch_add(1, Ordering::Relaxed);
-        since.fetch_add(u64::from(self.is_since(came_at)), Ordering::Relaxed);
+        since.fetch_add(u64::from(self.is_since(stay.came_at)), Ordering::Relaxed);
+        self.refuse(Nanos::ZERO, source, stay);
     }
 
     /// Notes whether the queues of continuations stand.
     pub(crate) fn continuations_stand(&self, stand: bool) {
         self.ring.stands.store(stand, Ordering::Relaxed);
+    }
+}
+
+/// Which samples are drawn together.
+fn kind(part: Part) -> usize {
+    match part {
+        Part::First { .. } | Part::Later => 0,
+        Part::Refused => 1,
+        Part::Unbegun { .. } => 2,
     }
 }
 
@@ -214,8 +234,10 @@ mod tests {
                 assert!(of == 0 || prefix == BITS.of(heavy.ip()));
                 sums[if part == Part::Refused { 3 } else { of }] += count;
                 sums[2] += u32::from(validated) * count;
-                if let Part::First { begun, ended } = part {
-                    first[of] = [first[of][0] + begun, first[of][1] + ended];
+                match part {
+                    Part::First { begun, ended } => first[of] = [first[of][0] + begun, first[of][1] + ended],
+                    Part::Unbegun { requests } => first[of][0] += requests,
+                    Part::Later | Part::Refused => {}
                 }
             });
             (sums, first)
@@ -229,7 +251,7 @@ mod tests {
                 sampler.spend(Nanos::from_millis(29), [false, true], &heavy, &aside);
             }
             if number % 10 == 0 {
-                sampler.turn_away(&light, number % 20 == 0);
+                sampler.turn_away(&light);
             }
         }
         let ([of_light, of_heavy, validated, refused], first) = sums();
@@ -245,9 +267,13 @@ mod tests {
         let rules = Rules { limited: vec![(BITS.of(light.ip()), 0.5)], ..Rules::OPEN };
         samples.gate_changed(rules, Nanos::from_secs(5));
         assert_eq!([light, heavy].map(|source| samples.limits(&source)), [true, false]);
-        (3..8).for_each(|second| sampler.shed(Nanos::from_secs(second)));
-        assert_eq!(samples.standing(), (Standing::Fresh, [5, 3]));
-        (0..10).for_each(|second| sampler.refuse(Nanos::from_millis(3), Nanos::from_secs(second), &heavy, false));
+        let came = |second| Stay::new(Nanos::from_secs(second));
+        (3..17).for_each(|second| sampler.shed(&heavy, &came(second)));
+        assert_eq!(samples.standing(), (Standing::Fresh, [14, 12]));
+        assert_eq!(sums().1[1], [8.0, 0.0], "one for four of those that came since the gate changed");
+        (0..10).for_each(|second| {
+            sampler.refuse(Nanos::from_millis(3), &heavy, &Stay { service: Nanos::from_micros(1), ..came(second) });
+        });
         assert_eq!(sums().0, [0, 0, 0, 150], "those that came since the gate changed");
         assert_eq!(samples.standing(), (Standing::Continuations, [0, 0]));
         sampler.continuations_stand(false);

@@ -12,6 +12,8 @@ pub(super) const VALIDATED_FOR: u8 = 240;
 /// is cut at any time if each sends a heavy request in five seconds. With three, some of a hundred that flood with heavy
 /// requests are not cut for ten seconds.
 const SURE: f64 = 2.5;
+/// Requests of one prefix that say as much of what was shed of it as those of all do.
+const TELL: f64 = 4.0;
 /// The least part of the time that a source asks for which counts as that before its requests step aside.
 const LIGHT_MIN: f64 = 0.05;
 
@@ -29,21 +31,25 @@ pub enum Part {
     Later,
     /// What it would have taken: it was refused as a heavy one.
     Refused,
-    /// What it took to shed it from a socket that stands.
-    Shed,
+    /// It was shed before it began.
+    Unbegun {
+        /// It stands for so many.
+        requests: f32,
+    },
 }
 
 /// Samples, and the requests that they stand for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// What came in, what would have if nothing had been refused, and what it took to shed the rest.
+    /// What came in, and what would have if nothing had been refused.
     pub used: f64,
     pub refused: f64,
-    pub shed: f64,
     /// Of what came in, that before requests first stepped aside; how many began and ended in it.
     pub first: f64,
     begun: f64,
     ended: f64,
+    /// How many were shed before they began.
+    unbegun: f64,
 }
 
 /// What is known of one prefix.
@@ -80,7 +86,7 @@ impl Known {
         let now = &mut self.now;
         match part {
             Part::Refused => now.refused += samples,
-            Part::Shed => now.shed += samples,
+            Part::Unbegun { requests } => now.unbegun += f64::from(requests),
             Part::Later => now.used += samples,
             Part::First { begun, ended } => {
                 now.used += samples;
@@ -90,6 +96,13 @@ impl Known {
             }
         }
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
+    }
+
+    /// What this prefix asked for, over what it had, where all together `asked` for so many times as much. Sockets shed the
+    /// same part of every source, if each holds some of every source. A flood may be one flow, and fill one.
+    pub(super) fn asked(&self, asked: f64) -> f64 {
+        let Counts { unbegun, begun, .. } = self.now;
+        1.0 + (unbegun + (asked - 1.0) * TELL) / (begun + TELL)
     }
 
     /// Ends so many periods, in which this `share` came in. What was known before is replaced if it `begins`. Returns what

@@ -9,7 +9,7 @@ use std::ops::Range;
 mod light;
 
 /// One period, whatever the cores have time for.
-const ANY: (u32, f64) = (1, f64::INFINITY);
+const ANY: Passed = Passed { periods: 1, most: f64::INFINITY, shed: 0.0, asked: 1.0 };
 /// Samples that two cores make in a period.
 const CAPACITY: f64 = 5_000.0;
 
@@ -44,7 +44,7 @@ impl Server {
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
         let asked = if standing == Standing::Fresh { 1.0 / served } else { 1.0 };
-        let next = self.sources.decide(standing, ANY, asked, &rules, 1.0);
+        let next = self.sources.decide(standing, Passed { asked, ..ANY }, &rules, 1.0);
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         let_in.min(CAPACITY)
     }
@@ -131,10 +131,10 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     let limited = Rules { limited: vec![(7, 0.5)], ..Rules::OPEN };
     for (used, asked) in [(5_000, 1.0), (5_000, 2.0), (3_500, 1.01)] {
         sources.add(7, false, Part::Later, used);
-        sources.decide(Standing::Fresh, ANY, asked, &limited, 1.0);
+        sources.decide(Standing::Fresh, Passed { asked, ..ANY }, &limited, 1.0);
     }
     sources.add(7, false, Part::Later, 3_500);
-    sources.decide(Standing::None, ANY, 1.0, &limited, 1.0);
+    sources.decide(Standing::None, ANY, &limited, 1.0);
     let target = sources.target;
     assert!(sources.is_active(), "the gate is on");
     assert!((4_750.0..4_900.0).contains(&target), "{target}");
@@ -147,10 +147,28 @@ fn what_it_takes_to_shed_is_no_demand() {
     let (mut sources, mut rules) = (Sources::default(), Rules::OPEN);
     for (asked, shares) in [(4.0, 0.94..0.96), (3.75, 0.22..0.25)] {
         sources.add(7, false, Part::First { begun: 800.0, ended: 800.0 }, 8_000);
-        sources.add(7, false, Part::Shed, 3_000);
-        rules = sources.decide(Standing::Fresh, (1, 10_000.0), asked, &rules, 1.0);
+        sources.add(7, false, Part::Unbegun { requests: (asked as f32 - 1.0) * 800.0 }, 1);
+        let passed = Passed { most: 10_000.0, shed: 3_000.0, asked, ..ANY };
+        rules = sources.decide(Standing::Fresh, passed, &rules, 1.0);
         assert!(shares.contains(&rules.share(7)), "{rules:?}");
     }
+}
+
+// A flood that is one flow fills one socket, from which most is shed. Is what each source offers known by what was shed of it?
+// By what was shed of all, where little is known of it?
+#[test]
+fn what_is_shed_of_one_source_says_little_of_others() {
+    let mut sources = Sources::default();
+    for _ in 0..2 {
+        for (prefix, begun, samples, unbegun) in [(1, 1_000.0, 1_000, 0.0), (2, 0.0, 10, 0.0), (7, 100.0, 2_000, 300.0)]
+        {
+            sources.add(prefix, false, Part::First { begun, ended: begun }, samples);
+            sources.add(prefix, false, Part::Unbegun { requests: unbegun }, 1);
+        }
+        sources.decide(Standing::Fresh, Passed { asked: 1.25, ..ANY }, &Rules::OPEN, 1.0);
+    }
+    let offered = [1, 2, 7].map(|prefix| sources.known[&prefix].offered().round());
+    assert_eq!(offered, [1_001.0, 13.0, 7_788.0]);
 }
 
 // One source alone, as a load generator is: is the share such that the cores are busy, at any load?
@@ -193,7 +211,7 @@ fn sources_of_rare_requests_stay_cut() {
             sources.add(ATTACKER + number, false, Part::Later, if part(period) < came { 200 } else { 0 });
             kept += if period < 20 { 0.0 } else { rules.share(ATTACKER + number) / 8_000.0 };
         }
-        rules = sources.decide(Standing::Fresh, ANY, 1.0, &rules, 1.0);
+        rules = sources.decide(Standing::Fresh, ANY, &rules, 1.0);
     }
     assert!(kept < 0.5, "{kept}");
 }
@@ -217,7 +235,7 @@ fn chance_cuts_no_source_of_few_heavy_requests() {
             spared += u32::from(period > 20 && rules.share(ATTACKER + number) == 1.0);
         }
         let standing = if period % 10 < 5 { Standing::Fresh } else { Standing::None };
-        rules = sources.decide(standing, ANY, 1.0, &rules, 1.0);
+        rules = sources.decide(standing, ANY, &rules, 1.0);
     }
     let cut = f64::from(cut) / (179.0 * 200.0);
     assert!(cut < 0.01 && spared == 0, "{cut} of the honest ones cut, {spared} times one of the others not");
@@ -280,16 +298,16 @@ fn a_low_target_is_taken_from_what_may_be_forged() {
 fn nothing_is_kept_while_no_queue_stands() {
     let mut sources = Sources::default();
     sources.add(1, false, Part::Later, 100);
-    assert_eq!(sources.decide(Standing::None, ANY, 1.0, &Rules::OPEN, 1.0), Rules::OPEN);
+    assert_eq!(sources.decide(Standing::None, ANY, &Rules::OPEN, 1.0), Rules::OPEN);
     assert!(sources.known.is_empty() && !sources.is_active());
     // But a source stays validated, and passes once a flood begins.
     sources.add(1, true, Part::Later, 1);
     for period in 0..VALIDATED_FOR {
         let mut flooded = Sources { known: sources.known.clone(), ..Sources::default() };
         (0..1_000).for_each(|number| flooded.add(ATTACKER + number, false, Part::Later, 100));
-        let pass = flooded.decide(Standing::Fresh, ANY, 1.0, &Rules::OPEN, 1.0).pass;
+        let pass = flooded.decide(Standing::Fresh, ANY, &Rules::OPEN, 1.0).pass;
         assert_eq!(pass, if period < VALIDATED_FOR - 1 { vec![1] } else { Vec::new() }, "{period}");
-        sources.decide(Standing::None, ANY, 1.0, &Rules::OPEN, 1.0);
+        sources.decide(Standing::None, ANY, &Rules::OPEN, 1.0);
     }
     assert!(sources.known.is_empty());
 }
@@ -298,7 +316,7 @@ fn nothing_is_kept_while_no_queue_stands() {
 fn fewer_rules_are_those_that_matter_most() {
     let mut sources = Sources::default();
     (0..1_000).for_each(|prefix| sources.add(prefix, prefix >= 900, Part::Later, 100 + prefix as u32));
-    let rules = sources.decide(Standing::Fresh, ANY, 1.0, &Rules::OPEN, 0.012_5);
+    let rules = sources.decide(Standing::Fresh, ANY, &Rules::OPEN, 0.012_5);
     assert_eq!((rules.limited.len(), rules.pass.len()), (1, 25));
     assert!(rules.limited.iter().all(|(prefix, _)| *prefix == 899), "{rules:?}");
     assert!(rules.rest < 1.0 && rules.pass.iter().all(|prefix| *prefix >= 975), "{rules:?}");

@@ -30,8 +30,9 @@ impl Server {
             (false, false) => Standing::None,
         };
         self.stood = began < came;
-        self.sources.add(7, false, Part::Shed, ((came - began) * 0.027) as u32);
-        let next = self.sources.decide(standing, (1, CAPACITY), came / began, &rules, 1.0);
+        self.sources.add(7, false, Part::Unbegun { requests: (came - began) as f32 }, 1);
+        let passed = Passed { periods: 1, most: CAPACITY, shed: (came - began) * 0.027, asked: came / began };
+        let next = self.sources.decide(standing, passed, &rules, 1.0);
         self.rules = Some(if next.differ(&rules) { next } else { rules });
         [began / sent, began / sent * (left / asked).min(1.0)]
     }
@@ -74,7 +75,7 @@ fn all_counts_that_is_asked_for_by_one_alone() {
         (0..2).for_each(|number| sources.add(ATTACKER + number, false, part, 3_000));
         (0..2).for_each(|number| sources.add(ATTACKER + number, false, Part::Refused, 3_000));
         (0..others).for_each(|prefix| sources.add(prefix, false, Part::Later, 10));
-        sources.decide(Standing::Fresh, ANY, 1.0, &Rules::OPEN, 1.0).share(ATTACKER)
+        sources.decide(Standing::Fresh, ANY, &Rules::OPEN, 1.0).share(ATTACKER)
     };
     assert_eq!(share(true, 9), share(false, 9));
     assert!((1.99..2.01).contains(&(share(true, 0) / share(false, 0))), "{}", share(true, 0));
