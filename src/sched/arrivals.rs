@@ -11,10 +11,11 @@
 //!
 //! Near saturation even that is too dear. To find each light request by a look takes 2 % of TPC-C's time. Capacity is
 //! *scarce* while heavy requests wait for as many of their own service times as a light one would if workers looked rarely.
-//! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues.
+//! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues. In overload,
+//! heavy requests are refused before so many wait. What looks would take serves some of them.
 
 use super::estimate::ServiceTimes;
-use super::{Policy, Tuning, View, WorkerId};
+use super::{Local, Policy, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
 /// Looks take this part of the CPU time, as its inverse: 3 %.
@@ -101,33 +102,32 @@ impl Patience {
 }
 
 impl Policy {
-    /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step aside.
-    pub fn is_scarce(&self, view: &impl View) -> bool {
-        self.patience().is_some_and(|patience| view.queued() >= patience.scarce_from)
+    /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step aside. To a worker that
+    /// refuses some of them, they do.
+    pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
+        let from = |patience: Patience| if local.refuses() { 1 } else { patience.scarce_from };
+        self.patience().is_some_and(|patience| view.queued() >= from(patience))
     }
 
-    /// For `waiting` fresh requests that `worker` does not serve itself: gives to `flag` the workers that are to step
+    /// The worker of `local` does not serve `waiting` fresh requests itself: gives to `flag` the workers that are to step
     /// aside, one for each. They are the next ones in turn that have been in one job for longer than a light one takes.
     /// There are none while capacity is scarce.
-    pub fn on_arrivals(
-        &self,
-        view: &impl View,
-        now: Nanos,
-        worker: WorkerId,
-        waiting: usize,
-        flag: impl FnMut(WorkerId),
-    ) {
-        let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(view)) else { return };
-        self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(waiting).for_each(flag);
+    pub fn on_arrivals(&self, view: &impl View, now: Nanos, local: &Local, waiting: usize, flag: impl FnMut(WorkerId)) {
+        let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(local, view)) else { return };
+        self.others(local.worker())
+            .filter(|other| runs_for(view, *other, now) >= heavy_from)
+            .take(waiting)
+            .for_each(flag);
     }
 
-    /// How many of the fresh requests that wait `worker` leaves to others. These are awake, in no heavy request, and have no
+    /// How many of the fresh requests that wait the worker of `local` leaves to others. These are awake, in no heavy request, and have no
     /// others to begin first. While capacity is scarce they do not look, and it is none.
-    pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
+    pub fn left_to_others(&self, view: &impl View, now: Nanos, local: &Local) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
-        if self.is_scarce(view) {
+        if self.is_scarce(local, view) {
             return 0;
         }
+        let worker = local.worker();
         let is_light = |other: &WorkerId| {
             *other != worker && runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0
         };

@@ -97,6 +97,11 @@ fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     Running { worker, pool, class: None, continuation: false, attained: Nanos::ZERO, ran, flagged: false }
 }
 
+/// What worker 0 knows that has never searched.
+fn local(policy: &Policy) -> Local {
+    Local::new(0, policy.topology())
+}
+
 /// Every step of one search of `worker`, which finds nothing.
 fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
     search_of(policy, &mut Local::new(worker, policy.topology()))

@@ -2,7 +2,7 @@
 
 use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
 use crate::sched::arrivals::each_looks_after;
-use crate::sched::{Patience, PoolId, Running, Verdict, View, Watch};
+use crate::sched::{Local, Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -120,14 +120,14 @@ impl Policy {
         self.gives_way().and_then(|gives_way| gives_way.patience)
     }
 
-    /// How closely `running` watches for fresh requests in the sockets of busy workers.
-    pub fn watch(&self, running: &Running, view: &impl View, now: Nanos) -> Watch {
+    /// How closely `running`, on the worker of `local`, watches for fresh requests in the sockets of busy workers.
+    pub fn watch(&self, running: &Running, local: &Local, view: &impl View, now: Nanos) -> Watch {
         let Some(gives_way) = self.gives_way() else { return Watch::Never };
         if self.level_of(running) == 0 {
             return Watch::Never;
         }
         let each = |together| each_looks_after(together, self.topology.workers());
-        if self.is_scarce(view) {
+        if self.is_scarce(local, view) {
             return Watch::Every(each(self.look_after));
         }
         let rarely = if gives_way.together { each(gives_way.rarely) } else { gives_way.rarely };
@@ -135,7 +135,7 @@ impl Policy {
             return Watch::Every(rarely);
         }
         let wait = self.may_wait(view);
-        if wait <= self.look_after && self.left_to_others(view, now, running.worker) == 0 {
+        if wait <= self.look_after && self.left_to_others(view, now, local) == 0 {
             if gives_way.by_looks() { Watch::Looks } else { Watch::Notices }
         } else {
             Watch::Every(wait.min(rarely).max(self.look_after))

@@ -24,7 +24,8 @@ pub enum SearchPlace {
     Queues,
     /// The queues of lighter pools, the lightest first.
     Lighter,
-    /// As `Lighter`, where more jobs wait than the pool has workers.
+    /// As `Lighter`, where more jobs wait than the pool has workers. While jobs wait in the own queue, a worker
+    /// helps for as long as its last own one took. So a flood of light requests takes half of its time.
     LighterInNeed,
     /// The socket that is next in the turn of all workers, before queues that hold something. Not more often than the
     /// policy says, and not while the queues are half full.
@@ -64,6 +65,12 @@ pub struct Local {
     looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
+    /// When it last took a job from its own queue, unless it has taken another one since.
+    took_own_at: Option<Nanos>,
+    /// Until when it serves others before its own queue.
+    helps_until: Nanos,
+    /// Whether it has refused a heavy request since it last found nothing to do.
+    refuses: bool,
 }
 
 impl Local {
@@ -76,6 +83,9 @@ impl Local {
             socket: worker,
             looked_at: Nanos::ZERO,
             noticed: Noticed::default(),
+            took_own_at: None,
+            helps_until: Nanos::MAX,
+            refuses: false,
         }
     }
 
@@ -131,7 +141,23 @@ impl Local {
     /// Counts as a search that found nothing.
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
-        self.noticed = Noticed::default();
+        (self.noticed, self.took_own_at) = (Noticed::default(), None);
+        self.found_nothing();
+    }
+
+    /// Notes that the worker refuses a heavy request.
+    pub fn refuse(&mut self) {
+        self.refuses = true;
+    }
+
+    /// Whether it refuses heavy requests.
+    pub fn refuses(&self) -> bool {
+        self.refuses
+    }
+
+    /// Notes that a search found nothing.
+    pub fn found_nothing(&mut self) {
+        self.refuses = false;
     }
 
     /// The next socket in turn.
@@ -163,10 +189,13 @@ impl Policy {
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
+        if let Some(took_at) = local.took_own_at.take() {
+            local.helps_until = now.plus(now.minus(took_at));
+        }
         let orders = self.order(local.pool);
         let order = if local.rotation.is_multiple_of(RARE) {
             orders.rare
-        } else if !self.is_scarce(view) {
+        } else if !self.is_scarce(local, view) {
             orders.usual
         } else if now.minus(local.looked_at) < each_looks_after(self.look_after, self.topology.workers()) {
             orders.scarce
@@ -212,7 +241,11 @@ impl Walk<'_> {
         let once = |step| (tried == 0 && !view.finds_nothing(step)).then_some(step);
         match stage {
             SearchPlace::Own => once(Step::Own),
-            SearchPlace::Queue => once(Step::Queue(pool)),
+            SearchPlace::Queue => {
+                let own = once(Step::Queue(pool));
+                local.took_own_at = own.map(|_| now);
+                own
+            }
             SearchPlace::QueueOf(queue) => once(Step::Queue(queue)),
             SearchPlace::QueueFor(priority) => once(Step::Queue(pool * PRIORITIES + priority)),
             SearchPlace::Neglected => once(match local.rotation / RARE % 3 {
@@ -228,7 +261,7 @@ impl Walk<'_> {
             SearchPlace::Lighter => (tried < pool).then_some(Step::Queue(tried)),
             SearchPlace::LighterInNeed => {
                 let needs = |pool| view.queue_len(pool) > topology.members(pool).len();
-                self.tried = (tried..pool).find(|pool| needs(*pool))?;
+                self.tried = (tried..pool).find(|pool| needs(*pool)).filter(|_| now < local.helps_until)?;
                 Some(Step::Queue(self.tried))
             }
             SearchPlace::ReceiveNext => {

@@ -68,7 +68,7 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     assert_eq!(ask_after(taken(40, 0)), None);
     let verdict = |running| policy.at_checkpoint(&of_class(running));
     assert_eq!([taken(0, 0), taken(20, 20)].map(verdict), [Verdict::YieldIfWanted, Verdict::Yield]);
-    assert_ne!(policy.watch(&of_class(taken(0, 0)), &FIXED, NOW), Watch::Never);
+    assert_ne!(policy.watch(&of_class(taken(0, 0)), &local(&policy), &FIXED, NOW), Watch::Never);
     let level_one = policy.place(0, Event::Yielded(of_class(taken(0, 30))));
     assert_eq!(level_one, policy.place(0, Event::Yielded(taken(5, 9))), "interrupted, in the same level");
     let Place::Queue(interrupted) = level_one else { panic!("{level_one:?}") };

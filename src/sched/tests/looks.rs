@@ -45,6 +45,34 @@ fn the_socket_that_wakes_a_worker_comes_first() {
     assert_eq!(sockets(&[2]), [2, 0, 1, 2].map(Step::Receive));
 }
 
+// While jobs wait in both queues, does a worker of a heavier group help for as long as its last own one took? At any time
+// where none waits in its own?
+#[test]
+fn helping_takes_half_of_the_time() {
+    let us = Nanos::from_micros;
+    let policy = reserve();
+    let mut local = Local::new(4, policy.topology());
+    // Where nothing is in its own queue, it finds that out first.
+    for (at, jobs, steps) in [
+        (0, [9, 0, 9], &[0][..]),
+        (5, [1, 0, 9], &[2]),
+        (55, [9, 0, 9], &[0]),
+        (104, [9, 0, 9], &[0]),
+        (105, [9, 0, 9], &[2]),
+        (135, [9, 0, 9], &[0]),
+        (165, [9, 0, 0], &[2, 0]),
+        (170, [9, 0, 9], &[2]),
+    ] {
+        let (view, now) = (Seen { busy: false, jobs, half_full: true }, NOW.plus(us(at)));
+        let mut walk = policy.search(&mut local, now, &view);
+        let queues = std::iter::from_fn(|| walk.next(&mut local, now, &view)).filter_map(|step| match step {
+            Step::Queue(queue) => Some(queue),
+            _ => None,
+        });
+        assert_eq!(queues.take(steps.len()).collect::<Vec<_>>(), steps, "{at}");
+    }
+}
+
 /// A job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
@@ -85,7 +113,8 @@ fn a_look_comes_before_heavy_requests() {
 }
 
 // While capacity is scarce, does a free worker serve its own socket and then the queues? Does it look where something waits
-// once in a while, and after it has stepped aside? Do jobs look as rarely, and is no worker asked to step aside?
+// once in a while, and after it has stepped aside? Do jobs look as rarely, and is no worker asked to step aside? The same of a
+// worker that refuses heavy requests, until it finds nothing to do.
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -111,14 +140,21 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     assert!(looks(steps(3, &enough, false)) && !looks(steps(60, &scarce, false)));
     assert!(looks(steps(61, &scarce, false)) && !looks(steps(62, &scarce, false)));
     assert!(looks(steps(63, &scarce, true)), "it has stepped aside");
-    let watches = [&enough, &scarce].map(|view| policy.watch(&running(0, 0, 20), view, NOW));
-    assert!(watches[0] != watches[1] && watches[1] == Watch::Every(Nanos::from_micros(60)), "{watches:?}");
-    let asked = [&enough, &scarce].map(|view| {
+    let first = Local::new(0, policy.topology());
+    let mut refuses = first.clone();
+    refuses.refuse();
+    let mut no_longer = refuses.clone();
+    no_longer.skip();
+    for (view, local, is_scarce) in
+        [(&enough, &first, false), (&scarce, &first, true), (&enough, &refuses, true), (&enough, &no_longer, false)]
+    {
+        let watch = policy.watch(&running(0, 0, 20), local, view, NOW);
+        assert_eq!(watch == Watch::Every(Nanos::from_micros(60)), is_scarce, "{watch:?}");
         let mut asked = Vec::new();
-        policy.on_arrivals(view, NOW, 0, 2, |worker| asked.push(worker));
-        (asked, policy.left_to_others(view, NOW, 0))
-    });
-    assert!(asked[0].0.len() == 2 && asked[0].1 > 0 && asked[1] == (vec![], 0), "{asked:?}");
+        policy.on_arrivals(view, NOW, local, 2, |worker| asked.push(worker));
+        let left = policy.left_to_others(view, NOW, local);
+        assert_eq!((asked.len(), left > 0), if is_scarce { (0, false) } else { (2, true) }, "{local:?}");
+    }
 }
 
 // Is a search that is known to find nothing, and left out, the same as one that was made?
@@ -156,10 +192,10 @@ fn close_arrivals_are_looked_for() {
         } else {
             rows::softly_reserved(tuning.budget, reserved, &tuning)
         };
-        (policy.watch(&running(0, 0, 20), &IDLE, NOW), policy)
+        (policy.watch(&running(0, 0, 20), &local(&policy), &IDLE, NOW), policy)
     };
     let unmeasured = tuning(5).policy("ondemand");
-    assert_eq!(unmeasured.watch(&running(0, 0, 20), &IDLE, NOW), Watch::Notices);
+    assert_eq!(unmeasured.watch(&running(0, 0, 20), &local(&unmeasured), &IDLE, NOW), Watch::Notices);
     let [rare, even, close, closer] = [1.0, 5.0, 5.1, 10.2].map(|busy| ondemand(busy, 0));
     assert_eq!(
         [&rare, &even, &close, &closer].map(|(watch, _)| *watch),

@@ -29,7 +29,7 @@ where
         }
         turn.running = Running { class, continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
-        turn.watch = policy.watch(&turn.running, &**world, *now);
+        turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
 
     /// Runs the job at hand for one slice. Where time passes by itself, also decides what becomes of it: another step would
@@ -73,7 +73,7 @@ where
         let waiting = noticed.as_ref().map_or(0, Noticed::waiting);
         if let Some(noticed) = &noticed {
             self.engine.boundary(Boundary::Looked(noticed.looked()));
-            turn.watch = self.policy.watch(&turn.running, self.world, self.now);
+            turn.watch = self.policy.watch(&turn.running, &turn.search, self.world, self.now);
         }
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
@@ -95,7 +95,7 @@ where
             Verdict::TakeTurns if self.has_others() => (Event::Yielded(running), Requeued::Yielded),
             Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
-                self.turn.watch = self.policy.watch(&running, self.world, self.now);
+                self.turn.watch = self.policy.watch(&running, &self.turn.search, self.world, self.now);
                 return self.keep(job);
             }
         };
@@ -118,7 +118,7 @@ where
         let mut waiting = world.backlog(worker) + noticed;
         if waiting > 0 && !world.any_asleep(running.pool) {
             if verdict == Verdict::YieldIfWanted {
-                waiting = waiting.saturating_sub(policy.left_to_others(&**world, *now, worker));
+                waiting = waiting.saturating_sub(policy.left_to_others(&**world, *now, &turn.search));
             }
             let serves = usize::from(matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted));
             self.flag_others(waiting.saturating_sub(serves));
@@ -134,6 +134,7 @@ where
     /// Puts the job at hand where others may take it; no room there ends it.
     pub(super) fn put(&mut self, mut job: J, place: Place, why: Requeued) {
         if !self.engine.requeued(&mut job, why) {
+            self.turn.search.refuse();
             self.engine.discard(job, Discarded::TooMany);
         } else {
             match (self.world.put(place, job), place) {

@@ -32,6 +32,7 @@ where
             }
             contended |= outcome == Outcome::Contended;
         }
+        self.turn.search.found_nothing();
         self.engine.flush();
         self.turn.then(Action::Sleep { contended });
     }
@@ -112,7 +113,7 @@ where
         if !self.world.any_asleep(self.turn.pool()) {
             let waiting = self.world.backlog(self.turn.worker()).saturating_sub(1);
             if waiting > 0 {
-                let left = self.policy.left_to_others(self.world, self.now, self.turn.worker());
+                let left = self.policy.left_to_others(self.world, self.now, &self.turn.search);
                 self.flag_others(waiting.saturating_sub(left));
             }
         }
@@ -136,6 +137,6 @@ where
     /// Asks other workers to step aside for `waiting` requests that this worker does not serve itself.
     pub(super) fn flag_others(&mut self, waiting: usize) {
         let world = &*self.world;
-        self.policy.on_arrivals(world, self.now, self.turn.worker(), waiting, |other| world.flag(other));
+        self.policy.on_arrivals(world, self.now, &self.turn.search, waiting, |other| world.flag(other));
     }
 }
