@@ -120,8 +120,8 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// How many of the fresh requests that wait the worker of `local` leaves to others. These are awake, in no heavy request, and have no
-    /// others to begin first. While capacity is scarce they do not look, and it is none.
+    /// How many of the fresh requests that wait the worker of `local` leaves to others. These are awake, in no heavy request,
+    /// and have no others to begin first. While capacity is scarce they do not look, and it is none.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, local: &Local) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         if self.is_scarce(local, view) {
