@@ -181,8 +181,11 @@ fn killed_with_held_sockets() {
     let start = || Forebay::spawn(&mut held.command(2, "$$", &flags));
     let first = start();
     let flood = Flood::at(&[held.udp]);
-    flood.during(|| await_gate(held.admin, true));
-    first.signal(Signal::SIGKILL);
+    // A gate whose flood is over opens soon.
+    flood.during(|| {
+        await_gate(held.admin, true);
+        first.signal(Signal::SIGKILL);
+    });
     first.end();
     left(&held);
     (0..8).for_each(|_| flood.round());
