@@ -219,7 +219,7 @@ Examples:
 Exit codes:
   0  the run is VALID
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: its figures are not to be used
+  3  the run is INVALID: do not use its figures; compare: nothing at all is known
   5  failed while running, or the result could not be written";
 
 /// The most retries of a request: with the first attempt as many attempts as a byte has bits.

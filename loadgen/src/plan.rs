@@ -60,6 +60,8 @@ pub struct Plan {
     /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`] on real ones. Loads
     /// are shares of capacity with these costs.
     pub overheads: Overheads,
+    /// Whether the latency of an emulated core is the core's own time, as its replies tell it, and not this host's.
+    pub by_core_time: bool,
 }
 
 /// Whether requests are sent again, and when; by default they are not.
@@ -169,6 +171,7 @@ impl Plan {
             workers,
             server_apart: false,
             overheads,
+            by_core_time: true,
         })
     }
 

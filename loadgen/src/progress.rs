@@ -23,7 +23,7 @@ impl Progress {
     /// Progress of the run of `plan`; `label` begins each line.
     pub fn new(label: &str, plan: &Plan, quiet: bool) -> Progress {
         let end = plan.warmup.plus(plan.duration);
-        let style = ProgressStyle::with_template("[{bar:16}] {msg}").expect("a constant template");
+        let style = ProgressStyle::with_template("{prefix}[{bar:16}] {msg}").expect("a constant template");
         let is_shown = !quiet && stderr().is_terminal();
         let bar = if is_shown { ProgressBar::new(end.get()) } else { ProgressBar::hidden() };
         let bar = bar.with_style(style.progress_chars("=> "));
@@ -37,6 +37,12 @@ impl Progress {
         [self.before, self.after] = [number, runs - number - 1].map(|others| one.times(others as u64));
         self.label = format!("{} {}/{runs}", self.label, number + 1);
         self.bar.set_length(self.before.plus(self.end).plus(self.after).get());
+        self
+    }
+
+    /// The same below `text`, of some lines or none.
+    pub(crate) fn below(self, text: &str) -> Progress {
+        self.bar.set_prefix(text.to_owned());
         self
     }
 

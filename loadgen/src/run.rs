@@ -84,7 +84,9 @@ pub(crate) fn execute_on(
     replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
     let exchange = Exchange { start, schedule, sent, replies };
-    let result = RunResult::of(plan, &exchange, probe.kernel_dropped());
+    let by_core_time = plan.by_core_time && probe.is_emulated() && plan.retrying.max == 0;
+    let reply_price = by_core_time.then(|| plan.overheads.times(plan.time_scale).send);
+    let result = RunResult::of(plan, &exchange, probe.kernel_dropped(), reply_price);
     let known = result.latency_us.all().supported;
     let Exchange { sent, replies, .. } = &exchange;
     let facts = Facts {
@@ -104,6 +106,7 @@ pub(crate) fn execute_on(
         restarted: probe.restarted.clone(),
         reconciled: probe.reconciled(accepted),
         interrupted: interrupt.is_raised(),
+        counted: counted(plan, &exchange),
     };
     let mut report = RunReport::new(plan, &probe, counted(plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));

@@ -10,9 +10,13 @@
 //! than its core's time. Replies that are sent together leave together, when all of them are paid.
 //!
 //! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
-//! spins. The thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and
-//! find nothing, as those that hand over measurements do, pay nothing. A real core differs in one
-//! thing. What a woken worker finds here is out of its socket before it has paid, and no other worker can take it.
+//! spins. Threads that wake and find nothing, as those that hand over measurements do, pay nothing. A real core differs
+//! in one thing. What a woken worker finds here is out of its socket before it has paid, and no other worker can take it.
+//!
+//! The host may wake a thread late. That time is the host's, and no part of the core's time. A core that rested starts
+//! what it gets when that was ready, though not before it last looked and found nothing ([`rest`]). So the times of a
+//! request are those of cores that are never late. How far the threads are behind their cores is told beside them
+//! ([`pay_on_time`]).
 //!
 //! A server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the link
 //! of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work.
@@ -32,8 +36,10 @@ thread_local! {
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Charged for work since [`take_charged`].
     static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Since when the core has had nothing to do; `None` while it has.
-    static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
+    /// Since when the core has had nothing to do, and when it last found nothing; `None` while it has something.
+    static RESTS: Cell<Option<(Nanos, Nanos)>> = const { Cell::new(None) };
+    /// The last arrival that the core has received, until it starts something.
+    static RECEIVED_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
     static SPINNING: Cell<Spinning> = const { Cell::new(Spinning::new(Wait::Park, 1)) };
     /// Whether the core has searched everywhere, and looks on.
@@ -78,18 +84,22 @@ pub fn look_on(looks_on: bool) {
 
 /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
 ///
-/// A job that waited when the core came free starts at that moment. The thread may notice it later: that time is the
-/// host's, not the core's.
+/// The core starts the job once it is free, and not before it last found nothing. The thread may notice the job later.
+/// That time is the host's, not the core's.
 pub fn start(ready_at: Nanos) -> Nanos {
-    let (busy_until, rests_since) = (BUSY_UNTIL.get(), RESTS_SINCE.take());
-    if rests_since.is_some() || ready_at > busy_until {
-        let now = clock::now();
-        // A wake-up keeps the core from its work, and is no work.
-        let wake = rests_since.map_or(Nanos::ZERO, |since| wake_after(since, now));
-        // Another core's time may be ahead of the clock by a charge that its thread has not slept yet.
-        BUSY_UNTIL.set(now.max(ready_at).max(busy_until).plus(wake));
-    }
+    let free_at = BUSY_UNTIL.get();
+    RECEIVED_UNTIL.set(Nanos::ZERO);
+    let (rests_since, looked_at) = RESTS.take().unwrap_or((free_at, free_at));
+    let begins = ready_at.max(free_at).max(looked_at);
+    // A wake-up keeps the core from its work, and is no work.
+    let wake = if begins > rests_since { wake_after(rests_since, begins) } else { Nanos::ZERO };
+    BUSY_UNTIL.set(begins.plus(wake));
     pay_all()
+}
+
+/// Notes that this thread's core has received what arrived up to `latest`, which it may not have come to yet.
+pub fn received(latest: Nanos) {
+    RECEIVED_UNTIL.set(latest);
 }
 
 /// What a core that has rested from `since` to `now` pays for its wake-up.
@@ -123,11 +133,13 @@ pub fn take_charged() -> Nanos {
     CHARGED.take()
 }
 
-/// Notes that this thread's core has nothing to do. Its next job starts when the thread gets the job, even if that was
-/// ready long before. A request may have waited in the socket of a busy worker until others were allowed to take it.
+/// Notes that this thread's core has looked everywhere and has nothing to do. Its next job starts no earlier than now, even
+/// if that was ready long before. A request may have waited in the socket of a busy worker until others were allowed to
+/// take it.
 pub fn rest() {
-    let until = pay_all();
-    RESTS_SINCE.set(RESTS_SINCE.get().or_else(|| Some(until.max(clock::now()))));
+    let (until, now) = (pay_all(), clock::now());
+    let since = RESTS.get().map_or(until.max(now), |(since, _)| since);
+    RESTS.set(Some((since, now)));
 }
 
 /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the cores
@@ -141,10 +153,11 @@ pub fn busy_until() -> Nanos {
     BUSY_UNTIL.get()
 }
 
-/// The time of this thread's core, as its worker reads it: that of the clock while the core has nothing to do.
+/// The time of this thread's core, as its worker reads it. While the core has nothing to do, it is that of the clock. It is
+/// no earlier than the last arrival that the core has received.
 pub fn now() -> Nanos {
-    let busy_until = BUSY_UNTIL.get();
-    if RESTS_SINCE.get().is_some() { busy_until.max(clock::now()) } else { busy_until }
+    let busy_until = BUSY_UNTIL.get().max(RECEIVED_UNTIL.get());
+    if RESTS.get().is_some() { busy_until.max(clock::now()) } else { busy_until }
 }
 
 /// Keeps the core busy for `amount` and the checkpoint that goes with it.
@@ -213,13 +226,35 @@ mod tests {
         start(clock::now());
         burn(US(100));
         let free = busy_until();
-        rest();
         let now = clock::now();
+        rest();
         assert!(start(free) >= now, "it was ready when the core came free, and was not there to be had");
         charge(US(40));
         let free = busy_until();
         rest();
         assert!(start(Nanos::ZERO) >= free.plus(US(40)), "what is charged and not slept yet keeps the core");
+    }
+
+    // Does a pause of the host cost a core nothing, whether the core rested or had just come free?
+    #[test]
+    fn a_core_starts_when_its_job_was_ready_however_late_the_thread_is() {
+        set_prices(Overheads { receive: US(30), ..Overheads::NONE }, Spinning::new(Wait::Park, 1));
+        start(clock::now());
+        burn(US(100));
+        for rests in [true, false] {
+            if rests {
+                rest();
+            }
+            let ready_at = clock::now();
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            assert_eq!(start(ready_at), ready_at, "{rests}");
+            assert_eq!(now(), ready_at);
+            charge(US(30));
+            pay();
+            received(ready_at.plus(US(500)));
+            assert_eq!(now(), ready_at.plus(US(500)), "of a batch the core knows the last datagram");
+            assert_eq!(start(ready_at), ready_at.plus(US(30)), "and starts the first one before that");
+        }
     }
 
     // Is a charge paid before the next job, before what others see, and before a reply?
@@ -261,7 +296,7 @@ mod tests {
     #[test]
     fn only_a_core_that_slept_pays_for_its_wake() {
         set_prices(Overheads { wake: US(700), ..Overheads::NONE }, Spinning::new(Wait::Adaptive, 20));
-        start(clock::now());
+        take_over(clock::now());
         for rested in [US(100), US(3_000)] {
             let begun = clock::now();
             rest();
@@ -269,7 +304,8 @@ mod tests {
             // A wake-up that finds nothing.
             rest();
             sleep_until(begun.plus(rested));
-            let (before, started) = (clock::now(), start(begun));
+            let before = clock::now();
+            let started = start(before);
             let waited = clock::now().minus(begun);
             let cost = if rested > US(2_000) { US(700) } else { Nanos::ZERO };
             // A machine that overslept made a long rest of a short one.

@@ -30,11 +30,12 @@ pub struct Block {
     pub max: Option<f64>,
     /// The highest percentile that the sample bounds. With `bounds`, the width of its interval decides. Otherwise the number
     /// of values does, infinite ones included, which holds for independent values only (see [`Percentile::samples_needed`]).
-    /// `None` prints as `"none"`.
+    /// No lower percentile is unknown. `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
-    /// The 95 % intervals of the percentiles, where the order of the values was known.
-    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
+    /// The 95 % intervals of the percentiles, where the order of the values was known. They print with `known`, the
+    /// percentiles that [`Block::supports`].
+    #[cfg_attr(feature = "admin", serde(flatten, skip_serializing_if = "Option::is_none"))]
     pub bounds: Option<Bounds>,
 }
 
@@ -134,7 +135,7 @@ pub const PRECISION: f64 = 2.0;
 
 /// The 95 % interval of each percentile.
 ///
-/// Serialized as `{"p50":[low,high],..}`, where `null` is infinity.
+/// Serialized as `"known":["p50",..],"bounds":{"p50":[low,high],..}`, where `null` is infinity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     intervals: [Interval; Percentile::ALL.len()],
@@ -158,20 +159,26 @@ impl Bounds {
         low == high || low > 0.0 && high <= PRECISION * low
     }
 
-    /// The highest percentile with an interval that is narrow enough.
+    /// The highest percentile up to which every interval is narrow enough.
     pub fn highest_supported(&self) -> Option<Percentile> {
-        Percentile::ALL.into_iter().rev().find(|percentile| self.supports(*percentile))
+        Percentile::ALL.into_iter().take_while(|percentile| self.supports(*percentile)).last()
     }
 }
 
 #[cfg(feature = "admin")]
 impl serde::Serialize for Bounds {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        use std::collections::BTreeMap;
         let ends = |percentile: Percentile| {
             let Interval { low, high } = self.interval(percentile);
             (percentile.name(), [low, high].map(|end| Some(end).filter(|end| end.is_finite())))
         };
-        serializer.collect_map(Percentile::ALL.map(ends))
+        let known = Percentile::ALL.into_iter().filter(|percentile| self.supports(*percentile));
+        let mut fields = serializer.serialize_map(Some(2))?;
+        fields.serialize_entry("known", &known.map(Percentile::name).collect::<Vec<_>>())?;
+        fields.serialize_entry("bounds", &BTreeMap::from(Percentile::ALL.map(ends)))?;
+        fields.end()
     }
 }
 

@@ -43,7 +43,7 @@ function keys(names, style, hidden, redraw) {
 
 const time = us => us === undefined || us === null ? "–" : us >= 1e6 ? `${short(us / 1e6)} s` : us >= 1e3 ? `${short(us / 1e3)} ms` : us > 0 ? `${short(us)} us` : "0";
 const RANKS = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max"];
-const known = (block, rank) => RANKS.indexOf(rank) <= RANKS.indexOf(block.supported);
+const known = (block, rank) => block.known ? block.known.includes(rank) : RANKS.indexOf(rank) <= RANKS.indexOf(block.supported);
 const plain = v => v >= 1 ? Math.round(v).toLocaleString("en") : String(+v.toPrecision(3));
 
 // The values that an axis names, and where from 0 to 1 a value stands: from 0 up to `most` at least, or in decades.

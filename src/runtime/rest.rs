@@ -112,6 +112,10 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         if let Some((groups, _)) = self.worker.neighbours.filter(|_| naps) {
             groups.end_nap();
         }
+        if nap.is_some() && self.worker.events.is_empty() {
+            // Until now it was to find nothing.
+            self.engine.boundary(Boundary::Rest);
+        }
         self.worker.world.idle_at = clock::now();
         self.worker.end_idle(self.engine);
         let heard = |token| self.worker.events.iter().any(|event| event.token() == token);

@@ -27,6 +27,8 @@ pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     read_at: Nanos,
     /// Whether the job that it runs next is out of a queue.
     from_queue: bool,
+    /// How far the thread was behind its core when that was last recorded.
+    behind: Nanos,
 }
 
 impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H, M> {
@@ -34,7 +36,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         if engine.link.emulated {
             engine.clock = emulation::now;
         }
-        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO, from_queue: false }
+        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO, from_queue: false, behind: Nanos::ZERO }
     }
 
     fn is_emulated(&self) -> bool {
@@ -42,7 +44,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
     }
 
     #[cold]
-    fn run_emulated(&mut self, job: Job<'s, 'e, H, M>, at_most: Nanos) -> Ran<Job<'s, 'e, H, M>> {
+    fn run_emulated(&mut self, mut job: Job<'s, 'e, H, M>, at_most: Nanos) -> Ran<Job<'s, 'e, H, M>> {
         let price = emulation::price();
         let request = |Envelope { stay, held_by, .. }: &Envelope| (stay.ready_at, usize::from(*held_by));
         let (ready_at, held_by) = match &job {
@@ -53,7 +55,11 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         if std::mem::take(&mut self.from_queue) && held_by != self.engine.worker {
             emulation::charge(price.hop);
         }
-        emulation::start(ready_at);
+        let begun = emulation::start(ready_at);
+        if let Job::Fresh(packet) = &mut job {
+            // Of a batch the core receives each datagram when that has come, and not when the last one has.
+            packet.envelope.received_at = packet.envelope.received_at.min(begun);
+        }
         let done = turn::Engine::run(&mut self.engine, job, at_most);
         self.read_at = clock::now();
         emulation::charge(price.look.times(notice::take_vain()));
@@ -61,8 +67,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
         self.slept = self.slept.plus(ran);
         // Where a reply is paid for, it is that payment whose end may be late.
         if matches!(done, Ran::Ended { .. }) && price.send == Nanos::ZERO && self.slept > Nanos::ZERO {
-            let late = self.read_at.minus(self.engine.now);
-            self.engine.recorder.overshoot(std::mem::take(&mut self.slept), late);
+            self.overslept(Nanos::ZERO, self.read_at.minus(self.engine.now));
         }
         self.record();
         done
@@ -86,6 +91,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
             Boundary::Rest => {
                 self.record();
                 emulation::rest();
+                self.behind = Nanos::ZERO;
             }
             _ => {}
         }
@@ -93,10 +99,17 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H,
 
     /// Records what the core was charged, and how late its replies were.
     fn record(&mut self) {
-        if let Some((paid, late)) = self.engine.link.sent.take() {
-            self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
+        if let Some((paid, behind)) = self.engine.link.sent.take() {
+            self.overslept(paid, behind);
         }
         self.engine.recorder.spend(Spent::Charged, emulation::take_charged());
+    }
+
+    /// Records by how much more than the last time the thread is `behind` its core, which has slept and `paid` since. A pause
+    /// counts once, however many replies leave before the thread has caught up.
+    fn overslept(&mut self, paid: Nanos, behind: Nanos) {
+        let grown = behind.minus(std::mem::replace(&mut self.behind, behind));
+        self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), grown);
     }
 }
 
@@ -184,10 +197,12 @@ impl CoreLink {
         }
         emulation::charge(price.receive.times(count as u64));
         let (received, now) = (self.link.datagrams(), clock::now());
+        let waits = || received.iter().map(|datagram| datagram.kernel_wait);
         // The core was idle if none of them had come when it was through with its last job.
-        let waited = received.iter().map(|datagram| datagram.kernel_wait).max().unwrap_or(Nanos::ZERO);
-        emulation::start(now.minus(waited));
-        let paid = emulation::pay();
+        emulation::start(now.minus(waits().max().unwrap_or(Nanos::ZERO)));
+        let latest = now.minus(waits().min().unwrap_or(Nanos::ZERO));
+        let paid = emulation::pay().max(latest);
+        emulation::received(paid);
         let seen =
             |datagram: &Datagram| Datagram { kernel_wait: datagram.kernel_wait.plus(paid).minus(now), ..*datagram };
         self.datagrams.extend(received.iter().map(seen));

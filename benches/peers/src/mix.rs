@@ -162,6 +162,8 @@ impl Mix {
             workers: Some(cores),
             server_apart: matches!(place, Place::Real(_)),
             overheads,
+            // Other servers tell no times.
+            by_core_time: false,
         })
     }
 }

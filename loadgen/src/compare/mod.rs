@@ -1,6 +1,7 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
 mod flow_map;
+mod host;
 mod nearness;
 mod pooled;
 pub mod server_process;
@@ -21,18 +22,19 @@ use crate::progress::Progress;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::run;
-use anyhow::{Context, Result};
 use flow_map::FlowMap;
 use forebay::metrics::Percentile;
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use forebay::wire::CLASS_NAMES;
+use host::Host;
 use pooled::Arm;
 use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use validation::Simulated;
-use verdict::Verdict;
+use verdict::{Question, Verdict};
 use virtual_time::VirtualTime;
 
 /// Any free port on loopback.
@@ -43,20 +45,37 @@ const LIGHT: &str = CLASS_NAMES[0];
 const HEAVY: &str = CLASS_NAMES[1];
 /// Time that a run takes beside its requests: a server starts, drains and ends.
 const BESIDE_RUN: Nanos = Nanos::from_millis(300);
+/// A comparison of the default length lasts no longer, runs that are repeated included ..
+const LASTS: Nanos = Nanos::from_secs(100);
+/// .. and a longer one by at most this part longer than planned.
+const LONGER_PART: u64 = 6;
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
+    /// How late this host woke threads before the first run.
+    host: Host,
     /// What the last policy shows against others.
     pub(crate) verdicts: Vec<Verdict>,
-    /// The VALID runs of each policy together.
+    /// The runs of each policy that count, together.
     pub(crate) arms: Vec<Arm>,
     /// The same policies in virtual time, where the load is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) virtual_time: Option<VirtualTime>,
-    /// One run for each policy, in the order of the flags, for each round in turn.
+    /// One run for each policy, in the order of the flags, for each round in turn. Those that repeat others come last.
     pub(crate) runs: Vec<ComparedRun>,
+    /// Runs without a result.
+    pub(crate) failed: Vec<FailedRun>,
+}
+
+/// A run that gave no result.
+#[derive(Debug, Serialize)]
+pub(crate) struct FailedRun {
+    arm: String,
+    seed: u64,
+    /// What went wrong.
+    pub(crate) cause: String,
 }
 
 /// One policy's run, from both sides.
@@ -67,30 +86,53 @@ pub(crate) struct ComparedRun {
     pub(crate) report: RunReport,
     /// The name of the run: its policy, numbered if the policy was named more than once.
     pub(crate) arm: String,
-    /// The server's side: the body of its `/latency` after its last request.
-    pub(crate) server: ServerView,
+    /// The server's side: the body of its `/latency` after its last request. `None` where it did not answer once.
+    pub(crate) server: Option<ServerView>,
     /// The simulation of the same requests, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// Runs the comparison, prints it, and returns the worst verdict.
+/// Runs the comparison and prints it: first what this host and virtual time say, and then what is measured. VALID where
+/// anything is known.
 ///
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
 pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
+    let began = clock::now();
     let interrupt = Interrupt::listen()?;
     let mut settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&mut settings)?;
     let arguments = &settings.arguments;
     let outputs = arguments.offer.outputs()?;
     let tasks = Task::all(arguments);
+    // Before anything is compared, so that what is shown does not choose it.
+    let percentiles = verdict::percentiles(&plan, &schedule::draw(&plan)?, arguments.rounds);
+    let arms = arms(&arguments.policies);
+    let names = Vec::from_iter(arms.iter().map(|(_, arm)| &arm[..]));
+    let questions = verdict::questions(&names, plan.classes() > 1, &percentiles);
     let heading = text::heading(&settings, &plan, tasks.len());
     outputs.show(&heading)?;
     if arguments.verbose {
         outputs.show(&text::settings(&settings, &plan))?;
     }
-    let report = CompareReport::of(&settings, &plan, &tasks, &interrupt)?;
+    let host = Host::measured();
+    outputs.show(&host.said(&plan))?;
+    let virtual_time = virtual_time::simulate_all(&settings);
+    outputs.show(&virtual_time.iter().map(|all| text::predicted(all, &questions)).collect::<String>())?;
+    // One policy's only run must know its percentile by itself.
+    let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
+    let mut report = CompareReport {
+        schema: "forebay-compare/1",
+        host,
+        verdicts: Vec::new(),
+        arms: Vec::new(),
+        virtual_time,
+        runs: Vec::new(),
+        failed: Vec::new(),
+    };
+    let campaign = Campaign { settings: &settings, plan: &plan, of_round, interrupt: &interrupt, began };
+    campaign.run(tasks, &questions, &mut report);
     let mut text = text::render(&report);
     if settings.arguments.verbose {
         text += &text::accounts(&report, &plan);
@@ -114,46 +156,80 @@ fn checked_plan(settings: &mut ServerSettings) -> Result<Plan, Failure> {
 }
 
 impl CompareReport {
-    /// Makes the runs, and compares them.
-    fn of(
-        settings: &ServerSettings,
-        plan: &Plan,
-        tasks: &[Task],
-        interrupt: &Interrupt,
-    ) -> Result<CompareReport, Failure> {
-        let arguments = &settings.arguments;
-        // Before anything is compared, so that what is shown does not choose it.
-        let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
-        // One policy's only run must know its percentile by itself.
-        let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
-        let mut runs = Vec::new();
-        for (number, task) in tasks.iter().enumerate() {
-            runs.push(run_one(settings, task, (number, tasks.len()), of_round, interrupt)?);
-            if interrupt.is_raised() {
-                break;
-            }
-        }
-        let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(settings) };
-        Ok(CompareReport {
-            schema: "forebay-compare/1",
-            verdicts: verdict::verdicts(&runs, &percentiles),
-            arms: Arm::all(&runs),
-            virtual_time,
-            runs,
-        })
+    /// Joins what has been measured.
+    fn join(&mut self, questions: &[Question<'_>]) {
+        self.verdicts = verdict::verdicts(questions, &self.runs, self.virtual_time.as_ref());
+        self.arms = Arm::all(&self.runs);
     }
 
-    /// VALID where every verdict can be used; without one, where every run is VALID.
+    /// VALID where anything is known: by a verdict, by a run, or by virtual time.
     fn validity(&self) -> Validity {
-        let usable = match &self.verdicts[..] {
-            [] => self.runs.iter().all(pooled::is_valid),
-            verdicts => verdicts.iter().all(|verdict| verdict.is_usable),
-        };
-        if usable { Validity::Valid } else { Validity::Invalid }
+        let is_known = self.virtual_time.is_some()
+            || self.verdicts.iter().any(|verdict| verdict.is_usable)
+            || self.runs.iter().any(pooled::counts);
+        if is_known { Validity::Valid } else { Validity::Invalid }
+    }
+}
+
+/// All runs of a comparison, which began at some time.
+struct Campaign<'a> {
+    settings: &'a ServerSettings,
+    plan: &'a Plan,
+    of_round: Option<Percentile>,
+    interrupt: &'a Interrupt,
+    began: Nanos,
+}
+
+impl Campaign<'_> {
+    /// Makes the runs of `tasks`, and while time is left those that do not count once more with the next seeds.
+    fn run(&self, tasks: Vec<Task>, questions: &[Question<'_>], report: &mut CompareReport) {
+        let planned = tasks.len();
+        let arms = planned / self.settings.arguments.rounds as usize;
+        let mut next_seed = tasks.last().map_or(0, |task| task.seed.wrapping_add(1));
+        let mut tasks = VecDeque::from(tasks);
+        let mut number = 0;
+        // Whatever spoils each run spoils those that repeat them too.
+        let may_run =
+            |number, longest| number < 2 * planned && self.has_time(planned, longest) && !self.interrupt.is_raised();
+        let mut longest = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN);
+        while let Some(task) = tasks.pop_front().filter(|_| may_run(number, longest)) {
+            let begins = clock::now();
+            let (place, so_far) = ((number, planned.max(number + 1)), text::so_far(report));
+            let counts = match run_one(self.settings, &task, place, self.of_round, self.interrupt, &so_far) {
+                Ok(run) => {
+                    let counts = pooled::counts(&run);
+                    report.runs.push(run);
+                    counts
+                }
+                Err(failure) => {
+                    let cause = failure.to_string();
+                    report.failed.push(FailedRun { arm: task.arm.clone(), seed: task.seed, cause });
+                    false
+                }
+            };
+            number += 1;
+            longest = longest.max(clock::now().minus(begins));
+            if !counts {
+                tasks.push_back(Task { seed: next_seed, ..task });
+                next_seed = next_seed.wrapping_add(1);
+            }
+            if number.is_multiple_of(arms) {
+                report.join(questions);
+            }
+        }
+        report.join(questions);
+    }
+
+    /// Whether one more run, which takes `one`, ends in time, where so many were planned.
+    fn has_time(&self, planned: usize, one: Nanos) -> bool {
+        let all = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN).times(planned as u64);
+        let lasts = LASTS.max(all.plus(Nanos::new(all.get() / LONGER_PART)));
+        clock::now().minus(self.began).plus(one) <= lasts
     }
 }
 
 /// A run to be made.
+#[derive(Clone)]
 struct Task {
     policy: String,
     /// The name of the run, as in [`ComparedRun`].
@@ -187,6 +263,7 @@ fn run_one(
     (number, tasks): (usize, usize),
     of_round: Option<Percentile>,
     interrupt: &Interrupt,
+    so_far: &str,
 ) -> Result<ComparedRun, Failure> {
     let arguments = &settings.arguments;
     let flow_map = if arguments.simulate { Some(FlowMap::survey(settings)?) } else { None };
@@ -197,16 +274,17 @@ fn run_one(
     let percentile = plan.percentile.or(of_round);
     // Who asks for a percentile asks every run for it.
     let plan = Plan { seed: task.seed, percentile, is_round: plan.percentile.is_none() && of_round.is_some(), ..plan };
-    let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN);
+    let progress =
+        Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN).below(so_far);
     let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows, None)? } else { Vec::new() };
     let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
-    let server = outcome.server.context("the server's admin endpoint did not answer once")?;
+    let server = outcome.server;
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
     let again = |flow_map: &FlowMap| {
-        validation::simulated(settings, &task.policy, &plan, &flow_map.socket_of, &outcome.exchange, &server)
+        validation::simulated(settings, &task.policy, &plan, &flow_map.socket_of, &outcome.exchange, server.as_ref()?)
     };
     let simulated = flow_map.as_ref().and_then(again);
     for reason in simulated.iter().flat_map(|again| again.objections(&outcome.report)).collect::<Vec<_>>() {

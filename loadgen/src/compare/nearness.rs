@@ -1,7 +1,7 @@
 //! `compare --simulate` for people: the slowdown of each policy on the server, beside that in virtual time.
 
 use crate::compare::ComparedRun;
-use crate::compare::pooled::{by_arm, is_valid};
+use crate::compare::pooled::{by_arm, counts};
 use crate::text::{factor, table, wrapped};
 use forebay::metrics::{Block, Percentile};
 
@@ -24,7 +24,7 @@ pub(crate) fn render(runs: &[ComparedRun]) -> String {
 }
 
 fn row(arm: &str, runs: &[&ComparedRun]) -> Vec<String> {
-    let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
+    let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| counts(run)).collect();
     let pairs = valid.iter().filter_map(|run| Some((run.report.result.slowdown.all(), run.simulated.as_ref()?)));
     let (real, simulated): (Vec<&Block>, Vec<&Block>) = pairs.map(|(real, again)| (real, again.slowdown.all())).unzip();
     let cell = |percentile| match real.is_empty() {

@@ -2,9 +2,9 @@
 
 use crate::compare::ComparedRun;
 use crate::report::by_class::ByClass;
-use crate::report::validity::Validity;
+use crate::report::validity::Effect;
 use forebay::lab::stats::{Interval, Sample};
-use forebay::metrics::{ALL_CLASSES, Block, Bounds};
+use forebay::metrics::{ALL_CLASSES, Block, Bounds, Percentile};
 use serde::Serialize;
 
 /// The slowdowns (latency over cost) under one policy.
@@ -12,10 +12,12 @@ use serde::Serialize;
 pub(crate) struct Arm {
     /// The name of its runs.
     pub(crate) arm: String,
-    /// The number of VALID runs, and of all.
+    /// The number of runs that count, and of all.
     pub(crate) valid: [usize; 2],
-    /// The percentiles over the VALID runs together; where none is VALID, over all of them, and none is known.
+    /// The percentiles over the runs that count together; where none does, over all of them, and none is known.
     pub(crate) slowdown: ByClass<Block>,
+    /// The percentiles that this host may have raised: they are upper bounds.
+    pub(crate) at_most: ByClass<Vec<&'static str>>,
 }
 
 impl Arm {
@@ -25,7 +27,7 @@ impl Arm {
     }
 
     fn of(arm: &str, runs: &[&ComparedRun]) -> Arm {
-        let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
+        let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| counts(run)).collect();
         let used = if valid.is_empty() { runs } else { &valid[..] };
         let joined = |class: &str| {
             let samples = used.iter().filter_map(|run| run.report.result.slowdowns.of(class)).cloned();
@@ -39,7 +41,15 @@ impl Arm {
             let unknown = || Bounds::new(|_| Interval::UNKNOWN);
             (*class, if valid.is_empty() { block.bounded(unknown()) } else { block })
         });
-        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown: ByClass(classes.collect()) }
+        let slowdown = ByClass(classes.collect());
+        let at_most = used[0].report.result.slowdowns.0.iter().map(|(class, _)| {
+            let is_raised = |percentile: &Percentile| {
+                used.iter().map(|run| run.report.slowdown_within(class, *percentile)).any(|seen| seen.low < seen.high)
+            };
+            (*class, Percentile::ALL.into_iter().filter(is_raised).map(Percentile::name).collect())
+        });
+        let at_most = ByClass(at_most.collect());
+        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, at_most }
     }
 }
 
@@ -55,6 +65,7 @@ pub(crate) fn by_arm(runs: &[ComparedRun]) -> Vec<(&str, Vec<&ComparedRun>)> {
     arms
 }
 
-pub(crate) fn is_valid(run: &ComparedRun) -> bool {
-    run.report.verdict == Validity::Valid
+/// Whether the figures of `run` are what the server did, or bound that from above.
+pub(crate) fn counts(run: &ComparedRun) -> bool {
+    run.report.effect != Some(Effect::Any)
 }

@@ -1,13 +1,14 @@
 //! A comparison for people: a picture, what it shows, what it does not know, and one table.
 
-use crate::compare::pooled::is_valid;
+use crate::compare::pooled::{Arm, counts};
 use crate::compare::server_settings::ServerSettings;
-use crate::compare::verdict::Verdict;
+use crate::compare::verdict::{Question, Verdict};
 use crate::compare::virtual_time::VirtualTime;
 use crate::compare::{ANY_PORT, BESIDE_RUN, CompareReport, HEAVY, LIGHT};
 use crate::plan::Plan;
+use crate::report::by_class::ByClass;
 use crate::report::text::{account, conditions, offer};
-use crate::text::{factor, grouped, table, wrapped};
+use crate::text::{escaped, factor, grouped, table, wrapped};
 use forebay::cli::page;
 use forebay::config::Burn;
 use forebay::metrics::{ALL_CLASSES, Block, Percentile};
@@ -68,22 +69,54 @@ pub(crate) fn accounts(report: &CompareReport, plan: &Plan) -> String {
     text
 }
 
-/// The result.
-pub(crate) fn render(report: &CompareReport) -> String {
+/// What virtual time says, before anything is measured.
+pub(crate) fn predicted(all: &VirtualTime, questions: &[Question<'_>]) -> String {
+    let light = all.policies.first().map_or(ALL_CLASSES, |one| light_of(&one.slowdown));
+    let rows = all.policies.iter().filter_map(|one| Some((&one.policy[..], one.slowdown.of(light)?, &[][..])));
+    let about =
+        format!("{} workers, {} requests, the costs of a Linux host charged.", all.workers, grouped(all.requests));
+    let mut text = format!("\nVirtual time: {about}\nSlowdown of {light} requests: latency over cost, log scale\n\n");
+    text += &bars(&Vec::from_iter(rows));
+    text.push('\n');
+    text += &all.said(questions).iter().map(|said| wrapped("- ", said, "  ")).collect::<String>();
+    text.push('\n');
+    text
+}
+
+/// What has been measured so far, for a terminal.
+pub(crate) fn so_far(report: &CompareReport) -> String {
+    if report.arms.is_empty() { String::new() } else { measured(report) + "\n" }
+}
+
+/// The class of light requests, or `all` where there is one class.
+fn light_of<T>(classes: &ByClass<T>) -> &'static str {
+    if classes.of(LIGHT).is_some() && classes.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES }
+}
+
+/// The picture of what was measured, and what it shows.
+fn measured(report: &CompareReport) -> String {
     let Some(first) = report.arms.first() else { return String::new() };
-    let light =
-        if first.slowdown.of(LIGHT).is_some() && first.slowdown.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES };
-    let mut text = format!("Slowdown of {light} requests: latency over cost, log scale\n\n");
-    let rows = report.arms.iter().filter_map(|arm| Some((&arm.arm[..], arm.slowdown.of(light)?)));
+    let light = light_of(&first.slowdown);
+    let mut text = format!("Measured: slowdown of {light} requests\n\n");
+    let rows = report.arms.iter().filter_map(|arm| {
+        let at_most = arm.at_most.of(light).map_or(&[][..], Vec::as_slice);
+        Some((&arm.arm[..], arm.slowdown.of(light)?, at_most))
+    });
     text += &bars(&Vec::from_iter(rows));
     text.push('\n');
     for verdict in &report.verdicts {
         text += &wrapped("- ", &verdict.said(), "  ");
     }
-    text += not_known(report);
-    text += &invalid(report);
-    text.push('\n');
-    text += &slowdowns(report);
+    text
+}
+
+/// The result.
+pub(crate) fn render(report: &CompareReport) -> String {
+    let mut text = measured(report) + &marks(report) + &invalid(report);
+    if !report.arms.is_empty() {
+        text.push('\n');
+        text += &slowdowns(report);
+    }
     text
 }
 
@@ -102,21 +135,39 @@ pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     page::render("loadgen compare", include_str!("page.js"), &data)
 }
 
-/// What is not known of the figures below, in one line.
-fn not_known(report: &CompareReport) -> &'static str {
-    let all = report.arms.iter().flat_map(|arm| told_classes(&arm.slowdown.0));
-    let known = |(_, block): &(&str, Block)| SHOWN.into_iter().all(|percentile| block.supports(percentile));
-    if { all }.all(known) { "" } else { "?: not known from runs this short; a longer --duration tells more.\n" }
+/// What the marks of the figures mean, where there are any.
+fn marks(report: &CompareReport) -> String {
+    let told = || {
+        report
+            .arms
+            .iter()
+            .flat_map(|arm| told_classes(&arm.slowdown.0).iter().map(move |(class, block)| (arm, *class, block)))
+    };
+    let known = |(_, _, block): (&Arm, &str, &Block)| SHOWN.into_iter().all(|percentile| block.supports(percentile));
+    let raised = |(arm, class, _): (&Arm, &'static str, &Block)| {
+        SHOWN.into_iter().any(|percentile| is_at_most(arm.at_most.of(class).map_or(&[], Vec::as_slice), percentile))
+    };
+    let all_known = told().all(known);
+    let mut marks = Vec::new();
+    if !all_known {
+        marks.push("?: not known within a factor of 2");
+    }
+    if told().any(raised) {
+        marks.push("<: at most, this host was late");
+    }
+    if marks.is_empty() { String::new() } else { marks.join("; ") + ".\n" }
 }
 
-/// The runs that do not count.
+/// The runs that do not count, by number, and the cause of the first.
 fn invalid(report: &CompareReport) -> String {
-    let invalid: Vec<_> = report.runs.iter().filter(|run| !is_valid(run)).collect();
-    let Some(reason) = invalid.first().and_then(|run| run.report.reasons.first()) else { return String::new() };
-    let named: Vec<String> = invalid.iter().map(|run| format!("{} with seed {}", run.arm, run.report.seed)).collect();
-    let (count, all, named) = (invalid.len(), report.runs.len(), named.join(", "));
-    let more = if count == 1 { "" } else { "; --verbose has the other reasons" };
-    wrapped("", &format!("{count} of {all} runs INVALID, not counted ({named}): {reason}{more}."), "  ")
+    let invalid =
+        report.runs.iter().filter(|run| !counts(run)).map(|run| run.report.reasons.first().map(String::as_str));
+    let causes: Vec<&str> = invalid.flatten().chain(report.failed.iter().map(|run| &run.cause[..])).collect();
+    let Some(cause) = causes.first() else { return String::new() };
+    let (count, all) = (causes.len(), report.runs.len() + report.failed.len());
+    let more = if count == 1 { "" } else { "; --verbose has the other causes" };
+    let is_or_are = if count == 1 { "is" } else { "are" };
+    wrapped("", &format!("{count} of {all} runs {is_or_are} INVALID and do not count: {}{more}.", escaped(cause)), "  ")
 }
 
 /// Text for a page that wraps by itself.
@@ -126,8 +177,8 @@ fn unwrapped(text: &str) -> String {
 
 /// Each policy and class, measured and in virtual time.
 fn slowdowns(report: &CompareReport) -> String {
-    let cells = |block: Option<&Block>| {
-        SHOWN.map(|percentile| block.map_or_else(|| "-".to_owned(), |block| cell(block, percentile)))
+    let cells = |block: Option<&Block>, at_most: &[&str]| {
+        SHOWN.map(|percentile| block.map_or_else(|| "-".to_owned(), |block| cell(block, percentile, at_most)))
     };
     let mut rows = Vec::new();
     for arm in &report.arms {
@@ -136,9 +187,9 @@ fn slowdowns(report: &CompareReport) -> String {
             report.virtual_time.as_ref().and_then(|all| all.policies.iter().find(|one| one.policy == policy));
         for (place, (class, block)) in told_classes(&arm.slowdown.0).iter().enumerate() {
             let mut row = vec![if place == 0 { arm.arm.clone() } else { String::new() }, (*class).to_owned()];
-            row.extend(cells(Some(block)));
+            row.extend(cells(Some(block), arm.at_most.of(class).map_or(&[], Vec::as_slice)));
             if report.virtual_time.is_some() {
-                row.extend(cells(simulated.and_then(|simulated| simulated.slowdown.of(class))));
+                row.extend(cells(simulated.and_then(|simulated| simulated.slowdown.of(class)), &[]));
             }
             rows.push(row);
         }
@@ -149,7 +200,7 @@ fn slowdowns(report: &CompareReport) -> String {
         header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
     }
     let text = table(&header, &rows, 2);
-    groups(&text) + &text + &report.virtual_time.as_ref().map_or_else(String::new, simulated)
+    groups(&text) + &text
 }
 
 /// The line above the header of `table`: the name of each group ends above its last percentile.
@@ -164,25 +215,17 @@ fn groups(table: &str) -> String {
     line + "\n"
 }
 
-fn simulated(all: &VirtualTime) -> String {
-    let text = format!(
-        "virtual time: {} workers, {} requests, the costs of a Linux host charged",
-        all.workers,
-        grouped(all.requests)
-    );
-    wrapped("", &text, "  ")
-}
-
 /// The classes of the table: each of them, or `all` where there is one.
 fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }
 
-/// The bars of `rows`, each a name with its slowdowns, and their scale, in 80 columns.
-fn bars(rows: &[(&str, &Block)]) -> String {
-    let name_columns = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+/// The bars of `rows`, each a name with its slowdowns and the percentiles that are upper bounds, and their scale, in 80
+/// columns.
+fn bars(rows: &[(&str, &Block, &[&str])]) -> String {
+    let name_columns = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let values = |block: &Block| SHADES.map(|(percentile, _)| block.percentile(percentile));
-    let most = rows.iter().flat_map(|(_, block)| values(block)).flatten().fold(10.0, f64::max);
+    let most = rows.iter().flat_map(|(_, block, _)| values(block)).flatten().fold(10.0, f64::max);
     let decades = most.log10().ceil().max(1.0);
     // A slowdown is at least 1, which is one column wide. What was never answered reaches the end.
     let columns_of = |value: Option<f64>| {
@@ -190,13 +233,13 @@ fn bars(rows: &[(&str, &Block)]) -> String {
         1 + (share * (COLUMNS - 1) as f64).round() as usize
     };
     let mut text = String::new();
-    for (name, block) in rows {
+    for (name, block, at_most) in rows {
         let mut bar = String::new();
         for (value, (_, shade)) in values(block).into_iter().zip(SHADES) {
             let columns = columns_of(value);
             bar.extend(std::iter::repeat_n(shade, columns.saturating_sub(bar.chars().count())));
         }
-        let told = SHADES.map(|(percentile, _)| cell(block, percentile));
+        let told = SHADES.map(|(percentile, _)| cell(block, percentile, at_most));
         let line = format!("{name:name_columns$}  {bar:COLUMNS$} {:>7} {:>7} {:>7}", told[0], told[1], told[2]);
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -204,8 +247,14 @@ fn bars(rows: &[(&str, &Block)]) -> String {
 }
 
 /// A percentile as tables show it, with a column for its mark.
-fn cell(block: &Block, percentile: Percentile) -> String {
-    factor(block.percentile(percentile)) + if block.supports(percentile) { " " } else { "?" }
+fn cell(block: &Block, percentile: Percentile, at_most: &[&str]) -> String {
+    let before = if is_at_most(at_most, percentile) { "<" } else { "" };
+    let after = if block.supports(percentile) { " " } else { "?" };
+    format!("{before}{}{after}", factor(block.percentile(percentile)))
+}
+
+fn is_at_most(at_most: &[&str], percentile: Percentile) -> bool {
+    at_most.contains(&percentile.name())
 }
 
 /// The powers of ten below the bars, and the legend above the figures.

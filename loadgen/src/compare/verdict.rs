@@ -3,8 +3,12 @@
 //! Each round gives one ratio of the two policies' percentiles. The interval is that of the mean of their logarithms,
 //! by Student's t. It contains the differences between two runs of the same server. The percentile follows from the
 //! plan, before anything is measured: see [`percentiles`].
+//!
+//! A host that is late can only raise a percentile, which is an upper bound then. So a round has a lower ratio and an upper
+//! one. The ends of the interval come from these, and a verdict may have one end alone.
 
-use crate::compare::pooled::{by_arm, is_valid};
+use crate::compare::pooled::{by_arm, counts};
+use crate::compare::virtual_time::VirtualTime;
 use crate::compare::{ComparedRun, HEAVY, LIGHT};
 use crate::drive::schedule::Request;
 use crate::plan::Plan;
@@ -29,7 +33,7 @@ pub(crate) struct Verdict {
     class: &'static str,
     #[serde(serialize_with = "crate::text::as_text")]
     percentile: Percentile,
-    /// Rounds in which both runs were VALID.
+    /// Rounds in which the runs of both count.
     rounds: usize,
     /// The other policy's percentile of the slowdown over that of `policy`: above 1, `policy` is better. `None` where no
     /// round knows both.
@@ -38,22 +42,48 @@ pub(crate) struct Verdict {
     low: Option<f64>,
     /// The upper end.
     high: Option<f64>,
-    /// Whether enough rounds count.
+    /// The same ratio in virtual time, where that is known.
+    virtual_time: Option<f64>,
+    /// Whether enough rounds count, and say something.
     pub(crate) is_usable: bool,
 }
 
-/// The verdicts on the last policy of `runs`: light requests against the first policy and the second, heavy ones against
-/// the first.
-pub(crate) fn verdicts(runs: &[ComparedRun], percentiles: &ByClass<Percentile>) -> Vec<Verdict> {
-    let [first, others @ ..] = &by_arm(runs)[..] else { return Vec::new() };
+/// One policy is compared with another at a percentile of a class.
+#[derive(Clone, Debug)]
+pub(crate) struct Question<'a> {
+    policy: &'a str,
+    against: &'a str,
+    class: &'static str,
+    percentile: Percentile,
+}
+
+/// The questions about `arms`. The last policy is compared with the first, for light requests and for heavy ones, if there
+/// are any. It is compared with the second for light ones.
+pub(crate) fn questions<'a>(arms: &[&'a str], has_heavy: bool, percentiles: &ByClass<Percentile>) -> Vec<Question<'a>> {
+    let [first, others @ ..] = arms else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
-    let second = others.first().filter(|second| second.0 != policy.0);
-    let has = |class: &str| runs.iter().any(|run| run.report.result.slowdown.of(class).is_some());
-    let (light, heavy) = if has(HEAVY) { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
-    let told = [Some((light, first)), second.map(|second| (light, second)), heavy.map(|heavy| (heavy, first))];
+    let second = others.first().filter(|second| *second != policy);
+    let (light, heavy) = if has_heavy { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
+    let asked = [Some((light, first)), second.map(|second| (light, second)), heavy.map(|heavy| (heavy, first))];
     let percentile = |class| *percentiles.of(class).expect("each class has one");
-    let one = |(class, against)| Verdict::of(policy, against, class, percentile(class));
-    told.into_iter().flatten().map(one).collect()
+    let one =
+        |(class, against): (&'static str, &&'a str)| Question { policy, against, class, percentile: percentile(class) };
+    asked.into_iter().flatten().map(one).collect()
+}
+
+/// The verdicts of `runs` on `questions`.
+pub(crate) fn verdicts(
+    questions: &[Question<'_>],
+    runs: &[ComparedRun],
+    virtual_time: Option<&VirtualTime>,
+) -> Vec<Verdict> {
+    let arms = by_arm(runs);
+    let of = |name: &str| arms.iter().find(|(arm, _)| *arm == name).map_or(&[][..], |(_, runs)| runs);
+    let one = |question: &Question<'_>| {
+        let simulated = virtual_time.and_then(|all| all.ratio(question));
+        Verdict::of(question, of(question.policy), of(question.against), simulated)
+    };
+    questions.iter().map(one).collect()
 }
 
 /// The highest percentile of each class that `rounds` rounds of `plan` can tell, at least p90. At least six
@@ -72,32 +102,55 @@ pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByC
     ByClass([ALL_CLASSES, LIGHT, HEAVY].map(told).to_vec())
 }
 
-/// An arm and its runs.
-type Runs<'a> = (&'a str, Vec<&'a ComparedRun>);
+impl Question<'_> {
+    /// The ratio of the blocks of both: above 1, `policy` is better.
+    fn ratio_of<'b>(&self, slowdown: impl Fn(&str) -> Option<&'b ByClass<Block>>) -> Option<f64> {
+        let known = |arm: &str| {
+            let policy = arm.split('#').next().unwrap_or_default();
+            slowdown(policy)?.of(self.class)?.percentile(self.percentile)
+        };
+        Some(known(self.against)? / known(self.policy)?).filter(|_| self.against != self.policy)
+    }
+
+    /// One sentence on a ratio of virtual time.
+    fn said(&self, ratio: f64) -> String {
+        let Question { policy, against, class, percentile } = self;
+        let (word, ratio) = if ratio < 1.0 { ("higher", 1.0 / ratio) } else { ("lower", ratio) };
+        let class = if *class == ALL_CLASSES { "all" } else { class };
+        format!("{class} requests: {policy} {}x {word} {percentile} than {against}", factor(Some(ratio)))
+    }
+}
+
+impl VirtualTime {
+    fn ratio(&self, question: &Question<'_>) -> Option<f64> {
+        question.ratio_of(|policy| Some(&self.policies.iter().find(|one| one.policy == policy)?.slowdown))
+    }
+
+    /// What virtual time says to `questions`, a sentence each.
+    pub(crate) fn said(&self, questions: &[Question<'_>]) -> Vec<String> {
+        questions.iter().filter_map(|question| Some(question.said(self.ratio(question)?))).collect()
+    }
+}
 
 impl Verdict {
-    fn of(
-        (policy, own): &Runs<'_>,
-        (against, other): &Runs<'_>,
-        class: &'static str,
-        percentile: Percentile,
-    ) -> Verdict {
+    fn of(question: &Question<'_>, own: &[&ComparedRun], other: &[&ComparedRun], virtual_time: Option<f64>) -> Verdict {
+        let Question { policy, against, class, percentile } = *question;
+        let within = |run: &ComparedRun| run.report.slowdown_within(class, percentile);
+        let ratios: Vec<_> = pairs(own, other).iter().map(|(own, other)| ratio(within(other), within(own))).collect();
         let rounds = own.len().min(other.len());
-        let pairs = own.iter().zip(other).filter(|(own, other)| is_valid(own) && is_valid(other));
-        let block = |run: &ComparedRun| run.report.result.slowdown.of(class).copied().unwrap_or_default();
-        let ratios: Vec<_> = pairs.map(|(own, other)| ratio(&block(other), &block(own), percentile)).collect();
-        let valid = ratios.len();
-        let (ratio, interval) = over_rounds(&ratios);
+        let (ratio, Interval { low, high }) = over_rounds(&ratios);
+        let enough = ratios.len() >= rounds.min(3) && 2 * ratios.len() >= rounds;
         Verdict {
-            policy: (*policy).to_owned(),
-            against: (*against).to_owned(),
+            policy: policy.to_owned(),
+            against: against.to_owned(),
             class,
             percentile,
-            rounds: valid,
+            rounds: ratios.len(),
             ratio,
-            low: Some(interval.low).filter(|low| *low > 0.0),
-            high: Some(interval.high).filter(|high| high.is_finite()),
-            is_usable: valid >= rounds.min(3) && 2 * valid >= rounds,
+            low: Some(low).filter(|low| *low > 0.0),
+            high: Some(high).filter(|high| high.is_finite()),
+            virtual_time,
+            is_usable: enough && (low > 1.0 || high < 1.0 || low > 0.0 && high.is_finite()),
         }
     }
 
@@ -120,27 +173,37 @@ impl Verdict {
             (_, Some(least), _) if low > Some(1.0) => {
                 format!("{policy} at least {least}x {word} {percentile} than {against}")
             }
-            (Some(_), Some(least), Some(most)) => {
+            (_, Some(least), Some(most)) => {
                 format!("no difference shown between {policy} and {against} at {percentile} ({least}x to {most}x)")
             }
             _ => format!("{percentile} of {policy} against {against} is not known"),
         };
-        let unusable = format!("; not to be used: {} rounds were VALID for both", self.rounds);
-        format!("{class} requests: {told}{}", if self.is_usable { "" } else { &unusable })
+        let few = format!("; only {} rounds count for both", self.rounds);
+        let is_known = low > Some(1.0) || high.is_some();
+        format!("{class} requests: {told}{}", if self.is_usable || !is_known { "" } else { &few })
     }
 }
 
-/// One percentile over another, in one round: between two figures that are equal where both are known. What is not
-/// answered takes at least as long as the slowest answer of its run.
-fn ratio(above: &Block, below: &Block, percentile: Percentile) -> Interval {
-    let longest =
-        |block: &Block| Percentile::ALL.iter().filter_map(|lower| block.percentile(*lower)).fold(0.0, f64::max);
-    match (above.percentile(percentile), below.percentile(percentile)) {
-        (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Interval { low: one / other, high: one / other },
-        (None, Some(other)) if other > 0.0 => Interval { low: longest(above) / other, ..Interval::UNKNOWN },
-        (Some(one), None) if longest(below) > 0.0 => Interval { high: one / longest(below), ..Interval::UNKNOWN },
-        _ => Interval::UNKNOWN,
+/// The rounds: runs of both policies that count, with the same seed where there are any.
+fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r ComparedRun, &'r ComparedRun)> {
+    let [own, mut other] = [own, other].map(|runs| runs.iter().copied().filter(|run| counts(run)).collect::<Vec<_>>());
+    let (mut pairs, mut alone) = (Vec::new(), Vec::new());
+    for run in own {
+        match other.iter().position(|other| other.report.seed == run.report.seed) {
+            Some(at) => pairs.push((run, other.remove(at))),
+            None => alone.push(run),
+        }
     }
+    // A run that was repeated has another seed.
+    pairs.extend(alone.into_iter().zip(other));
+    pairs
+}
+
+/// The ratio of one round, of a percentile that is between `above` over one that is between `below`.
+fn ratio(above: Interval, below: Interval) -> Interval {
+    let low = if below.high.is_finite() && below.high > 0.0 { above.low / below.high } else { 0.0 };
+    let high = if below.low > 0.0 { above.high / below.low } else { f64::INFINITY };
+    Interval { low, high }
 }
 
 /// The mean ratio of several rounds, where all know theirs, and its interval; one-sided where some rounds know one side.
@@ -159,7 +222,19 @@ mod tests {
     fn said(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
         let (policy, against) = ("auto".to_owned(), "isolated".to_owned());
         let percentile = Percentile::P90;
-        Verdict { policy, against, class: LIGHT, percentile, rounds: 4, ratio, low, high, is_usable: true }.said()
+        Verdict {
+            policy,
+            against,
+            class: LIGHT,
+            percentile,
+            rounds: 4,
+            ratio,
+            low,
+            high,
+            virtual_time: None,
+            is_usable: true,
+        }
+        .said()
     }
 
     #[test]
@@ -198,15 +273,17 @@ mod tests {
         assert_eq!(over_rounds(&[]), (None, Interval::UNKNOWN));
     }
 
+    // Does what is not known of one side, or raised by the host, leave the ratio one end?
     #[test]
-    fn what_is_not_answered_takes_longer_than_what_is() {
-        let block = |values: &[f64]| Block::from_sorted(values);
-        let (fast, slow, never) = (block(&[1.0, 2.0]), block(&[4.0, 8.0]), block(&[6.0, f64::INFINITY]));
-        let p90 = |above, below| ratio(above, below, Percentile::P90);
-        assert_eq!(p90(&slow, &fast), known(4.0));
-        assert_eq!(p90(&never, &fast), at_least(3.0));
-        assert_eq!(p90(&slow, &never), Interval { low: 0.0, high: 8.0 / 6.0 });
-        assert_eq!(p90(&never, &never), Interval::UNKNOWN);
+    fn a_ratio_has_the_ends_that_both_sides_know() {
+        let between = |low, high| Interval { low, high };
+        assert_eq!(ratio(known(8.0), known(2.0)), known(4.0));
+        assert_eq!(ratio(at_least(6.0), known(2.0)), at_least(3.0));
+        assert_eq!(ratio(known(8.0), at_least(6.0)), between(0.0, 8.0 / 6.0));
+        assert_eq!(ratio(at_least(6.0), at_least(6.0)), Interval::UNKNOWN);
+        assert_eq!(ratio(known(8.0), between(0.0, 2.0)), at_least(4.0), "our figure is at most 2");
+        assert_eq!(ratio(between(6.0, 8.0), between(1.0, 2.0)), between(3.0, 8.0));
+        assert_eq!(ratio(between(0.0, 8.0), known(2.0)), between(0.0, 4.0), "theirs is at most 8");
     }
 
     // Does the percentile follow from the number of requests, and from how many wait together?

@@ -110,10 +110,15 @@ impl<'a> Probe<'a> {
         (all_us > 0.0 && self.restarted.is_none()).then(|| (busy_us / all_us).clamp(0.0, 1.0))
     }
 
+    /// Whether the server's cores are emulated.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.burn().as_deref() == Some("sleep"))
+    }
+
     /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time to sleep.
     /// An error is the reason why that is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
-        let last = self.last.as_ref().filter(|last| last.burn().as_deref() == Some("sleep"))?;
+        let last = self.last.as_ref().filter(|_| self.is_emulated())?;
         let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));
         let Some((slept_us, overshoot_us)) = last.overslept() else {
             return Some(Err("the server's answer has no emulation/slept_us and emulation/overshoot_share".to_owned()));

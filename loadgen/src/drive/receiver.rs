@@ -11,7 +11,7 @@ use crate::drive::sender::{Datagrams, send_one};
 use crate::interrupt::Interrupt;
 use anyhow::{Context, Result};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Served, Status};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::errno::Errno;
@@ -39,6 +39,8 @@ pub struct Reply {
     pub status: Status,
     /// The worker that finished the request, as named in the reply.
     pub worker: u16,
+    /// Time from the server's kernel to the end of the handler, as told in the reply: on an emulated core the core's own.
+    pub served: Nanos,
     /// True if it came after all retries, when its client had given up. A run without retries says by the latency alone
     /// what is late.
     pub late: bool,
@@ -216,8 +218,9 @@ impl<'a> Receiver<'a> {
             Heard::Duplicate => self.replies.duplicates += 1,
             Heard::Attempt => {}
             Heard::End { late } => {
-                let Header { status, served, .. } = header;
-                self.replies.last[id] = Some(Reply { at, status, worker: served.worker, late });
+                let Served { worker, kernel_wait, queue_wait, service, .. } = header.served;
+                let served = kernel_wait.plus(queue_wait).plus(service);
+                self.replies.last[id] = Some(Reply { at, status: header.status, worker, served, late });
             }
         }
         Ok(())

@@ -4,7 +4,9 @@ use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
 use crate::plan::Plan;
 use crate::report::run_result::RunResult;
-use crate::report::validity::{Facts, Validity, judge};
+use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
+use forebay::lab::stats::Interval;
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
 
@@ -14,8 +16,11 @@ pub struct RunReport {
     schema: &'static str,
     /// Whether the figures may be trusted.
     pub verdict: Validity,
-    /// The reasons why the run is invalid; empty for a valid run.
+    /// The reasons why the run is invalid, causes first; empty for a valid run.
     pub reasons: Vec<String>,
+    /// What these reasons do to the figures at worst; `None` for a valid run.
+    #[serde(skip)]
+    pub(crate) effect: Option<Effect>,
     /// Whether the percentile that the validity is about was asked for.
     #[serde(skip)]
     pub(crate) is_asked: bool,
@@ -74,14 +79,15 @@ impl RunReport {
         facts: Facts,
         duplicates: u64,
     ) -> RunReport {
-        let (verdict, reasons) = judge(&result, &facts);
+        let objections = judge(&result, &facts);
         let server = probe.last.as_ref();
         let duration_s = counted.as_secs_f64();
         let answered = result.fates.answered as f64;
         RunReport {
             schema: "forebay-loadgen/1",
-            verdict,
-            reasons,
+            verdict: if objections.is_empty() { Validity::Valid } else { Validity::Invalid },
+            reasons: objections.iter().map(Objection::to_string).collect(),
+            effect: objections.iter().map(|objection| objection.effect).max(),
             is_asked: plan.percentile.is_some(),
             seed: plan.seed,
             workload: plan.offered(),
@@ -106,9 +112,31 @@ impl RunReport {
         }
     }
 
-    /// Adds a reason that was found after the run.
+    /// Adds a reason that was found after the run: the cause of the others.
     pub(crate) fn invalidate(&mut self, reason: String) {
         self.verdict = Validity::Invalid;
-        self.reasons.push(reason);
+        self.effect = Some(Effect::Any);
+        self.reasons.insert(0, Objection::any(reason).to_string());
+    }
+
+    /// Between which slowdowns `percentile` of `class` was on this run, had the host disturbed nothing. What is not answered
+    /// takes at least as long as the slowest answer.
+    pub(crate) fn slowdown_within(&self, class: &str, percentile: Percentile) -> Interval {
+        let [slowdown, latency_us] = [&self.result.slowdown, &self.result.latency_us]
+            .map(|blocks| blocks.of(class).copied().unwrap_or_default());
+        let longest = || Percentile::ALL.iter().filter_map(|lower| slowdown.percentile(*lower)).fold(0.0, f64::max);
+        let (seen, high) = match slowdown.percentile(percentile) {
+            Some(seen) => (seen, seen),
+            None => (longest(), f64::INFINITY),
+        };
+        let latency = latency_us.percentile(percentile).unwrap_or(f64::INFINITY);
+        let raised_us = raised_us(&self.result, &self.facts, percentile, latency);
+        let cost_us = self.result.shortest_us.of(class).copied().unwrap_or(0.0);
+        let low = match raised_us {
+            Some(0.0) => seen,
+            Some(raised_us) if cost_us > 0.0 => (seen - raised_us / cost_us).max(0.0),
+            _ => 0.0,
+        };
+        Interval { low, high }
     }
 }

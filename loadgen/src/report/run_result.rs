@@ -65,8 +65,8 @@ pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) ->
 pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
-    /// Microseconds from the intended first send to the kernel's receive stamp of the reply; infinite for every request
-    /// not answered.
+    /// Microseconds from the intended first send to the kernel's receive stamp of the reply. On emulated cores to the end of
+    /// the core's send, by the core's own time. Infinite for every request not answered.
     pub latency_us: ByClass<Block>,
     /// The same over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
@@ -74,6 +74,9 @@ pub struct RunResult {
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
+    /// Microseconds by which this host was late: with the send, and on emulated cores with the reply. The latter is no part of
+    /// `latency_us`.
+    pub late_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
     #[serde(skip)]
     pub(crate) slips_over_limit: u64,
@@ -82,6 +85,9 @@ pub struct RunResult {
     /// The values behind `slowdown`, for intervals of ratios.
     #[serde(skip)]
     pub(crate) slowdowns: ByClass<Sample>,
+    /// Microseconds of the shortest request of each class, scaled; infinite without one.
+    #[serde(skip)]
+    pub(crate) shortest_us: ByClass<f64>,
     /// How long the server's queues remember, as far as is known.
     #[serde(skip)]
     pub(crate) memory: Memory,
@@ -89,17 +95,24 @@ pub struct RunResult {
 
 impl RunResult {
     /// Computes the figures of the run of `plan`. `kernel_dropped` counts the datagrams that the server's kernel dropped
-    /// during the measured time; `None` where the server cannot count them.
-    pub(crate) fn of(plan: &Plan, exchange: &Exchange, kernel_dropped: Option<u64>) -> RunResult {
+    /// during the measured time; `None` where the server cannot count them. With a `reply_price`, which an emulated core pays
+    /// for a reply, latency is by the times of the cores.
+    pub(crate) fn of(
+        plan: &Plan,
+        exchange: &Exchange,
+        kernel_dropped: Option<u64>,
+        reply_price: Option<Nanos>,
+    ) -> RunResult {
         let Exchange { start, schedule, sent, replies } = exchange;
         // With retries it is the receiver that knows which clients had given up.
         let timeout = if plan.retrying.max > 0 { Nanos::MAX } else { schedule::timeout(plan, schedule) };
         let mut fates = Fates::default();
         let mut unanswered = 0;
-        let mut slips_us = Values::default();
+        let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
         let mut slips_over_limit = 0;
         let mut by_second: Vec<(u64, u64)> = Vec::new();
         let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ByClass::empty(plan.classes()));
+        let mut shortest_us = latency.map(|_| f64::INFINITY);
         let attempts = schedule.iter().zip(&sent.slips).zip(&replies.last);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= plan.warmup) {
             slips_us.add(slip.as_micros_f64());
@@ -108,10 +121,15 @@ impl RunResult {
             by_second[second].0 += 1;
             slips_over_limit += u64::from(*slip > SLIP_LIMIT);
             let intended = start.plus(request.at);
-            let mut took_us = f64::INFINITY;
+            let (mut took_us, mut host_late) = (f64::INFINITY, *slip);
             if let Some(reply) = reply {
                 // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
-                let took = reply.at.max(intended.plus(*slip)).minus(intended);
+                let mut took = reply.at.max(intended.plus(*slip)).minus(intended);
+                if let (Some(price), Status::Ok) = (reply_price, reply.status) {
+                    let of_core = slip.plus(reply.served).plus(price);
+                    host_late = slip.plus(took.minus(of_core));
+                    took = of_core;
+                }
                 let late = reply.late || took > timeout;
                 *(if late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
                 if reply.status == Status::Ok && !late {
@@ -122,8 +140,13 @@ impl RunResult {
             } else {
                 unanswered += 1;
             }
+            late_us.add(host_late.as_micros_f64());
             latency.add(request.class, took_us);
-            slowdown.add(request.class, took_us / request.cost.as_micros_f64());
+            let cost_us = request.cost.as_micros_f64();
+            slowdown.add(request.class, took_us / cost_us);
+            for class in [0, 1 + usize::from(request.class)] {
+                shortest_us.0[class].1 = shortest_us.0[class].1.min(cost_us);
+            }
         }
         let load = plan.load().map(|load| load * replies.attempts.per_request());
         let memory = memory_of(plan, schedule, load);
@@ -132,11 +155,13 @@ impl RunResult {
         RunResult {
             fates,
             slowdowns: slowdown.map(Values::sample),
+            shortest_us,
             memory,
             latency_us: latency.into_blocks(memory),
             latency_answered_us: answered.into_blocks(memory),
             slowdown: slowdown.into_blocks(memory),
             slip_us: slips_us.into_block(Memory::UNKNOWN),
+            late_us: late_us.into_block(Memory::UNKNOWN),
             slips_over_limit,
             by_second,
         }
@@ -165,7 +190,7 @@ mod tests {
         let timeout = Some(Nanos::from_millis(100));
         let plan = Plan { warmup, timeout, workers: None, ..test_plan() };
         let (sent, replies) = (Sent { slips, ..Sent::default() }, Replies { last, ..Replies::default() });
-        RunResult::of(&plan, &Exchange { start: Nanos::from_secs(5), schedule, sent, replies }, Some(dropped))
+        RunResult::of(&plan, &Exchange { start: Nanos::from_secs(5), schedule, sent, replies }, Some(dropped), None)
     }
 
     /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
@@ -176,6 +201,7 @@ mod tests {
                 at: Nanos::from_millis(5_000 + ms + took),
                 status,
                 worker: 0,
+                served: Nanos::ZERO,
                 late: false,
             })
         };
@@ -233,9 +259,33 @@ mod tests {
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
     }
 
+    // On emulated cores, is latency the slip and the core's own time, and is what the host was late beside it told apart?
+    #[test]
+    fn an_emulated_core_is_charged_its_own_time() {
+        let [slip, served, price] = [3, 20, 2].map(Nanos::from_millis);
+        let reply = |at_ms| Reply { at: Nanos::from_millis(at_ms), status: Status::Ok, worker: 0, served, late: false };
+        let exchange = Exchange {
+            start: Nanos::from_secs(5),
+            schedule: vec![request(10, 0), request(20, 1)],
+            sent: Sent { slips: vec![slip; 2], ..Sent::default() },
+            // Its wall clock says 190 ms of the first one, which is beyond the timeout of 100 ms.
+            replies: Replies { last: vec![Some(reply(5_200)), None], ..Replies::default() },
+        };
+        let timeout = Some(Nanos::from_millis(100));
+        let plan = Plan { warmup: Nanos::ZERO, timeout, workers: None, ..test_plan() };
+        let of = |price| {
+            let result = RunResult::of(&plan, &exchange, Some(0), price);
+            let short = result.latency_us.of("short").expect("a class").max;
+            (result.fates.answered, short, result.late_us.max)
+        };
+        assert_eq!(of(Some(price)), (1, Some(25_000.0), Some(168_000.0)));
+        assert_eq!(of(None), (0, None, Some(3_000.0)), "a real core keeps the time of this host");
+    }
+
     #[test]
     fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
-        let stamped = Reply { at: Nanos::from_secs(4), status: Status::Ok, worker: 0, late: false };
+        let stamped =
+            Reply { at: Nanos::from_secs(4), status: Status::Ok, worker: 0, served: Nanos::ZERO, late: false };
         let result = figures(vec![request(10, 0)], vec![Nanos::from_micros(40)], vec![Some(stamped)], Nanos::ZERO, 0);
         assert_eq!(result.latency_us.all().max, Some(40.0));
     }

@@ -7,8 +7,10 @@ use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::lab::stats::Interval;
 use forebay::metrics::{Block, PRECISION, Percentile};
+use forebay::time::Nanos;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The validity of a run, shown with every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -66,6 +68,9 @@ pub(crate) struct Facts {
     /// Whether the run was interrupted.
     #[serde(skip)]
     pub(crate) interrupted: bool,
+    /// The measured time.
+    #[serde(skip)]
+    pub(crate) counted: Nanos,
 }
 
 fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -82,31 +87,98 @@ const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 const REFUSED_SHARE_MAX: f64 = 0.001;
 /// The largest share of foreign datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
+/// The largest share of the slept time that emulated cores may oversleep.
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
+/// The longest time, as a share of the run, by which the host may be late once.
+const LATE_SHARE_MAX: f64 = 0.1;
 
-/// The validity of a run and every reason against it; a valid run has none.
-pub(crate) fn judge(result: &RunResult, facts: &Facts) -> (Validity, Vec<String>) {
-    let reasons: Vec<String> = [
-        facts.interrupted.then(|| "the run was interrupted".to_owned()),
-        nothing_answered(&result.fates),
-        unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone),
-        slip(result, facts),
+/// What a disturbance does to the figures of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    /// Latency and slowdown can only be too high: the figures bound what the server does from above.
+    Raises,
+    /// They can be too high or too low.
+    Any,
+}
+
+/// A reason against a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Objection {
+    pub(crate) effect: Effect,
+    why: String,
+}
+
+impl Objection {
+    /// What was found after the run, whatever it does to the figures.
+    pub(crate) fn any(why: String) -> Objection {
+        Objection { effect: Effect::Any, why }
+    }
+
+    fn raises(why: String) -> Objection {
+        Objection { effect: Effect::Raises, why }
+    }
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = match self.effect {
+            Effect::Raises => "this can only raise the latency",
+            Effect::Any => "the latency may be too high or too low",
+        };
+        write!(f, "{}; {effect}", self.why)
+    }
+}
+
+/// Every reason against a run, causes before what follows from them; a valid run has none.
+pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
+    let any = |why: Option<String>| why.map(Objection::any);
+    let raises = |why: Option<String>| why.map(Objection::raises);
+    let [sends, retries] = [
         late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, facts.pacer),
         late(("up with its retries", ""), facts.attempts.late, facts.attempts.retries(), facts.pacer),
-        own_socket_drops(&facts.own_socket_drops),
-        refused_sends(facts),
-        send_buffer_errors(&facts.send_buffer_errors),
-        foreign(facts),
-        overshoot(facts.overshoot_share.as_ref()),
-        run_queue(facts.run_queue_share),
-        facts.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
-        facts.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
-        facts.reconciled.as_ref().and_then(Reconciled::objection),
+    ];
+    let restarted = |how| format!("the server was restarted in the course of the run: {how}");
+    let silent = |error| format!("the server's admin endpoint did not answer: {error}");
+    [
+        any(facts.interrupted.then(|| "the run was interrupted".to_owned())),
+        any(facts.restarted.as_ref().map(restarted)),
+        any(facts.endpoint_error.as_ref().map(silent)),
+        any(stood_still(result, facts.counted).filter(|_| !facts.knows_alone)),
+        raises(slip(result, facts)),
+        raises(sends),
+        any(retries),
+        raises(overshoot(facts.overshoot_share.as_ref())),
+        raises(run_queue(facts.run_queue_share)),
+        raises(own_socket_drops(&facts.own_socket_drops)),
+        any(refused_sends(facts)),
+        any(send_buffer_errors(&facts.send_buffer_errors)),
+        any(foreign(facts)),
+        any(facts.reconciled.as_ref().and_then(Reconciled::objection)),
+        any(nothing_answered(&result.fates)),
+        any(unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone)),
     ]
     .into_iter()
     .flatten()
-    .collect();
-    (if reasons.is_empty() { Validity::Valid } else { Validity::Invalid }, reasons)
+    .collect()
+}
+
+/// By how many microseconds the host can have raised `percentile` of the latency, which is `latency_us`. Zero where the host
+/// was late by too little to show, `None` where it is not known.
+pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentile, latency_us: f64) -> Option<f64> {
+    let slip_us = result.slip_us.percentile(percentile)?;
+    let is_late = matches!(facts.overshoot_share, Some(Ok(share)) if share > OVERSHOOT_SHARE_MAX);
+    let has_waited = facts.run_queue_share.is_some_and(|share| share > RUN_QUEUE_SHARE_MAX);
+    if has_waited || facts.own_socket_drops != Ok(0) || matches!(facts.overshoot_share, Some(Err(_))) {
+        return None;
+    }
+    if is_late || slip_us > SLIP_SHARE_MAX * latency_us { result.late_us.max } else { Some(0.0) }
+}
+
+/// A host that stands still for long shows something else than the load: what came meanwhile came at once.
+fn stood_still(result: &RunResult, counted: Nanos) -> Option<String> {
+    let longest_us = result.late_us.max.filter(|longest_us| *longest_us > LATE_SHARE_MAX * counted.as_micros_f64())?;
+    let (longest, all) = (text::time(Some(longest_us)), text::time(Some(counted.as_micros_f64())));
+    Some(format!("this host was late by {longest} once, above 10 % of the {all} measured"))
 }
 
 fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<String> {

@@ -11,6 +11,8 @@ mod compare;
 mod generator;
 #[path = "../../../tests/support/script/mod.rs"]
 mod script;
+#[path = "../support/server.rs"]
+mod server;
 #[allow(dead_code, reason = "the server's tests use all of it")]
 #[path = "../../../tests/support/skip.rs"]
 mod skip;

@@ -17,6 +17,8 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         latency_answered_us: latency.clone(),
         slowdown: latency,
         slip_us: block_of(vec![slip_us; 3_000]),
+        late_us: block_of(vec![slip_us; 3_000]),
+        shortest_us: ByClass(vec![(ALL_CLASSES, 1.0)]),
         slips_over_limit,
         slowdowns: ByClass(vec![]),
         memory: Memory::UNKNOWN,
@@ -48,6 +50,7 @@ fn sound() -> Facts {
         restarted: None,
         reconciled: Some(reconciled(4_000)),
         interrupted: false,
+        counted: Nanos::from_secs(3),
     }
 }
 
@@ -63,17 +66,16 @@ fn reconciled(server_received: u64) -> Reconciled {
 
 #[test]
 fn a_sound_run_is_valid_up_to_each_limit() {
-    assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
-    assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
+    assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), []);
+    assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()), []);
     let alone = Facts { reconciled: None, overshoot_share: None, run_queue_share: None, ..sound() };
-    assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "no server was asked");
+    assert_eq!(judge(&result(100.0, 5.0, 3), &alone), [], "no server was asked");
 }
 
 type Spoil<'a> = &'a dyn Fn(&mut Facts);
 
 fn assert_invalid(result: &RunResult, facts: &Facts, expected: &str) {
-    let (validity, reasons) = judge(result, facts);
-    assert_eq!(validity, Validity::Invalid, "{expected}");
+    let reasons: Vec<String> = judge(result, facts).iter().map(Objection::to_string).collect();
     assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
 }
 
@@ -126,10 +128,11 @@ fn slip_is_judged_at_the_percentile_that_is_claimed() {
     let frozen = |percentile| {
         let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
         let result = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..result(0.0, 0.0, 0) };
-        judge(&result, &Facts { percentile, ..sound() }).1
+        judge(&result, &Facts { percentile, ..sound() })
     };
-    assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
-    assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
+    let [reason] = &frozen(Percentile::P99_9)[..] else { panic!("one reason") };
+    assert!(reason.to_string().contains("p99.9 of the slip is 7.00 ms, above 5 %"), "{reason}");
+    assert_eq!(frozen(Percentile::P99), []);
 }
 
 #[test]
@@ -152,4 +155,46 @@ fn without_an_answer_there_is_nothing_to_trust() {
         let result = RunResult { fates, latency_us, latency_answered_us, ..result(0.0, 900.0, 0) };
         assert_invalid(&result, &sound(), said);
     }
+}
+
+// Is a cause told before what follows from it, and does each reason say what it does to the figures?
+#[test]
+fn causes_come_first_and_each_reason_has_a_direction() {
+    let facts = Facts { restarted: Some("it had 5".into()), overshoot_share: Some(Ok(0.5)), foreign: 4_000, ..sound() };
+    let reasons: Vec<(Effect, String)> =
+        judge(&result(100.0, 5.1, 0), &facts).iter().map(|reason| (reason.effect, reason.to_string())).collect();
+    let said = ["was restarted", "keep its schedule", "overslept", "no reply to a request"];
+    let effects = [Effect::Any, Effect::Raises, Effect::Raises, Effect::Any];
+    assert_eq!(reasons.iter().map(|(effect, _)| *effect).collect::<Vec<_>>(), effects, "{reasons:?}");
+    for ((effect, reason), said) in reasons.iter().zip(said) {
+        let direction = if *effect == Effect::Any { "too high or too low" } else { "can only raise the latency" };
+        assert!(reason.contains(said) && reason.ends_with(direction), "{reason}");
+    }
+}
+
+// By how much does a late host raise a figure? By nothing where that does not show, by its longest lateness where it does,
+// and by an unknown time where that was not measured.
+#[test]
+fn a_late_host_raises_figures_by_what_it_was_late() {
+    let raised = |facts: &Facts, slip_us| raised_us(&result(100.0, slip_us, 0), facts, Percentile::P99, 100.0);
+    assert_eq!([raised(&sound(), 5.0), raised(&sound(), 5.1)], [Some(0.0), Some(5.1)]);
+    let late = Facts { overshoot_share: Some(Ok(0.021)), ..sound() };
+    assert_eq!(raised(&late, 5.0), Some(5.0));
+    for facts in [
+        Facts { run_queue_share: Some(0.021), ..sound() },
+        Facts { overshoot_share: Some(Err("silent".to_owned())), ..sound() },
+        Facts { own_socket_drops: Ok(1), ..sound() },
+    ] {
+        assert_eq!(raised(&facts, 0.0), None);
+    }
+}
+
+// Does a pause of a tenth of the run discard a round, and no pause a run that is judged alone?
+#[test]
+fn a_host_that_stands_still_spoils_a_round() {
+    let late = |late_us: f64, knows_alone| {
+        let result = RunResult { late_us: block_of(vec![late_us]), ..result(100.0, 5.0, 0) };
+        judge(&result, &Facts { knows_alone, ..sound() }).iter().map(|reason| reason.effect).collect::<Vec<_>>()
+    };
+    assert_eq!([late(300e3, false), late(301e3, false), late(301e3, true)], [vec![], vec![Effect::Any], vec![]]);
 }

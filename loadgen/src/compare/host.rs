@@ -1,0 +1,61 @@
+//! How late this host is, before anything is measured: threads that sleep as emulated cores do.
+
+use crate::plan::{Plan, cpus};
+use crate::text::{time, wrapped};
+use forebay::metrics::{Block, Percentile};
+use forebay::time::{Nanos, clock};
+use nix::sys::prctl::set_timerslack;
+use serde::Serialize;
+use std::thread;
+
+/// The time for which the host is measured.
+const MEASURED: Nanos = Nanos::from_secs(1);
+/// The time from one wake-up of a thread to the next.
+const STEP: Nanos = Nanos::from_millis(1);
+/// The largest lateness, as a share of the shortest request, beside which figures are more than bounds.
+const SHARE_MAX: f64 = 0.05;
+
+/// How late threads wake up.
+#[derive(Debug, Serialize)]
+pub(crate) struct Host {
+    late_us: Block,
+}
+
+impl Host {
+    /// Measures for a second: one thread for each CPU sleeps to absolute times.
+    pub(crate) fn measured() -> Host {
+        let begins = clock::now();
+        let one = || {
+            // If refused, the lateness shows it.
+            let _ = set_timerslack(1);
+            let due = (1..MEASURED.get() / STEP.get()).map(|step| begins.plus(STEP.times(step)));
+            let late = due.map(|due| {
+                thread::sleep(due.minus(clock::now()).into());
+                clock::now().minus(due).as_micros_f64()
+            });
+            late.collect::<Vec<f64>>()
+        };
+        let mut late_us: Vec<f64> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..cpus()).map(|_| scope.spawn(one)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("sleeping does not panic")).collect()
+        });
+        late_us.sort_unstable_by(f64::total_cmp);
+        Host { late_us: Block::from_sorted(&late_us) }
+    }
+
+    /// What to expect of the runs of `plan`, in a sentence.
+    pub(crate) fn said(&self, plan: &Plan) -> String {
+        let shortest = plan.workload.smallest_cost().plus(plan.workload.time_beside()).times(plan.time_scale);
+        let p99 = self.late_us.percentile(Percentile::P99);
+        let is_late = p99.is_none_or(|p99| p99 > SHARE_MAX * shortest.as_micros_f64());
+        let expect = match is_late {
+            true => format!(": measured figures will be bounds, beside requests of {shortest}"),
+            false => format!(", beside requests of {shortest}"),
+        };
+        wrapped(
+            "",
+            &format!("This host is late by {} at p99, {} at most{expect}.", time(p99), time(self.late_us.max)),
+            "",
+        )
+    }
+}
