@@ -137,9 +137,9 @@ pub fn take_charged() -> Nanos {
 /// if that was ready long before. A request may have waited in the socket of a busy worker until others were allowed to
 /// take it.
 pub fn rest() {
-    let (until, now) = (pay_all(), clock::now());
-    let since = RESTS.get().map_or(until.max(now), |(since, _)| since);
-    RESTS.set(Some((since, now)));
+    let until = pay_all();
+    let since = RESTS.get().map_or(until, |(since, _)| since);
+    RESTS.set(Some((since, clock::now())));
 }
 
 /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the cores
