@@ -7,7 +7,7 @@ use crate::pages::{
 };
 use forebay::config::Setting;
 
-const TEST: &str = "cargo test --workspace";
+const TEST: &str = "cargo test --workspace --no-fail-fast";
 /// Where the table of settings stands.
 const SETTINGS: &str = "src/config/README.md";
 
