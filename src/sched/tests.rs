@@ -2,6 +2,7 @@
 
 mod levels;
 mod looks;
+mod search;
 mod tasks;
 
 use super::ladder::Ladders;
