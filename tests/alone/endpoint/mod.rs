@@ -7,7 +7,7 @@ use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 
-// The fastest of three counts: a page that waits for a worker waits every time, for all are held all the while.
+// The fastest of thirty counts: a page that waits for a worker waits every time, for all are held all the while.
 #[test]
 fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();
@@ -26,13 +26,13 @@ fn busy_workers_do_not_hold_the_endpoint_up() {
         "a worker is never held",
     );
     for path in PAGES {
-        let time = |_| {
+        let time = || {
             let asked = clock::now();
             page(server.admin, path);
             clock::now().minus(asked)
         };
-        let fastest = (0..3).map(time).min().expect("three of them");
-        assert!(fastest < Nanos::from_millis(100), "{path} took {fastest}");
+        let is_prompt = std::iter::repeat_with(time).take(30).any(|took| took < Nanos::from_millis(100));
+        assert!(is_prompt, "{path} took 100 ms or more each time");
     }
     await_until(
         || {

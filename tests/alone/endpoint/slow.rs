@@ -132,7 +132,8 @@ pub(super) fn plant(
         [_, _, ..] => true,
         _ => now["workers"].as_array().expect("a list").iter().any(|worker| worker["running"]["class"] == 1),
     };
-    await_until(|| at_work(&slow(admin)), "the planted request never runs");
+    // On a busy host it may have ended before the first answer. This time is then one in which a CPU stood still.
+    await_until(|| clock::now().minus(began_at) > MS(1_000) || at_work(&slow(admin)), "no page comes");
     client.send(&light).expect("sent");
     thread::sleep(MS(after).into());
     let mut now = slow(admin);
@@ -152,26 +153,30 @@ pub(super) fn plant(
 
 type Culprit = (&'static str, Option<u64>);
 
-#[derive(Default)]
-struct Tally {
-    right: usize,
-    wrong: Vec<String>,
-}
-
-impl Tally {
-    fn judge(&mut self, case: &str, said: Option<&Said>, expected: &[Culprit]) {
-        if said.is_some_and(|(cause, class)| expected.contains(&(cause, *class))) {
-            self.right += 1;
-        } else {
-            self.wrong.push(format!("{case}: {said:?} in place of {expected:?}"));
+/// Plants a case until what is said is as expected; `None` then. A busy host is now and then a culprit of its own, or lets
+/// the answer come late. What is wrong in the server is so each time: three wrong answers while no CPU stood still count.
+fn wrong<const N: usize>(
+    case: &str,
+    expected: [&[Culprit]; N],
+    mut planted: impl FnMut() -> ([Option<Said>; N], Nanos),
+) -> Option<String> {
+    let mut heard = Vec::new();
+    for _ in 0..10 {
+        let (said, still) = planted();
+        let is_right = |(said, expected): (&Option<Said>, &[Culprit])| {
+            said.as_ref().is_some_and(|(cause, class)| expected.contains(&(cause, *class)))
+        };
+        if said.iter().zip(expected).all(is_right) {
+            return None;
+        }
+        if still < MS(5) {
+            heard.push(said);
+        }
+        if heard.len() == 3 {
+            break;
         }
     }
-
-    /// Is 95 % right, or all but one?
-    fn check(&self, kind: &str) {
-        let Tally { right, wrong } = self;
-        assert!(wrong.len() <= 1 || *right >= 19 * wrong.len(), "{kind}: {right} are right, and wrong are {wrong:#?}");
-    }
+    Some(format!("{case}: {heard:?} in place of {expected:?}"))
 }
 
 /// The cases of each kind and policy: one, or as many as the environment says.
@@ -248,8 +253,8 @@ impl Case {
 fn the_culprit_is_named() {
     let _alone = alone();
     before_others();
+    let mut all_wrong = Vec::new();
     for Case { kind, settings, plants, light, meanwhile, afterwards } in Case::all() {
-        let mut tally = Tally::default();
         for settings in settings {
             let server = Running::start(&settings, Planted);
             let client = client(&server);
@@ -257,17 +262,11 @@ fn the_culprit_is_named() {
             receive_bytes(&client);
             for seed in seeds() {
                 let planted = || (plant(server.admin, &client, &plants(seed), light, 25), STILL.take_longest());
-                // A CPU that stood still is a culprit of its own, and who asks late hears what came after: then once more.
-                let mut tries = std::iter::repeat_with(planted).take(10);
-                let ([while_it_waits, then], _) = tries
-                    .find(|(_, still)| *still < MS(5))
-                    .unwrap_or_else(|| panic!("{kind}, {settings:?}: a CPU stands still in each of ten tries"));
-                tally.judge(&format!("{settings:?}, meanwhile"), while_it_waits.as_ref(), &meanwhile);
-                tally.judge(&format!("{settings:?}"), then.as_ref(), &[afterwards]);
+                all_wrong.extend(wrong(&format!("{kind}, {settings:?}"), [&meanwhile, &[afterwards]], planted));
             }
         }
-        tally.check(kind);
     }
+    assert!(all_wrong.is_empty(), "{all_wrong:#?}");
 }
 
 #[test]
@@ -278,7 +277,6 @@ fn a_cpu_that_others_use_is_named() {
         cpus.set(0).expect("there is one");
         sched_setaffinity(Pid::from_raw(0), &cpus).expect("it may run there");
     };
-    let mut tally = Tally::default();
     for policy in POLICIES {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -294,38 +292,37 @@ fn a_cpu_that_others_use_is_named() {
             }
             let client = client(&server);
             for seed in seeds() {
-                // The kernel counts a wait for the CPU when it is over.
-                for said in plant(server.admin, &client, &[[1, b'x', 0, 40 + takes(seed)]], LIGHT, 60) {
-                    tally.judge(policy, said.as_ref(), &[("run_queue", None)]);
-                }
+                // The kernel counts a wait for the CPU when it is over. A CPU that stands still is what is planted: so none
+                // of the tries counts as one without.
+                let plants = [[1, b'x', 0, 40 + takes(seed)]];
+                let planted = || (plant(server.admin, &client, &plants, LIGHT, 60), MS(5));
+                assert_eq!(wrong(policy, [&[("run_queue", None)]; 2], planted), None);
             }
         });
     }
-    tally.check("CPU");
 }
 
 /// Judges what is said of a request that came while a process was stopped, and of one that came while its worker was.
-fn stopped(kind: &str, [stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, expected: Culprit) {
-    let tally = Mutex::new(Tally::default());
+fn stopped([stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, expected: Culprit) {
     at_once(POLICIES, |policy| {
         let classify = if policy == "reserve" { "header" } else { "none" };
         let server = Forebay::start(&["--policy", policy, "--workers", "1", "--classify", classify, "--wait", "park"]);
         let client = Client::new(server.udp);
         for seed in seeds() {
-            await_until(|| slow(server.admin)["workers"][0]["running"].is_null(), "it never rests");
-            stop(&server);
-            client.request(1, Nanos::ZERO, b"");
-            thread::sleep(takes(seed).into());
-            let meanwhile = asked.then(|| culprit(&slow(server.admin)["sockets"][0]));
-            go(&server);
-            client.receive();
-            let then = said(&slow(server.admin)["slowest"]).pop_last().map(|(_, said)| said);
-            for said in meanwhile.map(Some).into_iter().chain([then]) {
-                tally.lock().expect("nobody panics with it").judge(policy, said.as_ref(), &[expected]);
-            }
+            let planted = || {
+                await_until(|| slow(server.admin)["workers"][0]["running"].is_null(), "it never rests");
+                stop(&server);
+                client.request(1, Nanos::ZERO, b"");
+                thread::sleep(takes(seed).into());
+                let meanwhile = asked.then(|| culprit(&slow(server.admin)["sockets"][0]));
+                go(&server);
+                client.receive();
+                let then = said(&slow(server.admin)["slowest"]).pop_last().map(|(_, said)| said);
+                ([if asked { meanwhile } else { then.clone() }, then], Nanos::ZERO)
+            };
+            assert_eq!(wrong(policy, [&[expected]; 2], planted), None);
         }
     });
-    tally.into_inner().expect("nobody panicked").check(kind);
 }
 
 // Is it the process if that stands still? Nobody can ask it meanwhile.
@@ -338,7 +335,6 @@ fn a_process_that_stands_still_is_named() {
         waitpid(process, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
     };
     stopped(
-        "pause",
         [stop, |server| server.signal(Signal::SIGCONT)],
         |seed| MS(350 + u64::from(takes(seed))),
         false,
@@ -364,5 +360,5 @@ fn a_worker_that_does_not_wake_is_named() {
         waitpid(worker(server), Some(WaitPidFlag::__WALL)).expect("it stops");
     };
     let go = |server: &Forebay| ptrace::detach(worker(server), None).expect("it is traced");
-    stopped("asleep", [stop, go], |seed| MS(takes(seed).into()), true, ("asleep", None));
+    stopped([stop, go], |seed| MS(takes(seed).into()), true, ("asleep", None));
 }

@@ -1,5 +1,5 @@
 //! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, also in virtual time.
-//! An early reply is an error; a late one only if all of five trials are late, because a busy machine delays threads.
+//! An early reply is an error; a late one only if all of sixty trials are late, because a busy machine delays threads.
 
 use crate::support::prelude::*;
 use forebay::emulation::overheads::Overheads;
@@ -9,6 +9,8 @@ use forebay::lab::workload::Workload;
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;
 const TRIALS: usize = 5;
+/// Where one that is on time is enough.
+const TRIALS_MAX: usize = 60;
 /// No thread is early by chance, so that few trials show a reply before its time.
 const TRIALS_MIN: usize = 2;
 const SLICE: Nanos = Nanos::from_micros(40);
@@ -66,7 +68,7 @@ fn assert_as_simulated(policy: &str, overheads: &str, costs: &[Nanos]) -> Nanos 
     let simulated = simulated(policy, overheads, costs, Limits::SERVER.batch);
     let (mut times, allowed) = (Vec::new(), Nanos::new(simulated.get() / 20));
     let on_time = |times: &[Nanos]| times.iter().any(|time| *time <= simulated.plus(allowed));
-    while times.len() < TRIALS_MIN || times.len() < TRIALS && !on_time(&times) {
+    while times.len() < TRIALS_MIN || times.len() < TRIALS_MAX && !on_time(&times) {
         times.push(served(&server, costs));
     }
     let case = format!("{policy} with {overheads}: {times:?}, and {simulated} in virtual time");
@@ -114,7 +116,7 @@ fn a_search_in_vain_is_paid_for_once() {
     assert!(*least <= Nanos::from_micros(1_300), "paid more than once: {times:?}");
 }
 
-// Method: one heavy request, which pauses every millisecond: a look in 33 us. A busy machine makes fewer.
+// Method: one heavy request of 20 ms, which pauses every millisecond: a look in 33 us. A busy machine makes fewer.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
@@ -122,33 +124,38 @@ fn every_look_within_a_slice_is_paid_for() {
     let server = emulated(10, &[&settings[..], &[("overheads", "look=100ns,send=1us")]].concat());
     let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure");
     let client = Client::new(server.udp);
-    let looks: Vec<f64> = (0..TRIALS as u64)
-        .map(|id| {
-            let before = charged();
-            client.send(&message(&Header::request(id, 0, Nanos::from_millis(20)), b""));
-            assert_eq!(client.receive().header.status, Status::Ok);
-            // The send costs 10 us, and each look one.
-            charged() - before - 10.0
-        })
-        .collect();
-    assert!(looks.iter().any(|looks| (180.0..=630.0).contains(looks)), "{looks:?} looks in 20 slices");
+    let mut looks = Vec::new();
+    // At a load average of 20 a host makes 150 to 460 of 606.
+    let is_due = |looks: &f64| *looks >= 300.0;
+    while looks.len() < TRIALS || looks.len() < TRIALS_MAX && !looks.iter().any(is_due) {
+        let before = charged();
+        client.send(&message(&Header::request(looks.len() as u64, 0, Nanos::from_millis(20)), b""));
+        assert_eq!(client.receive().header.status, Status::Ok);
+        // The send costs 10 us, and each look one.
+        looks.push(charged() - before - 10.0);
+    }
+    assert!(looks.iter().any(is_due) && looks.iter().all(|looks| *looks <= 630.0), "{looks:?} looks in 20 ms");
 }
 
-// Method: of a burst, one worker receives most, and two run half each; on a busy machine one of them may run nearly all. One
-// worker alone takes only what it has received.
+// Method: of a burst, one worker receives most, and two run half each. On a busy machine one of them may run nearly all, but
+// not each time. One worker alone takes only what it has received.
 #[test]
 fn what_another_core_held_is_paid_for() {
     let _alone = alone();
     let costs = burst(40, 0);
-    let hops = ["1", "2"].map(|workers| {
+    for (workers, due, trials_max) in [("1", 0.0..=0.0, TRIALS), ("2", 10.0..=30.0, TRIALS_MAX)] {
         let server = emulated(SCALE, &[("workers", workers), ("policy", "global"), ("overheads", "hop=1us")]);
-        (0..TRIALS).for_each(|_| _ = served(&server, &costs));
-        latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure") / SCALE as f64
-    });
-    assert!(
-        hops[0] == 0.0 && (1.0..=39.0 * TRIALS as f64).contains(&hops[1]) && hops[1].fract() == 0.0,
-        "{hops:?} hops"
-    );
+        let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure") / SCALE as f64;
+        let mut hops = Vec::new();
+        let is_due = |hops: &f64| due.contains(hops);
+        while hops.len() < TRIALS || hops.len() < trials_max && !hops.iter().any(is_due) {
+            let before = charged();
+            served(&server, &costs);
+            hops.push((charged() - before).round());
+        }
+        assert!(hops.iter().any(is_due) && hops.iter().all(|hops| *hops < 40.0), "{workers} workers: {hops:?} hops");
+        assert!(workers == "2" || hops.iter().all(is_due), "{hops:?} hops of one worker");
+    }
 }
 
 #[test]
@@ -158,16 +165,16 @@ fn a_core_that_slept_pays_for_its_wake() {
     let server = server("steal", "wake=300us,receive=5us,send=5us");
     // The first one waits until the server runs.
     served(&server, &[cost]);
-    let took: Vec<Nanos> = (0..TRIALS)
-        .map(|_| {
-            // A real worker spins for 100 us at most, and then sleeps.
-            std::thread::sleep(Nanos::from_micros(150).times(SCALE).into());
-            served(&server, &[cost])
-        })
-        .collect();
-    let least = *took.iter().min().expect("trials");
     let due = cost.plus(wake).plus(Nanos::from_micros(10));
-    assert!(least >= due && least <= due.plus(Nanos::from_micros(15)), "{due}: {took:?}");
+    let is_due = |took: &Nanos| *took <= due.plus(Nanos::from_micros(15));
+    let mut took = Vec::new();
+    // A thread that wakes late begins late: one trial on time shows what is charged.
+    while took.len() < TRIALS || took.len() < TRIALS_MAX && !took.iter().any(is_due) {
+        // A real worker spins for 100 us at most, and then sleeps.
+        std::thread::sleep(Nanos::from_micros(150).times(SCALE).into());
+        took.push(served(&server, &[cost]));
+    }
+    assert!(took.iter().all(|took| *took >= due) && took.iter().any(is_due), "{due}: {took:?}");
     let service = latency(server.admin)["since_start"]["service"]["all"]["max"].as_f64().expect("a maximum");
     let scaled = cost.times(SCALE).as_micros_f64();
     assert!((service / scaled - 1.0).abs() < 0.01, "{service} us in the handler, not {scaled}");
