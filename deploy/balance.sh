@@ -65,7 +65,7 @@ END
 }
 
 is_ready() {
-    curl --silent --fail --output /dev/null --max-time "$INTERVAL" "http://$1:$ADMIN_PORT/readyz"
+    curl --silent --fail --noproxy "*" --output /dev/null --max-time "$INTERVAL" "http://$1:$ADMIN_PORT/readyz"
 }
 
 trap 'nft delete table ip "$TABLE"' EXIT

@@ -47,7 +47,7 @@ impl Endpoint {
                 "--admin {address} is no admin address: write http://HOST:PORT or HOST:PORT, like 127.0.0.1:9001"
             )));
         }
-        let config = ureq::Agent::config_builder().timeout_global(Some(REQUEST_TIMEOUT)).build();
+        let config = ureq::Agent::config_builder().timeout_global(Some(REQUEST_TIMEOUT)).proxy(None).build();
         let latency_url = format!("http://{authority}/latency");
         Ok(Endpoint { authority: authority.to_owned(), latency_url, agent: config.into() })
     }

@@ -8,6 +8,7 @@ mod latency;
 mod page;
 #[path = "../support/pages.rs"]
 mod pages;
+mod proxy;
 mod readme;
 mod replay;
 mod retries;
