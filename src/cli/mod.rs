@@ -1,6 +1,7 @@
 //! The command line: subcommands, their output and their exit codes.
 
 mod calibrate;
+mod get;
 pub mod page;
 mod plan;
 pub mod results;
@@ -8,6 +9,7 @@ mod service;
 mod simulate;
 pub mod values;
 
+pub use get::get;
 pub use service::main;
 
 use crate::config::{self, Scope};

@@ -1,7 +1,7 @@
 //! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve` is one.
 
 use super::results::print;
-use super::{FAILED, USAGE, WORK_LOST, ended, matches, with_server_flags};
+use super::{FAILED, USAGE, WORK_LOST, ended, get, matches, with_server_flags};
 use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
 use crate::metrics::summary;
 use crate::output::{self, LogWriter};
@@ -147,15 +147,8 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
         output::complain(&format!("{name}: --check-health needs admin; allowed: an address with a port, not 0"));
         return ExitCode::from(USAGE);
     };
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(HEALTH_TIMEOUT))
-        .http_status_as_error(false)
-        .proxy(None)
-        .build()
-        .into();
     // Linux connects to this host where the address is 0.0.0.0 or [::].
-    let answer = agent.get(format!("http://{admin}/healthz")).call();
-    let why = match answer.and_then(|mut reply| Ok((reply.status(), reply.body_mut().read_to_string()?))) {
+    let why = match get(&admin.to_string(), "/healthz", HEALTH_TIMEOUT) {
         Ok((status, text)) if status.is_success() => return ended(print(&text)),
         Ok((status, text)) => format!("{status}: {}", text.trim_end()),
         Err(error) => error.to_string(),

@@ -6,6 +6,7 @@ use crate::endpoint::latency_body::{check, whole};
 use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
+use forebay::cli::get;
 use forebay::emulation::overheads::Overheads;
 use forebay::metrics::LATENCY_SCHEMAS;
 use serde::Serialize;
@@ -23,8 +24,6 @@ const TEXT_CHARS_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     authority: String,
-    latency_url: String,
-    agent: ureq::Agent,
 }
 
 /// The body of `GET /latency`, checked for the keys that are read.
@@ -47,9 +46,7 @@ impl Endpoint {
                 "--admin {address} is no admin address: write http://HOST:PORT or HOST:PORT, like 127.0.0.1:9001"
             )));
         }
-        let config = ureq::Agent::config_builder().timeout_global(Some(REQUEST_TIMEOUT)).proxy(None).build();
-        let latency_url = format!("http://{authority}/latency");
-        Ok(Endpoint { authority: authority.to_owned(), latency_url, agent: config.into() })
+        Ok(Endpoint { authority: authority.to_owned() })
     }
 
     /// The address where the server of `view` receives requests, as seen from here. A wildcard address stands for the
@@ -82,9 +79,12 @@ impl Endpoint {
     /// # Errors
     /// If there is no answer, or if a key that is read is missing or of another kind.
     pub fn latency(&self) -> Result<ServerView> {
-        let asking = || format!("asking the admin endpoint, {}", self.latency_url);
-        let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
-        let body = response.body_mut().read_json().with_context(asking)?;
+        let asking = || format!("asking the admin endpoint, http://{}/latency", self.authority);
+        let (status, text) = get(&self.authority, "/latency", REQUEST_TIMEOUT).with_context(asking)?;
+        if !status.is_success() {
+            return Err(anyhow!("{status}: {}", escaped(text.trim_end()))).with_context(asking);
+        }
+        let body = serde_json::from_str(&text).with_context(asking)?;
         check(&body)
             .map_err(|wrong| anyhow!("the answer is no {}: {wrong}", LATENCY_SCHEMAS[0]))
             .with_context(asking)?;
@@ -197,7 +197,7 @@ mod tests {
     fn addresses_with_and_without_scheme_are_the_same() {
         for address in ["127.0.0.1:9001", "http://127.0.0.1:9001", "http://127.0.0.1:9001/"] {
             let endpoint = Endpoint::new(address).unwrap_or_else(|error| panic!("{address}: {error}"));
-            assert_eq!(endpoint.latency_url, "http://127.0.0.1:9001/latency");
+            assert_eq!(endpoint.authority, "127.0.0.1:9001");
         }
         for address in ["", "9001", "https://127.0.0.1:9001", "127.0.0.1:9001/metrics"] {
             assert!(Endpoint::new(address).is_err(), "{address:?} was taken");

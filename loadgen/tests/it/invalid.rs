@@ -6,6 +6,7 @@ use crate::support::network::{in_own_network, shaped};
 use crate::support::server::started;
 use crate::support::skip::skip;
 use crate::support::*;
+use forebay::cli::get;
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
@@ -40,8 +41,8 @@ fn a_server_restarted_in_mid_run() {
     let arguments = ["--workers", "1", "--policy", "isolated", "--listen", &udp, "--admin", &admin];
     let start = || started(arguments);
     let received = || {
-        let mut response = ureq::get(format!("http://{admin}/latency")).call().ok()?;
-        let body: Value = response.body_mut().read_json().ok()?;
+        let (_, text) = get(&admin, "/latency", Duration::from_secs(5)).ok()?;
+        let body: Value = serde_json::from_str(&text).ok()?;
         body["fates"]["received"].as_u64()
     };
     let first = start();

@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 const SERVER: &str =
     "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 200 --policy global";
@@ -38,8 +39,9 @@ fn a_capture_is_replayed_as_it_was() {
     let (file, json) = (folder.path().join("captured"), folder.path().join("report.json"));
     let server = started(SERVER.split(' '));
     let (first, text) = thread::scope(|scope| {
-        let captured = ureq::get(format!("{}/capture?seconds={SECONDS}", server.admin));
-        let text = scope.spawn(|| captured.call().expect("an answer").body_mut().read_to_string().expect("text"));
+        let admin = server.admin.trim_start_matches("http://");
+        let path = format!("/capture?seconds={SECONDS}");
+        let text = scope.spawn(move || cli::get(admin, &path, Duration::from_secs(60)).expect("an answer").1);
         let first = run(&server, LOAD, &json);
         (first, text.join().expect("a capture"))
     });

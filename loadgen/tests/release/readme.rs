@@ -6,6 +6,7 @@ use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULA
 use crate::server::started;
 use serde_json::Value;
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::Duration;
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 
@@ -29,6 +30,14 @@ fn finish(command: &mut Command) -> Output {
     // 3 is a verdict about this machine at this moment (the generator was late), not about the command.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{command:?}: {}\n{error}", output.status);
     output
+}
+
+/// The text at `url`.
+fn got(url: &str) -> String {
+    let (authority, path) = url.trim_start_matches("http://").split_once('/').expect("a path");
+    let (status, text) = forebay::cli::get(authority, &format!("/{path}"), Duration::from_secs(60)).expect("an answer");
+    assert!(status.is_success(), "{url}: {status}: {text}");
+    text
 }
 
 #[test]
@@ -120,7 +129,7 @@ fn serve_drive_and_scrape_work_as_written() {
 
     for command in commands().iter().filter_map(|command| command.strip_prefix("curl -s ")) {
         let url = command.replace("127.0.0.1:9001", admin);
-        let body = ureq::get(&url).call().expect("an answer").body_mut().read_to_string().expect("text");
+        let body = got(&url);
         assert!(!body.is_empty(), "{url}");
         if url.ends_with("/latency") {
             let latency: Value = serde_json::from_str(&body).expect("JSON");
@@ -189,7 +198,7 @@ fn debugging_works_as_written() {
         match &*words[0] {
             "curl" => {
                 assert_eq!([&*words[1], &*words[3]], ["-s", "-o"], "{command}");
-                let body = ureq::get(&words[2]).call().expect("an answer").body_mut().read_to_vec().expect("bytes");
+                let body = got(&words[2]);
                 assert!(!body.is_empty(), "{command}");
                 std::fs::write(&words[4], body).expect("a file");
             }

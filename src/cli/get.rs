@@ -1,0 +1,40 @@
+//! A question to the admin endpoint of a server.
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// The longest answer taken, in bytes: a capture of a minute has a few million.
+const ANSWER_MAX_BYTES: usize = 64 << 20;
+
+/// Status and text of `http://{authority}{path}`, an authority being an address or a name with a port. No proxy is asked.
+///
+/// # Errors
+/// If no such answer comes within `patience`.
+pub fn get(authority: &str, path: &str, patience: Duration) -> io::Result<(StatusCode, String)> {
+    let asking = async {
+        let stream = TcpStream::connect(authority).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        // What ends the connection ends the answer.
+        drop(tokio::spawn(connection));
+        let request = Request::get(path).header(HOST, authority).body(Empty::<Bytes>::new());
+        let answer = sender.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, ANSWER_MAX_BYTES).collect().await.map_err(io::Error::other)?;
+        let text = String::from_utf8(body.to_bytes().into()).map_err(io::Error::other)?;
+        Ok((head.status, text))
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime.block_on(async { timeout(patience, asking).await });
+    // A resolver of names may hang for longer.
+    runtime.shutdown_background();
+    answer.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}"))))
+}
