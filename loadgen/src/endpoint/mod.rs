@@ -234,4 +234,23 @@ mod tests {
             assert!(of(unknown.into()).is_err_and(|error| error.contains("--admin") && !error.contains('\u{1b}')));
         }
     }
+
+    // Does a server answer that is asked by a name of its own, which it takes for that of another site's page?
+    #[test]
+    fn a_server_is_asked_as_localhost() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let asking = std::thread::spawn(move || Endpoint::new(&address).expect("an address").latency());
+        let (mut stream, _) = listener.accept().expect("it asks");
+        let (mut head, mut bytes) = (String::new(), [0; 1_024]);
+        while !head.contains("\r\n\r\n") {
+            let read = stream.read(&mut bytes).expect("a request");
+            head += std::str::from_utf8(&bytes[..read]).expect("text");
+        }
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").expect("it reads");
+        assert!(asking.join().expect("no panic").is_err());
+        let named: Vec<&str> = head.lines().filter(|line| line.to_lowercase().starts_with("host:")).collect();
+        assert!(matches!(named[..], [name] if name.eq_ignore_ascii_case("host: localhost")), "{head}");
+    }
 }

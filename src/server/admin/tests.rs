@@ -57,7 +57,8 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-/// May a page of another origin neither read nor begin what only operators may, and may they?
+/// May a page of another origin neither read what the server says nor begin what only operators may, and may they? Is
+/// health for every prober, and may another site link to the page?
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
@@ -65,24 +66,29 @@ fn pages_of_other_sites_may_not_ask() {
         let status = |path: &str, headers: &str| {
             exchange(address, &format!("GET {path} HTTP/1.1\r\n{headers}\r\n\r\n"))[9..12].to_owned()
         };
+        let (health, operators) = (["/healthz", "/readyz"], ["/capture", "/config"]);
+        let open = HINT.split(' ').map(str::trim).filter(|word| word.starts_with('/') && !health.contains(word));
+        let open: Vec<&str> = open.filter(|path| !operators.contains(path)).collect();
+        assert!(["/", "/metrics", "/latency", "/slow"].iter().all(|path| open.contains(path)), "{open:?}");
         for own in ["localhost:9001", "LOCALHOST", "127.0.0.1:9001", "[::1]:9001", "10.0.0.9"] {
-            assert_eq!(status("/config", &format!("host: {own}")), "200", "{own}");
-            assert_eq!(status("/config", &format!("host: {own}\r\norigin: http://{own}")), "200", "{own}");
+            for path in open.iter().chain([&"/config"]) {
+                assert_eq!(status(path, &format!("host: {own}")), "200", "{path} {own}");
+                assert_eq!(status(path, &format!("host: {own}\r\norigin: http://{own}")), "200", "{path} {own}");
+            }
         }
         assert_eq!(status("/config", "host: localhost\r\nsec-fetch-site: none"), "200");
-        let other = ["host: evil.example", "host: 127.0.0.1.evil.example:9001", "host: ", "accept: */*"];
-        let led = [
-            "origin: null",
-            "origin: http://evil.example",
-            "origin: http://localhost:80",
-            "sec-fetch-site: cross-site",
-        ];
-        let led = led.map(|from| format!("host: localhost\r\n{from}"));
-        for headers in other.map(str::to_owned).into_iter().chain(led) {
-            for path in ["/capture", "/config"] {
-                assert_eq!(status(path, &headers), "403", "{path} {headers}");
+        for host in ["host: evil.example", "host: 127.0.0.1.evil.example:9001", "host: ", "accept: */*"] {
+            for path in open.iter().chain(&operators) {
+                assert_eq!(status(path, host), "403", "{path} {host}");
             }
-            assert_eq!(status("/metrics", &headers), "200", "a scraper may use a name");
+            health.iter().for_each(|path| assert_eq!(status(path, host), "200", "{path} {host}"));
+        }
+        for led in
+            ["origin: null", "origin: http://evil.example", "origin: http://localhost:80", "sec-fetch-site: cross-site"]
+        {
+            let status = |path: &str| status(path, &format!("host: localhost\r\n{led}"));
+            operators.iter().for_each(|path| assert_eq!(status(path), "403", "{path} {led}"));
+            open.iter().for_each(|path| assert_eq!(status(path), "200", "{path} {led}"));
         }
     });
 }

@@ -120,7 +120,9 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
         return Ok(with(refused, header::ALLOW, "GET,HEAD"));
     }
-    if ["/capture", "/config"].contains(&path) && is_foreign(&request) {
+    // Health is for every prober, by any name.
+    let is_free = ["/healthz", "/readyz"].contains(&path);
+    if !(is_free || names_host(&request)) || ["/capture", "/config"].contains(&path) && is_led(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
         return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
     }
@@ -145,18 +147,21 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
-/// Whether the page of another origin may have led a browser here. It may have sent the request. Or its owner lets a name mean
-/// this host (DNS rebinding).
-fn is_foreign(request: &Request<Incoming>) -> bool {
-    let host = values(request, header::HOST);
+/// Whether the request names this host as only its clients can. A name that others own may mean this host to a browser (DNS
+/// rebinding), and their page could then read the answer.
+fn names_host(request: &Request<Incoming>) -> bool {
     let is_own = |authority: Authority| {
         let name = authority.host().trim_matches(['[', ']']);
         name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
     };
-    let origin = values(request, header::ORIGIN);
+    values(request, header::HOST).parse().is_ok_and(is_own)
+}
+
+/// Whether the page of another site led a browser here.
+fn is_led(request: &Request<Incoming>) -> bool {
+    let (host, origin) = (values(request, header::HOST), values(request, header::ORIGIN));
     let site = values(request, HeaderName::from_static("sec-fetch-site"));
-    !host.parse().is_ok_and(is_own)
-        || !(origin.is_empty() || origin.split_once("://").is_some_and(|(_, from)| from == host))
+    !(origin.is_empty() || origin.split_once("://").is_some_and(|(_, from)| from == host))
         || !["", "none", "same-origin"].contains(&&*site)
 }
 
