@@ -11,7 +11,7 @@ use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
-use crate::sched::{Adaptation, Made, Sizes, UNINTERRUPTED};
+use crate::sched::{Adaptation, Sizes, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::panics;
@@ -204,7 +204,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let mut said = lock(&self.said);
         said.say(self.bound.metrics.counts(), dropped, now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
-        drop(said);
         // Workers that could not receive try again.
         self.bound.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
@@ -213,9 +212,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let limits = waiting::follow(limits, &live.config, recent, following.policy().first_slice());
         self.bound.limits.store(Arc::new(limits));
         if following.follow(recent) {
-            let Made { name, budget, reserved, reason, .. } = following.made();
-            let (policy, budget_us) = (name.name(), budget.map(Nanos::as_micros_f64));
-            tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");
+            said.say_decision(decision(following.made()));
             self.shared.switch(&following.policy());
         }
     }

@@ -1,7 +1,7 @@
 //! What the log says of the last second: one line when a trouble begins, and one when it is over.
 
 use crate::fate::{Fate, ReceiveError, Unsent};
-use crate::metrics::{Counts, Recent};
+use crate::metrics::{Counts, Decision, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
 /// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
@@ -19,6 +19,7 @@ pub(super) struct Said {
     turning_away: Onset,
     /// What had been turned away when that began.
     turned_away: u64,
+    decision: Option<Decision>,
 }
 
 impl Said {
@@ -62,6 +63,15 @@ impl Said {
             None => {}
         }
     }
+
+    /// Logs the decision in force, where the log did not say the same last: policies differ by more than a line shows.
+    pub(super) fn say_decision(&mut self, decision: Decision) {
+        if self.decision.as_ref() != Some(&decision) {
+            let Decision { policy, budget_us, reserved, reason } = &decision;
+            tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");
+            self.decision = Some(decision);
+        }
+    }
 }
 
 fn is_saturated(recent: &Recent, workers: usize, queued: usize) -> bool {
@@ -98,6 +108,21 @@ mod tests {
         assert_eq!(more(&names, &[0; 3], &[0, 0, 0]), None);
         assert_eq!(more(&names, &[0; 3], &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
         assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
+    }
+
+    // Is a decision one line, until another one is logged?
+    #[test]
+    fn a_decision_is_logged_once() {
+        let mut said = Said::default();
+        let decision = |budget_us| Decision { policy: "levels".to_owned(), budget_us, ..Decision::default() };
+        let log = logged(|| {
+            for budget_us in [Some(50.0), Some(50.0), None, None, Some(50.0)] {
+                said.say_decision(decision(budget_us));
+            }
+        });
+        let budgets =
+            log.lines().map(|line| line.contains("the policy follows the load").then(|| line.contains("budget_us=50")));
+        assert_eq!(budgets.collect::<Vec<_>>(), [Some(true), Some(false), Some(true)], "{log}");
     }
 
     // Is there one line when requests begin to be shed or dropped, with their fates? Is there one after ten seconds without,
