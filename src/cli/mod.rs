@@ -12,11 +12,11 @@ pub mod values;
 pub use get::get;
 pub use service::main;
 
-use crate::config::{self, Scope};
+use crate::config::{self, Group, HELP_ALL, Scope};
 use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgMatches, Command, Error, FromArgMatches, Subcommand};
+use clap::{Arg, ArgMatches, Command, Error, FromArgMatches, Subcommand};
 use plan::{PlanArguments, plan};
 use results::Failure;
 use service::serve;
@@ -76,8 +76,20 @@ enum Subcommands {
     Calibrate(CalibrateArguments),
 }
 
+/// `command` without help for the flags that few need. The command lines that programs describe have them all.
+fn shortened(command: Command) -> Command {
+    let rare = [Group::Tuning, Group::Bench].map(|group| Some(group.name()));
+    let hidden = |flag: Arg| {
+        let is_rare = rare.contains(&flag.get_help_heading());
+        flag.hide(is_rare)
+    };
+    command.mut_args(hidden).mut_subcommands(shortened)
+}
+
 /// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong, to which `hint` may add.
 fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -> Result<ArgMatches, ExitCode> {
+    let shows_all = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.strip_prefix("--") == Some(HELP_ALL)));
+    let command = if shows_all { command } else { shortened(command) };
     command.try_get_matches_from(args).map_err(|mut error| {
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
@@ -134,7 +146,7 @@ pub fn command() -> Command {
     let command = Command::new("forebay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
-        .after_help(format!("`forebay COMMAND --help` explains every flag.\n\n{EXIT_CODES}"))
+        .after_help(format!("`forebay COMMAND --help` explains the flags.\n\n{EXIT_CODES}"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true);
@@ -149,9 +161,11 @@ const CALIBRATE_EXAMPLE: &str =
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {
     let example = format!("Example:\n  {program} --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config");
     config::with_flags(command, scope)
-        .after_help(format!("{example}\n\n--help says more: allowed values, environment, exit codes."))
-        .after_long_help(format!("{example}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
+        .after_help(format!("{example}\n\n--help says more: allowed values, environment, exit codes.\n{MORE}"))
+        .after_long_help(format!("{example}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}\n\n{MORE}"))
 }
+
+const MORE: &str = "--help-all shows the rest: settings for tuning and benches.";
 
 const LAYERS: &str = "\
 The first of these that has a setting decides: flag, environment, file (--config), default. All problems are reported at \

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Setting, find};
+use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, HELP_ALL, Setting, find};
 use super::value::Refusal;
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Layers {
 
 /// What is said about a `key` that is none of `settings`.
 pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
-    if [CONFIG, CHECK_CONFIG, CHECK_HEALTH].contains(&key) {
+    if [CONFIG, CHECK_CONFIG, CHECK_HEALTH, HELP_ALL].contains(&key) {
         return "only a flag, never a setting".to_owned();
     }
     let keys: Vec<&str> = settings.map(|setting| setting.key).collect();

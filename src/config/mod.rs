@@ -37,7 +37,7 @@ pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
 pub use setting::{Group, Setting, Shape};
 #[cfg(feature = "cli")]
-pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, Scope, load, with_flags};
+pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL, Scope, load, with_flags};
 pub use table::{Config, SETTINGS};
 pub(crate) use value::list_text as listen_text;
 pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};

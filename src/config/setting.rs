@@ -9,6 +9,8 @@ pub(super) const CONFIG: &str = "config";
 pub(crate) const CHECK_CONFIG: &str = "check-config";
 /// The flag that asks a running server whether it is well.
 pub(crate) const CHECK_HEALTH: &str = "check-health";
+/// The flag that shows the help of all settings.
+pub(crate) const HELP_ALL: &str = "help-all";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +51,8 @@ labels! {
         Overload = "Overload",
         /// Stop, restart, health and log.
         LifeCycle = "Life cycle",
+        /// What few servers change.
+        Tuning = "Tuning",
         /// What serves benches alone.
         Bench = "Bench",
     }

@@ -50,6 +50,90 @@ settings! {
             |address| option_text(*address, "off"),
         ),
     }
+
+    [Policy]
+    /// Which worker serves which request.
+    policy: PolicyName {
+        value_name: "NAME", live: true, default: "auto", form: Form { parse: value::policy, ..choice!(PolicyName) },
+        details: PolicyName::ALL.iter().map(value::policy_line),
+    }
+    /// Number of worker threads.
+    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.
+    ///
+    /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
+    workers: usize {
+        value_name: "COUNT", live: false,
+        default: "the CPUs this process may use" => cpus(), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
+    }
+    /// Keeps each worker on one CPU.
+    /// - Workers of a group get CPUs of one last-level cache, where there are as many.
+    pin: bool { value_name: "BOOL", live: false, default: "false", form: value::SWITCH }
+
+    [Overload]
+    /// Sheds requests that waited longer than this.
+    /// - The time in the socket and in queues counts.
+    /// - A duration: sheds after it, always.
+    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).
+    /// - off: sheds nothing for its wait.
+    ///
+    /// See [`Config::max_wait_scaled`].
+    max_wait: MaxWait {
+        value_name: "DURATION|auto|off", live: true, default: "auto",
+        form: text!("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
+    }
+    /// Networks whose addresses cannot be forged.
+    /// - The gate prefers them, as the sources that a handler has validated.
+    /// - It lets a network in whole, unless one of its prefixes takes too much.
+    /// - Their replies have no amplification limit.
+    /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own behind a filter.
+    ///
+    /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
+    trusted_networks: Vec<Network> {
+        value_name: "NETWORK,...", live: false, default: "none",
+        form: text!(
+            "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
+            addresses::networks,
+            |networks| list_or_none(networks),
+        ),
+    }
+
+    [LifeCycle]
+    /// Longest time to finish received requests at a stop.
+    ///
+    /// 0 to 1 h. Never scaled.
+    drain_timeout: Nanos { value_name: "DURATION", live: true, default: "5s", form: UP_TO_AN_HOUR }
+    /// Time at a stop before the drain begins.
+    /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
+    ///
+    /// 0 to 1 h. Never scaled.
+    lame_duck: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
+    /// Unix socket where a new server takes over the sockets.
+    /// - No datagram is lost.
+    /// - Both servers need the same path, listen, admin, number of workers and user.
+    /// - If no server runs there, this one starts as usual and waits there for its successor.
+    ///
+    /// `None` = none.
+    handover: Option<PathBuf> {
+        value_name: "PATH", live: false, default: "off",
+        form: text!(
+            "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
+            addresses::socket_path,
+            addresses::path_text,
+        ),
+    }
+    /// Logs when requests are delayed this long, and why.
+    /// - One line at the onset, and one when no request waited that long for 10 s.
+    /// - A request that is shed does not count. 0s: never.
+    ///
+    /// 0 (never) to 1 h. Never scaled.
+    log_delays: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
+    /// Least severe log lines that are written.
+    /// - RUST_LOG, if it is set, replaces this and may choose by target.
+    log_level: LogLevel { value_name: "LEVEL", live: true, default: "info", form: choice!(LogLevel) }
+    /// Form of the log lines on standard error.
+    log_format: LogFormat { value_name: "FORMAT", live: false, default: "text", form: choice!(LogFormat) }
+
+    [Tuning]
     /// How the server receives datagrams.
     /// - batches: many in one system call.
     /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers
@@ -81,21 +165,6 @@ settings! {
     ///
     /// 1 to 1,000.
     amplification: u32 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000>() }
-
-    [Policy]
-    /// Which worker serves which request.
-    policy: PolicyName {
-        value_name: "NAME", live: true, default: "auto", form: Form { parse: value::policy, ..choice!(PolicyName) },
-        details: PolicyName::ALL.iter().map(value::policy_line),
-    }
-    /// Number of worker threads.
-    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.
-    ///
-    /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
-    workers: usize {
-        value_name: "COUNT", live: false,
-        default: "the CPUs this process may use" => cpus(), form: count::<_, 1, { WORKERS_MAX as u64 }>(),
-    }
     /// Number of groups of workers.
     /// - A group has queues and sleepers of its own. An idle group takes from a full one.
     /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.
@@ -155,22 +224,6 @@ settings! {
     ///
     /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait { value_name: "HOW", live: false, default: "adaptive", form: choice!(Wait) }
-    /// Keeps each worker on one CPU.
-    /// - Workers of a group get CPUs of one last-level cache, where there are as many.
-    pin: bool { value_name: "BOOL", live: false, default: "false", form: value::SWITCH }
-
-    [Overload]
-    /// Sheds requests that waited longer than this.
-    /// - The time in the socket and in queues counts.
-    /// - A duration: sheds after it, always.
-    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).
-    /// - off: sheds nothing for its wait.
-    ///
-    /// See [`Config::max_wait_scaled`].
-    max_wait: MaxWait {
-        value_name: "DURATION|auto|off", live: true, default: "auto",
-        form: text!("auto, off, or a duration of 1us to 1h", str::parse, ToString::to_string),
-    }
     /// Whether the kernel turns requests away under overload.
     /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
     /// - off: lets all in, as far as buffers hold them.
@@ -187,67 +240,16 @@ settings! {
             |bits| format!("{},{}", bits.v4, bits.v6),
         ),
     }
-    /// Networks whose addresses cannot be forged.
-    /// - The gate prefers them, as the sources that a handler has validated.
-    /// - It lets a network in whole, unless one of its prefixes takes too much.
-    /// - Their replies have no amplification limit.
-    /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own behind a filter.
-    ///
-    /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
-    trusted_networks: Vec<Network> {
-        value_name: "NETWORK,...", live: false, default: "none",
-        form: text!(
-            "none, or up to 16 different networks, like 10.0.0.0/8,fd00::/8",
-            addresses::networks,
-            |networks| list_or_none(networks),
-        ),
-    }
     /// What the client of a shed request receives.
     /// - short: an answer that says so, and how long to wait before the next try.
     /// - silence: nothing. It costs no send, and looks like a lost datagram.
     shed_answers: ShedAnswers { value_name: "HOW", live: false, default: "short", form: choice!(ShedAnswers) }
-
-    [LifeCycle]
-    /// Longest time to finish received requests at a stop.
-    ///
-    /// 0 to 1 h. Never scaled.
-    drain_timeout: Nanos { value_name: "DURATION", live: true, default: "5s", form: UP_TO_AN_HOUR }
-    /// Time at a stop before the drain begins.
-    /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
-    ///
-    /// 0 to 1 h. Never scaled.
-    lame_duck: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
-    /// Unix socket where a new server takes over the sockets.
-    /// - No datagram is lost.
-    /// - Both servers need the same path, listen, admin, number of workers and user.
-    /// - If no server runs there, this one starts as usual and waits there for its successor.
-    ///
-    /// `None` = none.
-    handover: Option<PathBuf> {
-        value_name: "PATH", live: false, default: "off",
-        form: text!(
-            "off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes",
-            addresses::socket_path,
-            addresses::path_text,
-        ),
-    }
     /// Time without progress until /healthz says 503.
     /// - It counts while no worker of a pool moves, because handlers are stuck.
     /// - It is at least 1s, after which /readyz says 503. 0s: never.
     ///
     /// 0 (never) to 1 h. Never scaled.
     unhealthy_after: Nanos { value_name: "DURATION", live: true, default: "30s", form: UP_TO_AN_HOUR }
-    /// Logs when requests are delayed this long, and why.
-    /// - One line at the onset, and one when no request waited that long for 10 s.
-    /// - A request that is shed does not count. 0s: never.
-    ///
-    /// 0 (never) to 1 h. Never scaled.
-    log_delays: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
-    /// Least severe log lines that are written.
-    /// - RUST_LOG, if it is set, replaces this and may choose by target.
-    log_level: LogLevel { value_name: "LEVEL", live: true, default: "info", form: choice!(LogLevel) }
-    /// Form of the log lines on standard error.
-    log_format: LogFormat { value_name: "FORMAT", live: false, default: "text", form: choice!(LogFormat) }
 
     [Bench]
     /// What the server does for each request.

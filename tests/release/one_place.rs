@@ -75,7 +75,7 @@ fn a_fact_has_one_place() {
         String::from_utf8(output.stdout).expect("text")
     };
     // Help is broken into lines by width.
-    let help = says(&["serve", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = says(&["serve", "--help-all"]).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "extra: requests take turns of a slice (round robin)",
         "--extra[=<BOOL>]",

@@ -3,14 +3,14 @@
 mod scope;
 mod unused;
 
-pub(crate) use super::setting::{CHECK_CONFIG, CHECK_HEALTH};
+pub(crate) use super::setting::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL};
 pub(crate) use scope::Scope;
 
 use super::effective::{Effective, resolve};
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::setting::{CONFIG, Setting, Shape, environment_name};
-use clap::{Arg, ArgMatches, Args, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
@@ -38,6 +38,9 @@ struct MetaFlags {
     /// comes from flag, environment or file, as for the server.
     #[arg(long, id = CHECK_HEALTH, conflicts_with = CHECK_CONFIG)]
     check_health: bool,
+    /// Print help with all settings, those for tuning and benches too
+    #[arg(long, id = HELP_ALL, action = ArgAction::HelpLong)]
+    help_all: Option<bool>,
 }
 
 /// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of settings are not parsed

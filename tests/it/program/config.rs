@@ -4,7 +4,7 @@
 use crate::support::prelude::*;
 use crate::support::program::{self, file};
 use assert_cmd::Command;
-use forebay::config::Group;
+use forebay::config::{Group, SETTINGS, Setting};
 use std::net::TcpStream;
 
 fn forebay() -> Command {
@@ -80,7 +80,7 @@ fn settings_without_effect_are_warnings() {
 // Do flags stand in groups, of which that of benches is the last?
 #[test]
 fn help_comes_in_groups() {
-    let help = text(forebay().arg("-h"));
+    let help = text(forebay().arg("--help-all"));
     let places = [
         "Network:",
         "--listen",
@@ -89,6 +89,8 @@ fn help_comes_in_groups() {
         "Overload:",
         "--max-wait",
         "Life cycle:",
+        "Tuning:",
+        "--slice",
         "Bench:",
         "--cost-cap",
     ]
@@ -212,4 +214,26 @@ fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
     let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
+}
+
+// Is the help short, with the settings that an operator needs, and does its last line say where the rest is? Does --help-all
+// have every setting? Do manual pages get all flags, and do flags without help work?
+#[test]
+fn help_is_short_and_help_all_is_whole() {
+    let is_rare = |setting: &Setting| [Group::Tuning, Group::Bench].contains(&setting.group);
+    let shown = |help: &str, key: &str| help.lines().any(|line| line.trim_start().starts_with(&format!("--{key}")));
+    for flag in ["-h", "--help"] {
+        let help = text(forebay().arg(flag));
+        assert!(help.lines().count() <= 150, "{} lines", help.lines().count());
+        let last = help.lines().last().unwrap_or_default();
+        assert!(last.starts_with("--help-all shows the rest"), "{help}");
+        SETTINGS.iter().for_each(|setting| assert_eq!(shown(&help, setting.key), !is_rare(setting), "{}", setting.key));
+    }
+    let all = text(forebay().arg("--help-all"));
+    SETTINGS.iter().for_each(|setting| assert!(shown(&all, setting.key), "{}", setting.key));
+    let described = forebay::cli::command();
+    let serve = described.find_subcommand("serve").expect("a command");
+    assert_eq!(serve.get_arguments().find(|flag| flag.is_hide_set()), None);
+    let checked = text(forebay().args(["--burn", "sleep", "--slice", "7us", "--check-config"]));
+    assert!(checked.contains("slice = \"7us\"") && checked.contains("burn = \"sleep\""), "{checked}");
 }
