@@ -5,39 +5,37 @@
 //! histogram is at most one bucket off.
 
 use crate::metrics::Snapshot;
+use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
 use crate::metrics::window::{Distribution, Series};
-use prometheus_client::encoding::{MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet};
-use std::fmt;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The schema with 2^5 buckets to each doubling: the coarsest that keeps 2.5 %.
 const SCHEMA: i32 = 5;
 /// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
 
-/// Writes the histogram of `series`, its classic `bounds` and its sum divided by `unit`; in protobuf it is native besides. Every
-/// bin belongs to exactly one bucket, so that the buckets add up to the count.
-pub(super) fn histogram(
-    mut metric: MetricEncoder<'_>,
-    snapshot: &Snapshot,
-    series: Series,
-    bounds: &[u64],
-    unit: f64,
-) -> fmt::Result {
+/// The histogram of `series`, with the classic `bounds` and the sum divided by `unit`, native and classic. Every bin belongs to
+/// exactly one bucket, so that the buckets add up to the count.
+pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], unit: f64) -> Value {
     let distribution = Distribution::of([&snapshot.measured], &[series]);
     let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
-    let classic: Vec<_> = upper.zip(distribution.buckets(bounds)).collect();
-    let buckets = Buckets::of(&distribution, unit);
-    let native = NativeHistogram {
+    let classic = upper.zip(distribution.buckets(bounds)).scan(0, |cumulative, (upper_bound, count)| {
+        *cumulative += count;
+        Some(Bucket(*cumulative, upper_bound))
+    });
+    let native = Buckets::of(&distribution, unit);
+    let start = Duration::from(snapshot.start_time);
+    Value::Histogram(Histogram {
+        count: distribution.count,
+        sum: distribution.sum as f64 / unit,
+        buckets: classic.collect(),
         schema: SCHEMA,
         zero_threshold: ZERO_THRESHOLD,
-        zero_count: buckets.zeros,
-        negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
-        positive: NativeHistogramBuckets { spans: &buckets.spans, deltas: &buckets.deltas },
-        created: Some(UNIX_EPOCH + Duration::from(snapshot.start_time)),
-    };
-    let sum = distribution.sum as f64 / unit;
-    metric.encode_histogram_with_native::<NoLabelSet>(sum, distribution.count, &classic, None, native)
+        zero_count: native.zeros,
+        spans: native.spans.into_iter().map(|(gap, length)| Span(gap, length)).collect(),
+        deltas: native.deltas,
+        start: Some(Timestamp(start.as_secs() as i64, start.subsec_nanos() as i32)),
+    })
 }
 
 /// The occupied buckets of a native histogram.

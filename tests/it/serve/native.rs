@@ -1,10 +1,14 @@
-//! Are native histograms what Prometheus takes them for? Method: protobuf, decoded by the published format, beside the HDR
-//! histograms of `/latency.hlog`. `deploy/try-fleet` asks a Prometheus, and adds those of several servers up.
+//! Are native histograms what Prometheus takes them for? Method: protobuf, decoded, beside the HDR histograms of
+//! `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the histograms of several servers up.
+
+#[allow(dead_code, reason = "the server makes what is read here")]
+#[path = "../../../src/metrics/prometheus/family.rs"]
+mod family;
 
 use super::interval_log::histograms;
 use crate::support::prelude::*;
+use family::{Family, Histogram, Metric, Number, Value as Shown};
 use flate2::read::GzDecoder;
-use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{self as model, MetricFamily};
 use prost::Message;
 
 const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
@@ -22,44 +26,41 @@ pub(super) fn busy(requests: u64, settings: &[(&str, &str)]) -> Running {
     server
 }
 
-fn families(server: &Running) -> BTreeMap<String, MetricFamily> {
+fn families(server: &Running) -> BTreeMap<String, Family> {
     let (head, body) = exchange(server.admin, "GET /metrics", PROTOBUF).expect("an answer");
     assert!(head.contains("content-type: application/vnd.google.protobuf; proto=io.prometheus"), "{head}");
     let (mut bytes, mut families) = (&body[..], BTreeMap::new());
     while !bytes.is_empty() {
-        let family = MetricFamily::decode_length_delimited(&mut bytes).expect("a family");
+        let family = Family::decode_length_delimited(&mut bytes).expect("a family");
         assert!(families.insert(family.name.clone(), family).is_none(), "a family occurs once");
     }
     families
 }
 
-fn histogram<'a>(
-    families: &'a BTreeMap<String, MetricFamily>,
-    name: &str,
-    labels: &[(&str, &str)],
-) -> &'a model::Histogram {
-    let has = |metric: &&model::Metric| {
-        labels.iter().all(|(name, value)| metric.label.iter().any(|label| label.name == *name && label.value == *value))
+fn histogram<'a>(families: &'a BTreeMap<String, Family>, name: &str, labels: &[(&str, &str)]) -> &'a Histogram {
+    let has = |metric: &&Metric| {
+        labels.iter().all(|(name, value)| metric.0.iter().any(|label| label.0 == *name && label.1 == *value))
     };
-    let metric = families[name].metric.iter().find(has).expect("the labels");
-    metric.histogram.as_ref().expect("a histogram")
+    let metric = families[name].metrics.iter().find(has).expect("the labels");
+    let Some(Shown::Histogram(histogram)) = &metric.1 else { panic!("{metric:?}") };
+    histogram
 }
 
-fn buckets(histogram: &model::Histogram) -> BTreeMap<i32, u64> {
+fn buckets(histogram: &Histogram) -> BTreeMap<i32, u64> {
     assert_eq!((histogram.schema, histogram.zero_count), (5, 0));
     let threshold = histogram.zero_threshold;
     assert!(threshold > 0.0 && threshold < 1e-30, "a native histogram, also an empty one");
-    let (mut deltas, mut number, mut count) = (histogram.positive_delta.iter(), 0, 0);
+    let (mut deltas, mut number, mut count) = (histogram.deltas.iter(), 0, 0);
     let mut buckets = BTreeMap::new();
-    for span in &histogram.positive_span {
-        number += span.offset;
-        for _ in 0..span.length {
+    for family::Span(gap, length) in &histogram.spans {
+        number += gap;
+        for _ in 0..*length {
             count += deltas.next().expect("a delta for each bucket");
             buckets.insert(number, u64::try_from(count).expect("a count"));
             number += 1;
         }
     }
-    assert_eq!((deltas.len(), buckets.values().sum()), (0, histogram.sample_count));
+    assert_eq!((deltas.len(), buckets.values().sum()), (0, histogram.count));
     buckets
 }
 
@@ -70,11 +71,11 @@ fn buckets_have_what_was_measured() {
     let (shown, exact) = (families(&server), histograms(&server));
     for (class, stage) in [("short", "total"), ("long", "total"), ("short", "queue"), ("long", "service")] {
         let one = histogram(&shown, "forebay_latency_seconds", &[("class", class), ("stage", stage)]);
-        assert!(one.start_timestamp.is_some_and(|start| start.seconds > 1_500_000_000));
+        assert!(one.start.is_some_and(|start| start.0 > 1_500_000_000));
         let (buckets, exact) = (buckets(one), &exact[&format!("{class}.{stage}")]);
         let (last, longest) = (buckets.last_key_value().expect("a bucket").0, exact.max() as f64 / 1e9);
         let [low, high] = [last - 1, *last].map(|number| 2_f64.powf(f64::from(number) / 32.0));
-        assert_eq!(one.sample_count, exact.len(), "{class} {stage}");
+        assert_eq!(one.count, exact.len(), "{class} {stage}");
         assert!(longest > low && longest <= high, "{class} {stage}: {longest} is not above {low} up to {high}");
     }
 }
@@ -86,26 +87,80 @@ fn protobuf_says_what_the_text_says() {
     let (families, text) = (families(&server), server.metrics());
     let in_text = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     assert_eq!(families.keys().map(String::as_str).collect::<BTreeSet<_>>(), in_text.collect());
-    let received = families["forebay_datagrams_received_total"].metric[0].counter.as_ref().expect("a counter");
-    assert_eq!(received.value, 50.0);
+    let received = families["forebay_datagrams_received_total"].metrics[0].1.clone();
+    assert_eq!(received, Some(Shown::Counter(Number(50.0))));
     // Read as a scraper does: by the type of the family.
     let quantiles = &families["forebay_latency_quantile_seconds"];
-    assert_eq!(quantiles.r#type, model::MetricType::Gauge as i32);
-    let maximum = quantiles.metric.iter().find(|metric| {
-        let values: Vec<&str> = metric.label.iter().map(|label| label.value.as_str()).collect();
+    let maximum = quantiles.metrics.iter().find(|metric| {
+        let values: Vec<&str> = metric.0.iter().map(|label| &*label.1).collect();
         values == ["service", "long", "start", "1"]
     });
     let series = "forebay_latency_quantile_seconds{stage=\"service\",class=\"long\",window=\"start\",quantile=\"1\"}";
-    let maximum = maximum.and_then(|metric| metric.gauge.as_ref()).expect("a gauge").value;
-    assert!(maximum > 0.0 && maximum == metric(&text, series), "{maximum}");
+    let in_text = metric(&text, series);
+    assert!(in_text > 0.0 && maximum.expect("one").1 == Some(Shown::Untyped(Number(in_text))), "{maximum:?}");
     let labels = [("stage", "service"), ("class", "long")];
     let long = histogram(&families, "forebay_latency_seconds", &labels);
     let of_text =
         |what: &str| metric(&text, &format!("forebay_latency_seconds_{what}{{stage=\"service\",class=\"long\"}}"));
-    assert_eq!((long.sample_count, long.sample_sum), (8, of_text("sum")));
-    assert_eq!(long.bucket.len(), 55);
-    assert!(long.bucket.last().is_some_and(|last| last.cumulative_count == 8 && last.upper_bound.is_infinite()));
+    assert_eq!((long.count, long.sum), (8, of_text("sum")));
+    assert_eq!(long.buckets.len(), 55);
+    assert!(long.buckets.last().is_some_and(|last| last.0 == 8 && last.1.is_infinite()));
     assert_eq!(buckets(histogram(&families, "forebay_slowdown", &[("class", "long")])).values().sum::<u64>(), 8);
+}
+
+// Does a Prometheus find in protobuf what the text says: types, help, numbers, and the histograms of the log?
+#[test]
+fn a_prometheus_reads_it() {
+    let server = busy(900, &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_prometheus, address)) = prometheus(server.admin, folder.path()) else { return };
+    let asked = |path: &str| -> Value {
+        let answer = http(address, &format!("GET /api/v1/{path}"));
+        answer.and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
+    };
+    let shown = |query: &str| {
+        let signs: String = query.bytes().map(|sign| format!("%{sign:02x}")).collect();
+        let value = asked(&format!("query?query={signs}"))["data"]["result"][0]["value"][1].clone();
+        value.as_str().and_then(|value| value.parse::<f64>().ok())
+    };
+    let received = || shown("forebay_datagrams_received_total") == Some(900.0);
+    await_until(received, "Prometheus does not read what the server received");
+
+    let (text, exact) = (server.metrics(), &histograms(&server)["long.service"]);
+    let series = "forebay_latency_quantile_seconds{stage=\"service\",class=\"long\",window=\"start\",quantile=\"1\"}";
+    assert_eq!(shown(series), Some(metric(&text, series)));
+    assert_eq!(shown("forebay_build_info"), Some(1.0));
+    let long = "(forebay_latency_seconds{stage=\"service\",class=\"long\"})";
+    assert_eq!(shown(&format!("histogram_count{long}")), Some(exact.len() as f64));
+    let sum = metric(&text, "forebay_latency_seconds_sum{stage=\"service\",class=\"long\"}");
+    assert_eq!(shown(&format!("histogram_sum{long}")), Some(sum));
+    for quantile in [0.5, 0.9, 1.0] {
+        let query = format!("histogram_quantile({quantile}, {}", &long[1..]);
+        let (shown, exact) = (shown(&query).expect("a value"), exact.value_at_quantile(quantile) as f64 / 1e9);
+        assert!((shown / exact - 1.0).abs() < 0.03, "{quantile}: {shown}, and {exact} in the log");
+    }
+    for (name, kind) in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')) {
+        let said = &asked(&format!("metadata?metric={name}"))["data"][name][0];
+        assert_eq!(said["type"], kind.replace("untyped", "unknown"), "{name}");
+        assert!(text.contains(&format!("# HELP {name} {}\n", said["help"].as_str().expect("text"))), "{name}: {said}");
+    }
+}
+
+/// A Prometheus that scrapes `target` as protobuf, and its address. `None`, skipped, where it is not installed.
+fn prometheus(target: SocketAddr, folder: &Path) -> Option<(Process, SocketAddr)> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+    let job = format!("{{job_name: a, scrape_interval: 500ms, static_configs: [{{targets: ['{target}']}}]}}");
+    fs::write(folder.join("config.yml"), format!("scrape_configs: [{job}]")).expect("a file");
+    let flags = ["--config.file=config.yml", "--storage.tsdb.path=data", "--enable-feature=native-histograms"];
+    let mut command = Command::new("prometheus");
+    command.args(flags).arg(format!("--web.listen-address={free}")).current_dir(folder).stderr(Stdio::null());
+    match command.spawn() {
+        Ok(child) => Some((Process { child }, free)),
+        Err(error) => {
+            skip(format_args!("prometheus cannot be run: {error}"));
+            None
+        }
+    }
 }
 
 #[test]

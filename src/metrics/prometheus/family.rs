@@ -1,0 +1,113 @@
+//! Families of metrics: the messages `io.prometheus.client` of Prometheus' protobuf, without what this server never sets.
+
+use prost::{Message, Oneof};
+use std::fmt::Display;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Family {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) help: String,
+    /// Follows from the values.
+    #[prost(int32, tag = "3")]
+    pub(super) kind: i32,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) metrics: Vec<Metric>,
+}
+
+/// Labels and value.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metric(
+    #[prost(message, repeated, tag = "1")] pub(super) Vec<Label>,
+    #[prost(oneof = "Value", tags = "2, 3, 5, 7")] pub(super) Option<Value>,
+);
+
+/// A name and a value.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Label(#[prost(string, tag = "1")] pub(super) String, #[prost(string, tag = "2")] pub(super) String);
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum Value {
+    #[prost(message, tag = "2")]
+    Gauge(Number),
+    #[prost(message, tag = "3")]
+    Counter(Number),
+    #[prost(message, tag = "5")]
+    Untyped(Number),
+    #[prost(message, tag = "7")]
+    Histogram(Histogram),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Number(#[prost(double, tag = "1")] pub(super) f64);
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Histogram {
+    #[prost(uint64, tag = "1")]
+    pub(super) count: u64,
+    #[prost(double, tag = "2")]
+    pub(super) sum: f64,
+    /// The classic buckets, ascending.
+    #[prost(message, repeated, tag = "3")]
+    pub(super) buckets: Vec<Bucket>,
+    #[prost(sint32, tag = "5")]
+    pub(super) schema: i32,
+    #[prost(double, tag = "6")]
+    pub(super) zero_threshold: f64,
+    #[prost(uint64, tag = "7")]
+    pub(super) zero_count: u64,
+    #[prost(message, repeated, tag = "12")]
+    pub(super) spans: Vec<Span>,
+    /// The count of each native bucket less the count of the one before.
+    #[prost(sint64, repeated, tag = "13")]
+    pub(super) deltas: Vec<i64>,
+    #[prost(message, optional, tag = "15")]
+    pub(super) start: Option<Timestamp>,
+}
+
+/// The number of values up to a bound, and the bound.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Bucket(#[prost(uint64, tag = "1")] pub(super) u64, #[prost(double, tag = "2")] pub(super) f64);
+
+/// For a run of occupied native buckets, the gap before it and its length. The first gap begins at bucket 0.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Span(#[prost(sint32, tag = "1")] pub(super) i32, #[prost(uint32, tag = "2")] pub(super) u32);
+
+/// Seconds since the Unix epoch, and nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Timestamp(#[prost(int64, tag = "1")] pub(super) i64, #[prost(int32, tag = "2")] pub(super) i32);
+
+impl Family {
+    pub(super) fn new(name: &str, help: &str) -> Family {
+        Family { name: name.to_owned(), help: help.to_owned(), ..Family::default() }
+    }
+
+    pub(super) fn add(&mut self, labels: &[(&str, &str)], value: Value) {
+        self.kind = match value {
+            Value::Counter(_) => 0,
+            Value::Gauge(_) => 1,
+            Value::Untyped(_) => 3,
+            Value::Histogram(_) => 4,
+        };
+        let labels = labels.iter().map(|(name, value)| Label((*name).to_owned(), (*value).to_owned()));
+        self.metrics.push(Metric(labels.collect(), Some(value)));
+    }
+}
+
+/// Adds a family: of each sample the value of `label`, and the number. Without a label, `""`, there is one sample at most.
+pub(super) fn numbers<D: Display>(
+    to: &mut Vec<Family>,
+    kind: fn(Number) -> Value,
+    name: &str,
+    help: &str,
+    label: &str,
+    samples: impl IntoIterator<Item = (D, f64)>,
+) {
+    let mut family = Family::new(name, help);
+    for (value, number) in samples {
+        let labels = [(label, &*value.to_string())];
+        family.add(if label.is_empty() { &[] } else { &labels }, kind(Number(number)));
+    }
+    to.push(family);
+}
