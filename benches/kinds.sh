@@ -1,6 +1,6 @@
 #!/bin/sh
 # One source sends light and heavy requests, and more than the cores can do. How many of each are answered in time? Prints
-# the rows of benches/overload.md. Needs curl, jq, and `cargo build --release --workspace`.
+# the rows of benches/overload.md. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
 # Level-0 work is all of a light request and the first slice of a heavy one, and some time beside each. At LOAD times the
 # capacity it needs D of the capacity. Light ones fit up to 1 / D, and heavy ones as far as the rest serves them. An emulated

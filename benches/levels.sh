@@ -1,7 +1,7 @@
 #!/bin/sh
 # Do servers on threads say of levels what virtual time says? Prints the rows of the table of
 # benches/emulated.md: p99.9 of the slowdown under each policy, beside that of the very same requests in virtual time, and
-# how that under auto compares with it, pair by pair. Needs jq, and `cargo build --release --workspace`.
+# how that under auto compares with it, pair by pair. Needs jq, and `cargo build --profile dist --workspace`.
 #
 # A scene is a workload, the number of workers, a load, a time scale, and the slice with which ondemand and hybrid serve it
 # best; each is run with each seed under each policy, on emulated cores that are charged OVERHEADS, or with BURN=cpu on real
@@ -12,7 +12,7 @@
 # BURN=cpu SCENES="tpcc/1/0.7/1/20us" DURATION=20s benches/levels.sh
 set -eu
 
-bin=${BIN:-target/release}
+bin=${BIN:-target/dist}
 dns=mix:0.95@lognormal:3us:0.25+0.045@lognormal:120us:0.25+0.005@lognormal:1ms:0.25
 # The shorter the shortest requests, the larger the scale: a pause of the host is not to count as a wait.
 scenes=${SCENES:-extreme-bimodal/14/0.9/2000/5us high-bimodal/14/0.9/500/10us rocksdb/14/0.9/200/15us tpcc/14/0.9/500/20us \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What do clients with a timeout get while more comes than the server can do, and after it? Prints the rows of the table
-# of benches/overload.md. Needs curl, jq, and `cargo build --release --workspace`.
+# of benches/overload.md. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
 # Four emulated workers, requests of 10 ms (and 50 us for the way in and out): 398/s can be served. 3 s at .5, then 8 s at
 # each load, then 8 s at THEN (.5); the timeout of an attempt is 1 s. Each list is words: POLICIES="steal auto" benches/overload.sh

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Does virtual time know what one real core does? Serves a mix on one CPU, reads the utilisation and the latency that the
 # server reports, and simulates the mix at that utilisation. The time of a request that is not its work is charged as receive
-# and send. Needs jq, two CPUs (the generator has the first), and `cargo build --release --workspace`. A row has medians of
+# and send. Needs jq, two CPUs (the generator has the first), and `cargo build --profile dist --workspace`. A row has medians of
 # ROUNDS, with the least and the most:
 #     ROUNDS=5 MIXES="tpcc/19.068/26950" benches/real.sh
 # A mix is a workload, the mean of its costs in us, and requests a second.
 set -eu
 
-bin=${BIN:-target/release}
+bin=${BIN:-target/dist}
 rounds=${ROUNDS:-5}
 policy=${POLICY:-global}
 mixes=${MIXES:-tpcc/19.068/26000 exponential:20us/20/25000 bimodal:0.95:10us:200us/19.5/25000}

@@ -1,9 +1,9 @@
 #!/bin/sh
 # What does a server that is mostly idle, or half loaded, pay for sleeping and waking? For each build: CPU time and sleeps of
 # its workers for each request, and the latency. Builds take turns, so that all meet the same weather.
-# Needs `cargo build --release --workspace`.
+# Needs `cargo build --profile dist --workspace`.
 #
-# BINS="target/release other/target/release" ROUNDS=5 benches/rest.sh
+# BINS="target/dist other/target/dist" ROUNDS=5 benches/rest.sh
 set -eu
 # shellcheck source=benches/server.sh
 . "$(dirname "$0")/server.sh"
@@ -20,7 +20,7 @@ echo "| build | cost | requests/s | CPU us per request | sleeps per request | la
 echo "|---|---|---|---|---|---|"
 for _ in $(seq "${ROUNDS:-5}"); do
     for load in fixed:10us/300 fixed:30us/10000; do
-        for bin in ${BINS:-target/release}; do
+        for bin in ${BINS:-target/dist}; do
             start --workers 4 --policy "${POLICY:-steal}" --wait "${WAIT:-adaptive}" --handler spin
             before=$(counters)
             "$bin/loadgen" run --admin "$admin" --cost "${load%/*}" --rate "${load#*/}" --warmup 200ms --duration 2s \

@@ -2,14 +2,14 @@
 # What does a scrape cost? A server is under the same load all the time. Seconds with scrapes and seconds without take
 # turns. The figure is the CPU time of the whole process that a scrape adds: the work of the endpoint, what workers do to
 # hand their histograms over, and their colder caches. A scrape a second that adds 10 ms takes 1 % of one CPU. Workers
-# that wait sleep, for spinning would hide it. Needs curl and `cargo build --release --workspace`.
+# that wait sleep, for spinning would hide it. Needs curl and `cargo build --profile dist --workspace`.
 #
 # ROUNDS=20 SCRAPES=20 WORKERS=1 LOAD=fixed:10us/20000 benches/scrape.sh
 set -eu
 # shellcheck source=benches/server.sh
 . "$(dirname "$0")/server.sh"
 
-bin=${BIN:-target/release} rounds=${ROUNDS:-20} scrapes=${SCRAPES:-20} load=${LOAD:-bimodal:0.99:10us:500us/20000}
+bin=${BIN:-target/dist} rounds=${ROUNDS:-20} scrapes=${SCRAPES:-20} load=${LOAD:-bimodal:0.99:10us:500us/20000}
 
 # The CPU time of all threads so far, in ns.
 cpu() { cat /proc/"$server"/task/*/schedstat | awk '{ cpu += $1 } END { printf "%.0f\n", cpu }'; }

@@ -1,6 +1,7 @@
-# A server in a process of its own, which ends with the script that reads this file. Needs `cargo build --release --workspace`.
+# A server in a process of its own, which ends with the script that reads this file. Needs `cargo build --profile dist
+# --workspace`.
 
-bin=${BIN:-target/release}
+bin=${BIN:-target/dist}
 # curl asks servers of this host.
 export NO_PROXY='*' no_proxy='*'
 tmp=$(mktemp -d)

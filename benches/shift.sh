@@ -1,7 +1,7 @@
 #!/bin/sh
 # How soon does `auto` follow at the rates of real cores: from a cold start, and after a shift of the mix? One real worker
 # beside the generator; the endpoint is asked every tenth of a second. Prints a row
-# for each run, as benches/levels.md sums them up. Needs curl, jq, two idle CPUs, and `cargo build --release --workspace`.
+# for each run, as benches/levels.md sums them up. Needs curl, jq, two idle CPUs, and `cargo build --profile dist --workspace`.
 #
 # Lists are words: SHIFTS="tpcc/fixed:10us" ROUNDS=1 benches/shift.sh
 set -eu

@@ -3,7 +3,7 @@
 # requests of 20 us (class 0) and of 2 ms (class 1), a load of HONEST / 2 each, come from NETWORKS networks (/24). Beside
 # them one, 100 or 10,000 others send heavy or light requests, all of class 0, at several times the capacity. A row has the
 # share of the honest requests that are answered within a second (heavy ones: 3 s), after the first WARMUP. Times are those
-# of the emulated cores, SCALE times as long as on real ones. Needs curl, jq, and `cargo build --release --workspace`.
+# of the emulated cores, SCALE times as long as on real ones. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
 # Lists are words: SENDERS="1 100" LOADS="2 20" KINDS=fixed:2ms SERVE="--gate off" benches/sources.sh
 # With SERVE="--trusted-networks 127.16.0.0/12" the honest networks are validated. With SERVE="--policy reserve --classify
