@@ -5,6 +5,7 @@ use crate::alone::alone;
 use crate::generator::{LOADGEN, eventually, status};
 use crate::script;
 use crate::server::started;
+use forebay::cli::get;
 use forebay::time::{Nanos, clock};
 use forebay::wire::Header;
 use nix::sys::signal::{Signal, kill};
@@ -143,8 +144,8 @@ fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
 }
 
 fn latency(admin: &str) -> Value {
-    let mut response = ureq::get(format!("{admin}/latency")).call().expect("an answer");
-    response.body_mut().read_json().expect("JSON")
+    let (_, text) = get(admin.trim_start_matches("http://"), "/latency", Duration::from_secs(5)).expect("an answer");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 // Are runs that do not count made once more, and told by number with their cause? And is a comparison fine that knows what
