@@ -63,7 +63,7 @@ impl<'b> Collector<'b> {
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let [since_start, last_10s, last_60s] = &self.windows;
         let (now, counts) = (clock::now(), self.metrics.counts());
-        let latencies = |window| Latencies::of(window, now, &gauges);
+        let latencies = |window: &Window| Latencies::of(window.last(now), &gauges);
         let utilisation = |window: &Window| window.utilisation(&self.last, self.metrics.workers());
         Snapshot {
             fates: Fates::new(counts.received, &counts.ended, gauges.kernel_dropped.iter().copied().sum()),
@@ -76,6 +76,18 @@ impl<'b> Collector<'b> {
             gauges,
             counts,
         }
+    }
+
+    /// The number of the last window's interval under way at the last [`Collector::collect`].
+    #[cfg(feature = "admin")]
+    pub(super) fn interval(&self) -> u64 {
+        self.windows[2].number(self.last.at)
+    }
+
+    /// The latencies in the last window's intervals from number `first` on that have ended, as far as they are kept.
+    #[cfg(feature = "admin")]
+    pub(super) fn latencies_from(&self, first: u64, gauges: &Gauges) -> Latencies {
+        Latencies::of(self.windows[2].of(first..self.interval()), gauges)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per

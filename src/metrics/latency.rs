@@ -30,6 +30,11 @@ impl Snapshot {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }
 
+    /// How long all workers waited for a CPU; `None` where the wait of one cannot be read.
+    pub(super) fn run_queue_wait_us(&self) -> Option<f64> {
+        self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64)).sum()
+    }
+
     /// The inaccuracy of emulated cores since the start. The share of the time slept is null while nothing was slept.
     fn emulation(&self) -> Value {
         let [slept, overslept, charged] =
@@ -63,15 +68,14 @@ impl Serialize for Snapshot {
         }
         body.serialize_entry("notices", notices)?;
         body.serialize_entry("start_time_seconds", &self.start_time.as_secs_f64())?;
+        body.serialize_entry("time_seconds", &clock::realtime().as_secs_f64())?;
         body.serialize_entry("fates", &self.fates)?;
         body.serialize_entry("malformed_by_reason", &Pairs(&malformed))?;
         if !self.gauges.reason_names.is_empty() {
             let of_fate = |fate: Fate| (fate.name(), self.own_reasons(fate).collect::<BTreeMap<_, _>>());
             body.serialize_entry("own_reasons", &Pairs(&Fate::REJECTIONS.map(of_fate)))?;
         }
-        // Null where the wait of one cannot be read.
-        let waits = self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64));
-        body.serialize_entry("run_queue_wait_us", &waits.sum::<Option<f64>>())?;
+        body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
         body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];

@@ -2,7 +2,7 @@
 //!
 //! Workers write counters and histograms to `WorkerMetrics`, each through its own `Recorder`. They only grow, and any thread may
 //! read them. One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view.
-//! It writes JSON ([`Snapshot::to_json`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus' formats
+//! It writes JSON ([`Snapshot::to_json`]), text ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus' formats
 //! ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
 //!
 //! ```
@@ -28,10 +28,14 @@ mod collector;
 mod counters;
 mod flight;
 #[cfg(feature = "admin")]
+mod history;
+#[cfg(feature = "admin")]
 mod latency;
 #[cfg(feature = "admin")]
 mod prometheus;
 mod snapshot;
+#[cfg(feature = "admin")]
+mod text;
 mod window;
 mod worker_metrics;
 
@@ -45,6 +49,8 @@ pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
 #[cfg(feature = "admin")]
 pub use flight::{Cause, Pair};
 #[cfg(feature = "admin")]
+pub(crate) use history::History;
+#[cfg(feature = "admin")]
 pub use latency::LATENCY_SCHEMAS;
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
@@ -53,6 +59,8 @@ pub(crate) use prometheus::weight;
 pub use snapshot::{
     ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
 };
+#[cfg(feature = "admin")]
+pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;
 pub use window::Stage;
 #[cfg(feature = "cli")]

@@ -1,7 +1,7 @@
 //! The data of one scrape, and the summary of it that a server prints when it ends.
 
 use super::counters::{Counts, SpawnEnd};
-use super::window::{Bins, Distribution, Series, Window};
+use super::window::{Bins, Distribution, Series};
 use super::{Block, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
@@ -160,9 +160,9 @@ impl Latencies {
         &self.stages[stage as usize]
     }
 
-    /// What is kept in `window` of its last intervals at `now`.
-    pub(super) fn of(window: &Window, now: Nanos, gauges: &Gauges) -> Latencies {
-        let parts: Vec<&Bins> = window.last(now).collect();
+    /// The latencies in all `parts`.
+    pub(super) fn of<'a>(parts: impl Iterator<Item = &'a Bins>, gauges: &Gauges) -> Latencies {
+        let parts: Vec<&Bins> = parts.collect();
         let stages = Stage::ALL.map(|stage| {
             let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
             let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
@@ -184,18 +184,30 @@ pub fn summary(snapshot: &Snapshot) -> String {
     let mut text = format!("received {}", fates.received);
     text.extend(counted.map(|(name, count)| format!(", {name} {count}")));
     text += if fates.kernel_dropped.is_none() { ", kernel_dropped unknown\n" } else { "\n" };
-    let blocks = snapshot.since_start.stage(Stage::Total);
-    if blocks[0].1.count == 0 {
-        return text;
+    if snapshot.since_start.stage(Stage::Total)[0].1.count > 0 {
+        text += &blocks(Stage::Total, &snapshot.since_start);
     }
+    text
+}
+
+/// The percentiles of `stage` by class, in columns.
+pub(super) fn blocks(stage: Stage, latencies: &Latencies) -> String {
     let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
-    text += &format!("total us{titles}\n");
-    for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in blocks {
+    let mut text = format!("{:<8}{titles}\n", stage.name());
+    for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in latencies.stage(stage) {
         // Infinity where there is no value.
-        let value = |value: &Option<f64>| format!(" {:>10.1}", value.unwrap_or(f64::INFINITY));
+        let value = |value: &Option<f64>| format!(" {:>10}", time(value.unwrap_or(f64::INFINITY)));
         text += &format!("{class:<8} {count:>10}{}\n", [p50, p99, p99_9, p99_95, max].map(value).concat());
     }
     text
+}
+
+/// A time in microseconds with three digits, and with the unit that suits it.
+pub(super) fn time(us: f64) -> String {
+    let (per, unit) = [(1e6, "s"), (1e3, "ms")].into_iter().find(|(per, _)| us >= *per).unwrap_or((1.0, "us"));
+    let value = us / per;
+    let digits = usize::from(value < 99.95) + usize::from(value < 9.995);
+    format!("{value:.digits$} {unit}")
 }
 
 #[cfg(test)]
@@ -218,9 +230,9 @@ mod summary_tests {
         assert_eq!(
             text,
             "received 2, answered 1, failed 1\n\
-             total us      count        p50        p99      p99.9     p99.95        max\n\
-             all               1      100.0      100.0      100.0      100.0      100.0\n\
-             long              1      100.0      100.0      100.0      100.0      100.0\n"
+             total         count        p50        p99      p99.9     p99.95        max\n\
+             all               1     100 us     100 us     100 us     100 us     100 us\n\
+             long              1     100 us     100 us     100 us     100 us     100 us\n"
         );
     }
 }

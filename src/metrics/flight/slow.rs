@@ -3,7 +3,7 @@
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
 use super::{About, DELAYED, Delayed, Kind, PERMIT, Slice, Track};
-use crate::metrics::{Wait, WorkerMetrics};
+use crate::metrics::{ClassNames, Wait, WorkerMetrics};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -90,9 +90,16 @@ impl Slow {
         }
     }
 
-    /// The body of `GET /slow` as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
-    /// `sockets` are the bytes that wait in the sockets of each worker.
-    pub(crate) fn to_json(&self, metrics: &WorkerMetrics, waiting: &[Unended], sockets: &[u64], now: Nanos) -> String {
+    /// What `GET /slow` says as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
+    /// `sockets` are the bytes that wait in the sockets of each worker. Classes have these `names`.
+    pub(crate) fn report(
+        &self,
+        metrics: &WorkerMetrics,
+        waiting: &[Unended],
+        sockets: &[u64],
+        names: &ClassNames,
+        now: Nanos,
+    ) -> Value {
         let tracks = Tracks::new(metrics, now);
         let mut pairs = BTreeMap::<Pair, (u64, Nanos)>::new();
         for (pair, delay) in self.slowest().filter_map(blocked) {
@@ -100,7 +107,7 @@ impl Slow {
             (*requests, *time) = (*requests + 1, time.plus(delay));
         }
         let unreceived = sockets.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
-        let body = json!({
+        json!({
             "schema": "forebay-slow/1",
             "window_s": WINDOW.as_secs_f64() as u64,
             "delay_min_us": super::LONG_WAIT.as_micros_f64(),
@@ -109,8 +116,8 @@ impl Slow {
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
             "slowest": self.slowest().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
             "blocked": pairs.iter().map(pair).collect::<Value>(),
-        });
-        body.to_string()
+            "class_names": names.0,
+        })
     }
 }
 

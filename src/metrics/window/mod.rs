@@ -89,7 +89,7 @@ impl Window {
     }
 
     /// What is kept of the intervals with these numbers.
-    fn of(&self, numbers: impl RangeBounds<u64>) -> impl Iterator<Item = &Bins> {
+    pub(super) fn of(&self, numbers: impl RangeBounds<u64>) -> impl Iterator<Item = &Bins> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some());
         slots.filter(move |slot| numbers.contains(&slot.number)).map(|slot| &slot.bins)
     }
@@ -109,7 +109,7 @@ impl Window {
     }
 
     /// The number of the interval that contains `now`.
-    fn number(&self, now: Nanos) -> u64 {
+    pub(super) fn number(&self, now: Nanos) -> u64 {
         now.get() / self.width.get()
     }
 

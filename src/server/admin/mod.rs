@@ -1,5 +1,5 @@
 //! The control thread: collects every second, lets policies adapt, and answers what is asked about the server. Questions come
-//! over HTTP (`/ /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! over HTTP (`/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
 //! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow

@@ -14,7 +14,7 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try one of / /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz\n";
+const HINT: &str = "try one of / /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz\n";
 
 const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 
@@ -107,7 +107,7 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /nowhere", "404 Not Found", "content-length: 85", HINT),
+            ("POST /nowhere", "404 Not Found", "content-length: 94", HINT),
             ("POST /", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("HEAD /", "200 OK", "cache-control: no-store", ""),
             ("GET /capture?seconds=61", "400 Bad Request", "content-type: text/plain; charset=utf-8", SECONDS),

@@ -48,6 +48,57 @@ fn well(body: &Value) -> Value {
     json!([200, body.to_string()])
 }
 
+/// What `/history` keeps: intervals that ended at these seconds, with the figures of `latency`, as if it were of then.
+fn history(intervals: &[(f64, &Value)]) -> Value {
+    let interval = |(ended, latency): &(f64, &Value)| {
+        json!({ "time_seconds": ended, "fates": latency["fates"], "run_queue_wait_us": latency["run_queue_wait_us"],
+            "utilisation": latency["utilisation"]["10s"], "oldest_us": latency["oldest_us"],
+            "latency": latency["windows"]["60s"] })
+    };
+    well(&json!({ "schema": "forebay-history/1", "intervals": intervals.iter().map(interval).collect::<Value>() }))
+}
+
+// Is an incident of minutes ago drawn as soon as the page is loaded? Does what explains the present stand above the charts? Is
+// the last minute that of the server, not of the page?
+#[test]
+fn the_page_knows_what_was_before_it() {
+    let server = busy_server();
+    let html = page(server.admin, "/");
+    let places = ["state", "workers", "waiting", "blocked", "slowest", "latency", "requests"];
+    let places = places.map(|id| html.find(&format!(" id=\"{id}\"")));
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
+    // What the server itself keeps is of the form that the page reads.
+    let own: Value = serde_json::from_str(&page(server.admin, "/history")).expect("JSON");
+    assert_eq!(own["schema"], "forebay-history/1");
+    let kept = own["intervals"].as_array().expect("a list").first().expect("the start is kept").clone();
+    let mut now = latency(server.admin);
+    now["run_queue_wait_us"] = json!(0);
+    now["utilisation"]["10s"] = json!(0.42);
+    let begun = now["start_time_seconds"].as_f64().expect("a time");
+    now["time_seconds"] = json!(begun + 600.0);
+    let figures = history(&[(0.0, &now)])[1].as_str().expect("text").to_owned();
+    let figures: Value = serde_json::from_str(&figures).expect("JSON");
+    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&kept), keys(&figures["intervals"][0]));
+    let mut before = now.clone();
+    for fate in ["received", "answered", "shed_waited"] {
+        before["fates"][fate] = json!(0);
+    }
+    let mut after = now.clone();
+    (after["fates"]["received"], after["fates"]["shed_waited"]) = (json!(440), json!(400));
+    now["fates"] = after["fates"].clone();
+    let ended = |second: u32| begun + f64::from(second);
+    let kept: Vec<(f64, &Value)> = (1..60).map(|n| (ended(10 * n), if n < 30 { &before } else { &after })).collect();
+    let answer = json!({ "at": begun * 1e3 + 600e3, "latency": well(&now), "readyz": [200, "ready\n"],
+        "slow": [404, "try /\n"], "history": history(&kept) });
+    let Some(shown) = shown(&html, &[answer]) else { return };
+    // p50, p99 and p99.9 of two classes.
+    assert!(lines(&shown[0], "latency") >= 6, "{shown:?}");
+    assert!(text(&shown[0], "requests").contains("shed: waited too long"), "{}", text(&shown[0], "requests"));
+    assert_eq!(text(&shown[0], "state"), "well", "that was five minutes ago: {}", text(&shown[0], "findings"));
+    assert!(text(&shown[0], "said").contains("Nothing was shed, dropped or failed in the last 60 s."), "{shown:?}");
+}
+
 // Whether it is well comes first. What is missing is left out, and what does not answer is shown.
 #[test]
 fn the_page_shows_what_the_server_says() {
@@ -58,8 +109,18 @@ fn the_page_shows_what_the_server_says() {
     body["run_queue_wait_us"] = json!(0);
     body["oldest_us"]["long"] = json!(2_500_000);
     let (ready, missing) = (json!([200, "ready\n"]), json!([404, "try /\n"]));
-    let after = |ms: f64, latency: &Value| json!({ "at": begun + ms, "latency": well(latency), "readyz": ready, "slow": missing });
     body["fates"]["failed"] = json!(0);
+    let start = begun / 1e3;
+    let mut idle = body.clone();
+    for fate in idle["fates"].as_object_mut().expect("counts").values_mut() {
+        *fate = json!(0);
+    }
+    let after = |ms: f64, latency: &Value| {
+        let mut latency = latency.clone();
+        latency["time_seconds"] = json!(start + ms / 1e3);
+        let kept = history(&[(start, &idle)]);
+        json!({ "at": begun + ms, "latency": well(&latency), "readyz": ready, "slow": missing, "history": kept })
+    };
     let mut later = body.clone();
     later["fates"]["received"] = json!(540);
     later["fates"]["answered"] = json!(137);
@@ -67,12 +128,12 @@ fn the_page_shows_what_the_server_says() {
     let mut down = after(200_000.0, &later);
     down["readyz"] = json!([503, "draining\n"]);
     let answers = [
-        after(5_000.0, &body),
-        after(6_000.0, &body),
+        after(3_000.0, &body),
+        after(4_000.0, &body),
         after(7_000.0, &later),
         json!({ "at": begun + 8_000.0 }),
         down,
-        // Nothing that is known is in the charts any more; then the server is back.
+        // The charts stay as they were; then the server is back.
         json!({ "at": begun + 900_000.0 }),
         after(901_000.0, &later),
     ];
@@ -86,18 +147,18 @@ fn the_page_shows_what_the_server_says() {
 
     // p50, p99 and p99.9 of two classes, and the oldest request; requests, what was not served, load, what is unfinished.
     assert_eq!(lines(overloaded, "latency"), 7);
-    assert!(lines(overloaded, "requests") >= 4, "{overloaded}");
-    assert_eq!((text(overloaded, "state"), lines(long, "latency")), ("trouble", 0));
+    assert_eq!(lines(overloaded, "requests"), 2, "one rate is no line: {overloaded}");
+    assert_eq!((text(overloaded, "state"), lines(long, "latency")), ("trouble", 7));
     for (shown, id, expected) in [
         (first, "said", "Oldest unfinished request: long, 2.50 s."),
-        (first, "said", "Nothing was shed, dropped or failed in the last 5 s."),
+        (first, "said", "Nothing was shed, dropped or failed in the last 3 s."),
         (first, "classes", "all 37 "),
         (first, "classes", "short 30 "),
         (first, "classes", "long 7 "),
         (first, "policy", "in force steal"),
         (overloaded, "findings", "Not served in the last 7 s: 400 shed: waited too long (of 540 that came)."),
-        (overloaded, "fates", "shed waited 400 400 400 shed: waited too long"),
-        (overloaded, "requests", "came 500  answered 100"),
+        (overloaded, "fates", "shed waited 57 400 400 shed: waited too long"),
+        (overloaded, "requests", "came 77  answered 20"),
         (silent, "findings", "No answer since "),
         (silent, "findings", " is not reached"),
         (silent, "said", "At the last answer: "),
@@ -119,8 +180,9 @@ fn the_page_shows_who_blocks_whom() {
     // As text: the classes stand in order.
     let [page, body] = ["/", "/latency"].map(|path| page(server.admin, path));
     let culprit = json!({ "cause": "no_checkpoint", "worker": 1, "request": 790, "class": 1, "held_us": 700.0, "share": 0.9,
-        "text": "worker 1 ran request 790 for 5312 us" });
-    let slow = json!({ "schema": "forebay-slow/1", "window_s": 60,
+        "text": "worker 1 ran request 790 (class 1) for 5312 us" });
+    let names = ["short", "long"];
+    let slow = json!({ "schema": "forebay-slow/1", "window_s": 60, "class_names": names,
         "waiting": [{ "request": 812, "class": 0, "age_us": 12.0, "place": "set aside", "culprit": null },
             { "request": 814, "class": 0, "age_us": 13.0, "place": "waiting", "culprit": null },
             { "request": 813, "class": 1, "age_us": 5312.0, "place": "waiting", "culprit": culprit }],
@@ -130,8 +192,9 @@ fn the_page_shows_who_blocks_whom() {
         "blocked": [{ "class": 0, "by_class": 1, "cause": "no_checkpoint", "requests": 31, "blocked_us": 20311.0 }],
         "workers": [{ "worker": 0, "busy": 0.71, "running": { "request": 900, "class": 1, "for_us": 120.0 } },
             { "worker": 1, "busy": 0.0, "running": null }] });
-    let answer =
-        |at: u32, slow: &Value| json!({ "at": at, "latency": [200, body], "readyz": [200, "ready\n"], "slow": slow });
+    let latency: Value = serde_json::from_str(&body).expect("JSON");
+    let kept = history(&[(latency["start_time_seconds"].as_f64().expect("a time") - 60.0, &latency)]);
+    let answer = |at: u32, slow: &Value| json!({ "at": at, "latency": [200, body], "readyz": [200, "ready\n"], "slow": slow, "history": kept });
     let mut answers = Vec::from([1_000, 2_000, 3_000, 4_000].map(|at| answer(at, &well(&slow))));
     answers[2]["slow"] = json!([500, "broken\n"]);
     answers[3]["press"] = json!("queue");
@@ -141,10 +204,10 @@ fn the_page_shows_who_blocks_whom() {
         ("workers", "0: 71 %"),
         ("workers", "long, 120 us"),
         ("workers", "1: 0 %"),
-        ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790 for 5.31 ms"),
+        ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790 (long) for 5.31 ms"),
         ("waiting", "socket of worker 3 – – 1,280 bytes worker 1 ran"),
         ("blocked", "short long 31 20.3 ms no checkpoint"),
-        ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 20.0 us 1 801 worker 1 ran request 790"),
+        ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 20.0 us 1 801 worker 1 ran request 790 (long)"),
     ] {
         assert!(text(&shown[1], id).contains(expected), "no {expected:?} in {}", text(&shown[1], id));
     }

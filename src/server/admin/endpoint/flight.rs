@@ -4,10 +4,11 @@
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
-use crate::metrics::{Capture, Captured, Gauges, Slow};
+use crate::metrics::{Capture, Captured, Gauges, History, Slow};
 use crate::server::admin::Desk;
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
+use serde_json::Value;
 use std::fmt::Write as _;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -18,10 +19,11 @@ const WRITTEN_AT_ONCE: usize = 1_000;
 /// The requests that `GET /slow` shows of each kind.
 const SHOWN: usize = 32;
 
-/// What is known of slow requests, and the capture under way with who waits for it.
+/// What is known of slow requests and of the last minutes, and the capture under way with who waits for it.
 #[derive(Default)]
 pub(in crate::server::admin) struct Flight<'m> {
     slow: Slow,
+    pub(super) history: History,
     pub(in crate::server::admin) capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
 }
 
@@ -35,13 +37,17 @@ impl Desk<'_, '_> {
     pub(in crate::server::admin) fn look(&mut self) {
         let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
+        if self.flight.history.is_due(self.collector) {
+            let snapshot = self.snapshot();
+            self.flight.history.keep(self.collector, &snapshot);
+        }
     }
 
-    /// The body of `GET /slow`.
-    pub(super) fn slow(&mut self) -> String {
+    /// What `GET /slow` says.
+    pub(super) fn slow(&mut self) -> Value {
         self.look();
-        let (waiting, sockets) = (self.probe.oldest(SHOWN), self.probe.unreceived());
-        self.flight.slow.to_json(self.collector.metrics, &waiting, &sockets, clock::now())
+        let (waiting, sockets, names) = (self.probe.oldest(SHOWN), self.probe.unreceived(), self.gauges().class_names);
+        self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &names, clock::now())
     }
 
     /// Begins a capture, whose end says what was seen; `None` while there is one.

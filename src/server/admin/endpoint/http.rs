@@ -1,7 +1,7 @@
 //! The HTTP side: routes, the bounds of a connection, and the page at `/`.
 
 use super::flight;
-use crate::metrics::{Format, weight};
+use crate::metrics::{Format, slow_text, weight};
 use crate::output::{PAGE_CHARTS, PAGE_STYLE};
 use crate::server::admin::{CONNECTIONS, Desk, Question};
 use crate::time::Nanos;
@@ -108,7 +108,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 /// The pages, in the order of the hint.
-const PAGES: &str = "/ /metrics /latency /latency.hlog /slow /capture /config /healthz /readyz";
+const PAGES: &str = "/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz";
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
     let path = request.uri().path();
@@ -126,16 +126,24 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
         return Ok(text(StatusCode::FORBIDDEN, why.to_owned()));
     }
+    let as_text = request.uri().query() == Some("text");
     let answer = match path {
         "/" => Some(page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
-        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|body| packed(&request, JSON, body.into())),
+        "/slow" => ask(&asker, |desk| desk.slow()).await.map(|report| match as_text {
+            true => text(StatusCode::OK, slow_text(&report)),
+            false => packed(&request, JSON, report.to_string().into()),
+        }),
+        "/history" => {
+            ask(&asker, |desk| desk.flight.history.to_json()).await.map(|body| packed(&request, JSON, body.into()))
+        }
         "/capture" => capture(&asker, request.uri().query()).await,
         "/config" => {
             ask(&asker, |desk| desk.probe.reloads().to_json()).await.map(|body| packed(&request, JSON, body.into()))
         }
         _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
+            "/latency" if as_text => text(StatusCode::OK, snapshot.to_text()),
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
             "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
             _ => {

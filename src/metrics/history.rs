@@ -1,0 +1,102 @@
+//! `GET /history`: the last ten minutes, for the charts of the page. Schema `forebay-history/1`.
+
+use super::Collector;
+use super::snapshot::Snapshot;
+use crate::time::clock;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The intervals that are kept: ten minutes. With two classes each takes 3 KiB, with sixteen 13 KiB.
+const KEPT: usize = 60;
+
+/// The last intervals that have ended, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Each as JSON.
+    intervals: VecDeque<String>,
+    /// The number of the interval under way at the last [`History::keep`].
+    under_way: u64,
+}
+
+impl History {
+    /// Whether an interval of `collector` has ended that is not kept. The first one is the time before the start.
+    pub(crate) fn is_due(&self, collector: &Collector<'_>) -> bool {
+        self.intervals.is_empty() || collector.interval() > self.under_way
+    }
+
+    /// Keeps what has ended: its latencies, and the counts of `snapshot`, which is of now.
+    pub(crate) fn keep(&mut self, collector: &Collector<'_>, snapshot: &Snapshot) {
+        let interval = json!({
+            "time_seconds": clock::realtime().as_secs_f64(),
+            "fates": snapshot.fates,
+            "run_queue_wait_us": snapshot.run_queue_wait_us(),
+            "utilisation": snapshot.utilisation[1],
+            "oldest_us": snapshot.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect::<BTreeMap<_, _>>(),
+            "latency": collector.latencies_from(self.under_way, &snapshot.gauges),
+        });
+        self.under_way = collector.interval();
+        self.intervals.push_back(interval.to_string());
+        if self.intervals.len() > KEPT {
+            self.intervals.pop_front();
+        }
+    }
+
+    /// The body of `GET /history`.
+    pub(crate) fn to_json(&self) -> String {
+        let intervals = Vec::from_iter(self.intervals.iter().map(String::as_str)).join(",");
+        format!(r#"{{"schema":"forebay-history/1","intervals":[{intervals}]}}"#)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Gauges, Sample, WorkerMetrics};
+    use crate::time::Nanos;
+    use crate::time::clock::in_virtual_time;
+    use serde_json::Value;
+
+    // Does each interval have what was measured in it, once? Are the last ten minutes kept and no more, also over a pause of the
+    // process? Method: virtual time, in which each second has as many requests as the number of its interval.
+    #[test]
+    fn ten_minutes_are_kept_and_each_request_once() {
+        in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+        let metrics = WorkerMetrics::new(1);
+        let (mut collector, mut recorder) = (Collector::new(&metrics), metrics.recorder(0));
+        let mut history = History::default();
+        let look = |history: &mut History, collector: &mut Collector<'_>| {
+            collector.collect();
+            if history.is_due(collector) {
+                history.keep(collector, &collector.snapshot(Gauges::default()));
+            }
+        };
+        look(&mut history, &mut collector);
+        for second in 0..720 {
+            for _ in 0..=second / 10 {
+                recorder.received(1);
+                recorder.answered(&Sample { class: 1, service: Nanos::from_micros(second / 10), ..Sample::default() });
+            }
+            // A look a few times a second, of which some are after the end of the interval.
+            in_virtual_time::pass(Nanos::from_millis(500));
+            look(&mut history, &mut collector);
+            in_virtual_time::pass(Nanos::from_millis(500));
+            look(&mut history, &mut collector);
+        }
+        in_virtual_time::pass(Nanos::from_secs(35));
+        look(&mut history, &mut collector);
+        in_virtual_time::set(None);
+        let body: Value = serde_json::from_str(&history.to_json()).expect("JSON");
+        assert_eq!(body["schema"], "forebay-history/1");
+        let intervals = body["intervals"].as_array().expect("a list");
+        assert_eq!(intervals.len(), KEPT);
+        let requests = |interval: &Value| interval["latency"]["total"]["long"]["count"].as_u64().unwrap_or(0);
+        // The last one that is full has number 71, and the one after it is that of the pause.
+        let counts: Vec<u64> = intervals.iter().map(requests).collect();
+        let due: Vec<u64> = (13..=72).map(|number| 10 * number).chain([0]).skip(1).collect();
+        assert_eq!(counts, due);
+        let answered = |interval: &Value| interval["fates"]["answered"].as_u64().expect("a count");
+        for pair in intervals.windows(2) {
+            assert_eq!(answered(&pair[1]) - answered(&pair[0]), requests(&pair[1]));
+        }
+    }
+}
