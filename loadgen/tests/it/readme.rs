@@ -6,8 +6,13 @@ use crate::pages::{
     markdown_below, pages, read, root,
 };
 use forebay::config::Setting;
+use std::path::Path;
+use std::process::Command;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
+const CLONE: &str = "git clone \"$REPOSITORY\" forebay && cd forebay";
+/// A test of examples/factors.rs asks so.
+const ASK: &str = "exec 3<>/dev/udp/127.0.0.1/9100; ";
 /// Where the table of settings stands.
 const SETTINGS: &str = "src/config/README.md";
 
@@ -15,9 +20,20 @@ const SETTINGS: &str = "src/config/README.md";
 fn the_two_commands_come_first_and_are_all_the_set_up() {
     let commands = commands();
     assert!(read("README.md").contains(&format!("{BUILD}{RUN_LOADGEN}compare\n")), "nothing is to be built before");
-    assert_eq!(commands[0], format!("{RUN_LOADGEN}compare"));
-    assert_eq!(commands[1], TEST);
+    assert_eq!(commands[..3], [CLONE, &format!("{RUN_LOADGEN}compare"), TEST]);
     assert!(read(".ci/run").contains(TEST), "CI runs the test command of the README");
+}
+
+// Does the first line make a folder in which the second one may be written? Method: a clone of this repository, in an empty folder.
+#[test]
+fn the_repository_is_cloned_as_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{CLONE} && pwd")]).env("REPOSITORY", root()).current_dir(folder.path());
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let clone = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(Path::new(clone.trim_end()).join("loadgen/Cargo.toml").exists(), "{clone}");
 }
 
 #[test]
@@ -30,8 +46,17 @@ fn the_rust_that_is_needed_is_that_of_the_manifest() {
 #[test]
 fn every_command_is_one_that_a_test_here_runs() {
     for command in commands() {
-        let known =
-            [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, RUN_CALIBRATE, TEST, "curl -s http://127.0.0.1:9001/"];
+        let known = [
+            CLONE,
+            ASK,
+            RUN_LOADGEN,
+            RUN_FOREBAY,
+            RUN_SIMULATE,
+            RUN_PLAN,
+            RUN_CALIBRATE,
+            TEST,
+            "curl -s http://127.0.0.1:9001/",
+        ];
         assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on free ports.
 
 use crate::alone::alone;
-use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read};
+use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read, root};
 use crate::server::started;
 use serde_json::Value;
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -131,7 +131,10 @@ fn serve_drive_and_scrape_work_as_written() {
         let url = command.replace("127.0.0.1:9001", admin);
         let body = got(&url);
         assert!(!body.is_empty(), "{url}");
-        if url.ends_with("/latency") {
+        if url.ends_with("/latency?text") {
+            let columns = body.lines().map(|line| line.chars().count()).max();
+            assert!(body.contains("answered ") && body.contains("short ") && columns <= Some(100), "{body}");
+            let body = got(&url.replace("?text", ""));
             let latency: Value = serde_json::from_str(&body).expect("JSON");
             assert_eq!(latency["schema"], "forebay-latency/2");
             let fates = latency["fates"].as_object().expect("an object");
@@ -142,6 +145,22 @@ fn serve_drive_and_scrape_work_as_written() {
             assert!(of("answered") > 0);
         }
     }
+}
+
+// Does the command install the server? Method: without optimisation, into another folder.
+#[test]
+fn installing_works_as_written() {
+    let _alone = alone();
+    let readme = read("README.md");
+    let command = readme.split('`').find(|code| code.starts_with("cargo install ")).expect("a command");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut install = Command::new("cargo");
+    install.args(command.split(' ').skip(1)).args(["--debug", "--offline", "--locked", "--root"]).arg(folder.path());
+    install.arg("--target-dir").arg(folder.path().join("target")).current_dir(root());
+    let output = install.output().expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let version = Command::new(folder.path().join("bin/forebay")).arg("--version").output().expect("it is installed");
+    assert_eq!(String::from_utf8_lossy(&version.stdout), concat!("forebay ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 /// Where a page simulates millions of requests, this many show that its command works.

@@ -11,6 +11,20 @@ fn start(flags: &[&str]) -> Forebay {
     Forebay::spawn(command.env_clear().args(["--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags))
 }
 
+// Does the question of the README get the answer that the README promises? Method: its line goes to a shell, with another port.
+#[test]
+fn the_readme_asks_as_written() {
+    let server = start(&[]);
+    let readme = include_str!("../../../README.md");
+    let begin = readme.split_once("Ask it:\n\n```sh\n").expect("the question").1;
+    let question = begin.lines().next().expect("a line");
+    let place = "/127.0.0.1/9100;";
+    assert!(question.contains(place) && readme.contains("(\"listen\", \"127.0.0.1:9100\")"), "{question}");
+    let question = question.replace(place, &format!("/{}/{};", server.udp.ip(), server.udp.port()));
+    let output = Command::new("bash").args(["-c", &question]).output().expect("bash");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7", "{output:?}");
+}
+
 // Is an answer no request to it, so that two of them never answer each other? Method: each answer is sent back as it is; had
 // it been answered too, that answer would come before the next one.
 #[test]
