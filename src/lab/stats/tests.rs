@@ -109,6 +109,11 @@ fn what_grows_drifts() {
     assert!(drifting >= 18, "{drifting} of 20");
     let stationary = (0..100).filter(|seed| sample(&autoregression(*seed, 0.9, 5_000)).drifts(0.9)).count();
     assert!(stationary <= 2, "{stationary} of 100");
+    // What drifts has no interval, though one is seen.
+    let fresh = autoregression(1, 0.0, 20_000).into_iter().enumerate();
+    let grown = sample(&fresh.map(|(at, value)| if at < 10_000 { value } else { 1.5 * value }).collect::<Vec<_>>());
+    assert!(grown.drifts(0.5) && grown.seen(0.5, Memory::UNKNOWN).high.is_finite());
+    assert_eq!(grown.interval(0.5, Memory::UNKNOWN), Interval::UNKNOWN);
 }
 
 /// Are all values there, by class and together, with infinite ones, in a bounded number of batches?

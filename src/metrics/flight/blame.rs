@@ -350,6 +350,18 @@ mod tests {
         assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
     }
 
+    // Is the share the part of the delay that is explained? Does the own time of a request explain none of it?
+    #[test]
+    fn the_share_is_what_others_explain() {
+        let own = slice(late().about.id, Kind::Unchecked, 1_000, 1_500);
+        let late = Delayed { service: US(500), ..late() };
+        for (until, share) in [(2_000, 1.0), (1_900, 0.8), (1_800, 0.6)] {
+            let slices = [BEFORE, own, slice(77, Kind::Unchecked, 1_500, until)];
+            let culprit = blame(&late, |_| &slices[..], &Host::default(), 1).expect("known");
+            assert_eq!((culprit.by.map(|by| by.id), culprit.held, culprit.share), (Some(77), US(until - 1_500), share));
+        }
+    }
+
     // Is nothing blamed where the ring no longer holds what ran?
     #[test]
     fn what_is_forgotten_is_not_made_up() {

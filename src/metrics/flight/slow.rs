@@ -238,3 +238,6 @@ fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) ->
     let blocked_us = time.as_micros_f64();
     json!({ "class": class, "by_class": by_class, "cause": cause.name(), "requests": requests, "blocked_us": blocked_us })
 }
+
+#[cfg(test)]
+mod tests;

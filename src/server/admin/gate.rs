@@ -234,6 +234,8 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::overload::sources::Part;
+    use crate::server::Server;
 
     // Is what the gate turned away the rise of our drops less that of others? Is it absent while it cannot be read, and never
     // less than before?
@@ -256,5 +258,31 @@ mod tests {
         assert_eq!((dropped(&mut gate, None), dropped(&mut gate, Some((500, 0)))), (None, None), "it is open");
         gate.in_force = Rules { rest: 0.25, ..Rules::OPEN };
         assert_eq!((dropped(&mut gate, Some((500, 0))), dropped(&mut gate, Some((510, 0)))), (Some(65), Some(75)));
+    }
+
+    // Does a program stay for a hundred times what it took to put it in place, and no longer?
+    #[test]
+    fn programs_are_replaced_after_a_pause() {
+        let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
+        let bound = Server::bind(&config).expect("a free port").bound;
+        let mut gate = Gate::new(&config);
+        let passed = Passed { periods: 1, most: 1e6, shed: 0.0, asked: 1.0 };
+        gate.sources.add(7, false, Part::Later, 8_000);
+        gate.sources.decide(Standing::Fresh, passed, &Rules::OPEN, 1.0);
+        // Of this source so much comes that all others may come in.
+        gate.in_force = Rules { rest: 0.5, ..Rules::OPEN };
+        gate.sources.add(7, false, Part::Later, 8_000);
+        gate.replace_at = Nanos::MAX;
+        gate.decide(&bound, || Some(0));
+        assert_eq!((gate.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
+        gate.sources.add(7, false, Part::Later, 8_000);
+        let (before, begun) = (Nanos::ZERO, clock::now());
+        gate.replace_at = before;
+        gate.decide(&bound, || Some(0));
+        let took = clock::now().minus(begun);
+        assert_eq!(gate.in_force.rest, 1.0, "{:?}", gate.in_force);
+        let pause = gate.replace_at.minus(begun);
+        // A filter for each socket is some system calls: 10 us in all are far below what they take.
+        assert!(pause >= Nanos::from_micros(1_000) && pause <= took.times(PAUSE + 1), "{pause} after {took}");
     }
 }

@@ -119,6 +119,14 @@ fn drops_between_two_readings_are_counted() {
     assert_eq!(dropped, [0, 0]);
     flood(&client);
     drop(side);
+    // Soon after the last of them, mostly before the server that serves again has read them.
+    let (side, dropped) = begun(&place);
+    drop(side);
+    assert_eq!(
+        quiescent(server.admin, FLOOD).kernel_dropped,
+        Some(dropped.iter().sum()),
+        "all that was dropped so far"
+    );
     // The next successor hears of these, and counts what comes after.
     let mut sent = FLOOD;
     await_until(

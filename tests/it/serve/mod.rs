@@ -1,6 +1,7 @@
 //! Which worker runs what, and when.
 
 mod auto;
+mod capture;
 mod endpoint;
 mod fields;
 mod golden;

@@ -110,6 +110,17 @@ fn those_that_flood_are_cut_and_no_others() {
     }
 }
 
+// A flood of a thousand times the capacity comes from more prefixes than rules may name. Does a fiftieth of each still come
+// in, so that the server sees who sends?
+#[test]
+fn the_gate_closes_to_a_fiftieth() {
+    let mut server = Server::default();
+    let demands: Vec<_> = (0..2 * LIMITED_MAX as u64).map(|prefix| (prefix, false, 10.0 * CAPACITY)).collect();
+    server.passes(100, &demands, Standing::Fresh);
+    let shares: Vec<f64> = demands.iter().map(|(prefix, ..)| server.share(*prefix)).collect();
+    assert!(shares.iter().all(|share| (0.02..0.021).contains(share)), "{shares:?}");
+}
+
 // While heavy requests alone wait, is a flood of them cut within a second? Are those cut that ask for more than the source
 // in the middle, to what others leave: a fifth of the capacity, and three fifths?
 #[test]

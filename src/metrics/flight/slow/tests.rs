@@ -1,0 +1,71 @@
+//! Does `/slow` tell of the last minute, and of what a request waits for? Method: what a worker records, in made-up time.
+
+use super::super::number;
+use super::*;
+use crate::metrics::Recorder;
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+const WAITED: Nanos = Nanos::from_millis(5);
+
+/// A request of class 0 ends at `at` that has waited for [`WAITED`], while one of class 1 ran.
+fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
+    let came_at = at.minus(WAITED);
+    recorder.flight.begin(About { id: number(0, 900), class: 1, came_at }, came_at);
+    recorder.flight.end(false, at);
+    recorder.flight.rest();
+    let about = About { id: number(0, count), class: 0, came_at };
+    recorder.flight.delayed(&Delayed { about, received_at: at, ended_at: at, ..Delayed::default() });
+}
+
+fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
+    // No reading is late.
+    let tick = Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0] };
+    slow.look(metrics, tick, Nanos::ZERO);
+    serde_json::from_str(&slow.to_json(metrics, &[], &[], at)).expect("JSON")
+}
+
+// Is a request gone after a minute? Are the times of those with one culprit added up, of the minute and since the start?
+#[test]
+fn the_last_minute_is_told_and_times_add_up() {
+    let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
+    let mut recorder = metrics.recorder(0);
+    for (count, seconds) in [(1, 10), (2, 11), (3, 69)] {
+        let at = Nanos::from_secs(seconds);
+        delayed(&mut recorder, count, at);
+        look(&mut slow, &metrics, at.plus(MS(100)));
+    }
+    let of = |body: &Value| {
+        let slowest = body["slowest"].as_array().expect("a list");
+        let mut numbers: Vec<_> = slowest.iter().map(|late| late["request"].as_u64().expect("a number")).collect();
+        numbers.sort_unstable();
+        let [blocked] = &body["blocked"].as_array().expect("a list")[..] else { panic!("{body}") };
+        assert_eq!((&blocked["by_class"], &blocked["cause"]), (&1.into(), &"no_checkpoint".into()));
+        (numbers, blocked["requests"].as_u64(), blocked["blocked_us"].as_f64())
+    };
+    for (at, left) in [(MS(69_999), 1..4), (MS(70_999), 2..4), (MS(71_000), 3..4)] {
+        let (numbers, requests, us) = of(&look(&mut slow, &metrics, at));
+        let count = left.end - left.start;
+        assert_eq!(numbers, left.map(|count| number(0, count)).collect::<Vec<_>>(), "{at}");
+        assert_eq!((requests, us), (Some(count), Some(5_000.0 * count as f64)), "{at}");
+    }
+    assert_eq!(slow.blocked.into_values().collect::<Vec<_>>(), [WAITED.times(3)]);
+}
+
+// Is a permit told apart from a flow while a request waits?
+#[test]
+fn what_is_waited_for_is_told_meanwhile() {
+    let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
+    let mut recorder = metrics.recorder(0);
+    delayed(&mut recorder, 1, MS(20));
+    look(&mut slow, &metrics, MS(21));
+    let about = About { id: number(0, 5), class: 0, came_at: MS(15) };
+    for (wait, cause, place) in [
+        (Some(Wait::Permit), "permit", "waiting for a permit"),
+        (Some(Wait::Flow), "flow", "set aside"),
+        (None, "no_checkpoint", "waiting"),
+    ] {
+        let body: Value = serde_json::from_str(&slow.to_json(&metrics, &[(about, wait)], &[], MS(20))).expect("JSON");
+        let told = &body["waiting"][0];
+        assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Does a capture have the times at which requests came, and not those at which they were received? Method: the only worker
+//! is held while a second request comes.
+
+use crate::support::prelude::*;
+use forebay::lab::workload::Trace;
+
+/// The second request waits for so long at least.
+const HELD: Nanos = Nanos::from_millis(300);
+
+#[test]
+fn a_capture_has_the_times_of_arrival() {
+    let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
+    let client = Client::new(server.udp);
+    // One that begins late, or is over, lacks a request.
+    let is_captured = std::iter::repeat_with(|| {
+        thread::scope(|scope| {
+            let captured = scope.spawn(|| page(server.admin, "/capture?seconds=1"));
+            thread::sleep(Nanos::from_millis(100).into());
+            let (held, begin) = (script.blockers().len(), clock::now());
+            client.request(0, Nanos::ZERO, &[Act::Hold as u8]);
+            await_until(|| script.blockers().len() > held, "the worker is not held");
+            client.request(1, Nanos::ZERO, b"-");
+            let apart_most = clock::now().minus(begin);
+            thread::sleep(HELD.into());
+            script.release();
+            [0, 1].map(|id| assert_eq!(client.receive().header.id, id));
+            let text = captured.join().expect("no panic");
+            let trace: Trace = text.parse().expect("a trace");
+            let [first, second] = &trace.requests[..] else { return false };
+            let apart = second.sent.minus(first.sent);
+            assert!(apart <= apart_most, "{apart} apart, and sent within {apart_most}: {text}");
+            // Else the time of receive is no other.
+            apart_most < HELD
+        })
+    });
+    assert!(is_captured.take(20).any(|is| is), "no capture has both requests");
+}
