@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Deref;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
@@ -199,7 +199,7 @@ impl Group {
 #[derive(Debug)]
 pub struct Socket {
     inner: UdpSocket,
-    /// The inode number of the socket in `/proc/net/udp`.
+    /// Its inode number, the same in each process that has the socket.
     pub inode: u64,
     /// The number of the socket's address among those of its group.
     address: usize,
@@ -225,6 +225,12 @@ impl Socket {
 
     fn inner(&self) -> socket2::SockRef<'_> {
         socket2::SockRef::from(&self.inner)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
     }
 }
 

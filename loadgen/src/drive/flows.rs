@@ -9,7 +9,6 @@ use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
-use nix::sys::stat::fstat;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -43,9 +42,8 @@ pub fn open(target: SocketAddr, count: u16, sources: Option<Network>) -> Result<
 /// # Errors
 /// If the system does not report them.
 pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
-    let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
-    let mut drops = Drops::new(inodes);
-    drops.read().context("reading what the kernel dropped at our sockets")?;
+    let mut drops = Drops::new(sockets.len());
+    drops.read(sockets).context("reading what the kernel dropped at our sockets")?;
     drops.totals().sum::<Option<u64>>().context("the kernel does not tell what it dropped at our sockets")
 }
 

@@ -27,7 +27,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
             // Counts what the kernel drops from the predecessor's counters on; without them from now on.
-            lock(&self.drops).begin_at(&dropped.unwrap_or_default());
+            lock(&self.drops).begin_at(self.bound.listening.group.sockets(), &dropped.unwrap_or_default());
             // What another process attached, also one that was killed.
             self.bound.listening.group.leave_gate(false);
         }
@@ -116,7 +116,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let mut drops = lock(&self.drops);
         if handed_over {
             // Where they cannot be read they are unknown, here and there.
-            let _ = drops.read();
+            let _ = drops.read(self.bound.listening.group.sockets());
         }
         self.bound.listening.group.leave_gate(handed_over);
         self.phase.store(if handed_over { Phase::HandedOver } else { Phase::Serving });
@@ -127,7 +127,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     pub(in crate::server) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = lock(&self.drops);
         if !self.is_handed_over()
-            && let Err(error) = drops.read()
+            && let Err(error) = drops.read(self.bound.listening.group.sockets())
         {
             self.drops_unread.call_once(|| {
                 tracing::warn!(
