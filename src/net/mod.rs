@@ -30,7 +30,7 @@ pub use probe::probe;
 pub use receive::{Datagram, Receiver, receive_error};
 use send::Sender;
 pub use send::{Message, Outcomes};
-pub use socket::{Group, Socket, by_address};
+pub use socket::{Group, Socket, by_address, complete};
 
 labels! {
     /// A backend: how datagrams come from the kernel. All send alike.

@@ -2,9 +2,10 @@
 
 use super::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, gate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::{getsockopt_impl, libc, sockopt_impl};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
-use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, SockRef, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Deref;
@@ -59,14 +60,24 @@ impl Group {
     /// only added: a process that still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
     ///
     /// # Errors
-    /// When one is no bound UDP socket; the kernel's error.
+    /// When one is no bound UDP socket, is connected, or has a locked filter; the kernel's error.
     pub fn adopt(found: Vec<(SocketAddr, Vec<UdpSocket>)>, io: Io) -> io::Result<Group> {
         let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
         for (address, of_address) in found {
             let of_address: Vec<_> = of_address.into_iter().map(socket2::Socket::from).collect();
             for socket in &of_address {
-                if socket.r#type()? != Type::DGRAM || address.port() == 0 {
-                    return Err(io::Error::other("a descriptor is not a bound UDP socket"));
+                let unfit = if socket.r#type()? != Type::DGRAM || address.port() == 0 {
+                    "is not a bound UDP socket"
+                } else if socket.peer_addr().is_ok() {
+                    "is connected, and hears its peer alone"
+                } else if getsockopt(socket, LockFilter)? {
+                    "has a filter that is locked (SO_LOCK_FILTER)"
+                } else {
+                    ""
+                };
+                if !unfit.is_empty() {
+                    let allowed = "a bound UDP socket without a peer, whose filter can be replaced";
+                    return Err(io::Error::other(format!("the socket at {address} {unfit}; allowed: {allowed}")));
                 }
                 set_options(socket, address, io)?;
             }
@@ -223,8 +234,8 @@ impl Socket {
         self.address
     }
 
-    fn inner(&self) -> socket2::SockRef<'_> {
-        socket2::SockRef::from(&self.inner)
+    fn inner(&self) -> SockRef<'_> {
+        SockRef::from(&self.inner)
     }
 }
 
@@ -240,6 +251,30 @@ impl Deref for Socket {
     fn deref(&self) -> &UdpSocket {
         &self.inner
     }
+}
+
+// Whether no process may change the filter of a socket.
+sockopt_impl!(LockFilter, GetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
+
+/// Opens sockets beside `sockets`, which another process has bound to `address`, until there are `count`. One that is alone
+/// is made to share its address.
+///
+/// # Errors
+/// The kernel's error. It lets only the user who bound the first one share its address.
+pub fn complete(address: SocketAddr, sockets: &mut Vec<UdpSocket>, count: usize) -> io::Result<()> {
+    while sockets.len() < count {
+        let first = SockRef::from(&sockets[0]);
+        first.set_reuse_port(true)?;
+        let only_v6 = address.is_ipv6() && first.only_v6()?;
+        let socket = new_socket(address, only_v6, Io::Batches)?;
+        if let Some(device) = first.device()? {
+            socket.bind_device(Some(&device))?;
+        }
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        sockets.push(socket.into());
+    }
+    Ok(())
 }
 
 /// Sockets by the address that they are bound to, both in the order in which they come.
