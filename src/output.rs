@@ -59,15 +59,23 @@ pub fn print(text: &str) -> io::Result<()> {
 pub fn complain(message: &str) {
     flush_log();
     // A blocked write never ends: it is left to a thread that may be left behind.
-    if let Ok(mut log) = LogWriter::start() {
-        let _ = log.write_all(format!("{message}\n").as_bytes());
-    }
+    let line = format!("{message}\n");
+    let _ = match LogWriter::start() {
+        Ok(mut log) => log.write_all(line.as_bytes()),
+        Err(_) => io::stderr().write_all(line.as_bytes()),
+    };
     flush_log();
 }
 
 /// The `error` of writing `what`, with `what` in its text.
 pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
+}
+
+/// The `error` of starting a thread or process, with `what` it is and the likely limits in its text.
+pub fn unstarted(what: &str, error: &io::Error) -> io::Error {
+    let limits = "`ulimit -u`, `ulimit -v`, TasksMax of a systemd unit, pids.max of a cgroup";
+    io::Error::new(error.kind(), format!("{what} cannot be started: {error}; see {limits}"))
 }
 
 /// The message for a result lost by an [`unwritten`] error; `None` for a closed pipe, whose reader needs no

@@ -17,8 +17,9 @@ use crate::progress::Progress;
 use crate::report::json::RunReport;
 use crate::report::run_result::RunResult;
 use crate::report::validity::Facts;
-use anyhow::Context;
+use anyhow::anyhow;
 use forebay::metrics::Percentile;
+use forebay::output::unstarted;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -147,7 +148,7 @@ fn exchange_all(
             let sender = Sender { schedule, sockets, start, live: &live, interrupt };
             exchange(sender, datagrams, receiver, timeout, plan.spare_cpus())
         });
-        let exchanging = exchanging.context("starting the sender")?;
+        let exchanging = exchanging.map_err(|error| anyhow!(unstarted("the sender", &error)))?;
         let mut warming_up = plan.warmup > Nanos::ZERO;
         let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
         while !exchanging.is_finished() {

@@ -65,6 +65,9 @@ const FUTURE: usize = 512;
 /// from the first address.
 const THREAD: usize = 320 << 10;
 
+/// Memory for all workers together, as measured: the stacks of the other threads, and what a request to the endpoint takes.
+const TOGETHER_BYTES: usize = 20 << 20;
+
 /// The standard library's stack of a thread, most of which is never resident.
 const STACK: usize = 2 << 20;
 
@@ -91,7 +94,7 @@ impl Memory {
     /// # Errors
     /// [`ServeError::Unavailable`] when there is not as much.
     pub(super) fn probe(self) -> Result<(), ServeError> {
-        let bytes = self.workers * (self.worker_bytes + STACK);
+        let bytes = self.workers * (self.worker_bytes + STACK) + TOGETHER_BYTES;
         Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
             let (workers, mib) = (self.workers, bytes.div_ceil(1 << 20));
             ServeError::Unavailable(format!(

@@ -84,14 +84,15 @@ impl ServerProcess {
     pub fn launch(mut command: Command, verbose: bool) -> Result<ServerProcess, Failure> {
         // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("starting a server")?;
+        let mut child = command.spawn().map_err(|error| anyhow!(output::unstarted("a server", &error)))?;
         let (lines, ready) = mpsc::channel();
         let stdout = child.stdout.take().expect("standard output is a pipe");
         let stderr = child.stderr.take().expect("standard error is a pipe");
-        thread::spawn(move || forward(stdout, &lines));
-        let log = thread::spawn(move || keep_log(stderr, verbose));
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut server = ServerProcess { child, log: Some(log), udp: unknown, admin: String::new() };
+        let mut server = ServerProcess { child, log: None, udp: unknown, admin: String::new() };
+        let unread = |error| anyhow!(output::unstarted("what reads the output of a server", &error));
+        thread::Builder::new().spawn(move || forward(stdout, &lines)).map_err(unread)?;
+        server.log = Some(thread::Builder::new().spawn(move || keep_log(stderr, verbose)).map_err(unread)?);
         match wait_until_ready(&ready) {
             Ok((udp, admin)) => {
                 (server.udp, server.admin) = (udp, admin);

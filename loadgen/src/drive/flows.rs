@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -56,12 +56,22 @@ fn open_one(target: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket> {
     };
     let socket = open().with_context(|| format!("opening a socket to {target}"))?;
     if let Some(source) = source {
-        let bound = socket.bind(&SocketAddr::new(source, 0).into());
+        let bound = socket.bind(&SocketAddr::new(source, 0).into()).map_err(without_ports);
         bound.with_context(|| format!("--from: no socket can send to {target} from {source}"))?;
     }
-    socket.connect(&target.into()).with_context(|| format!("connecting a socket to {target}"))?;
+    let connected = socket.connect(&target.into()).map_err(without_ports);
+    connected.with_context(|| format!("connecting a socket to {target}"))?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+/// What the kernel says where no port is left at the source: EADDRINUSE to bind, EAGAIN to connect.
+fn without_ports(error: Error) -> Error {
+    if ![ErrorKind::AddrInUse, ErrorKind::WouldBlock].contains(&error.kind()) {
+        return error;
+    }
+    let allowed = "lower --flows, spread them over addresses (--from), or widen net.ipv4.ip_local_port_range";
+    Error::new(error.kind(), format!("no source port is left (one for each of --flows); {allowed}"))
 }
 
 /// The soft limit is 1,024 on most systems, for the sake of programs that use `select`; the hard limit is far higher.

@@ -3,7 +3,8 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};
 use crate::drive::sender::{Datagrams, Sender, Sent};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use forebay::output::unstarted;
 use forebay::time::Nanos;
 use std::thread;
 
@@ -28,7 +29,7 @@ pub(crate) fn exchange(
             // Without replies the remaining requests need not be sent.
             receiver.receive(timeout, sender.interrupt).inspect_err(|_| sender.interrupt.raise())
         });
-        let receiving = receiving.context("starting the receiver")?;
+        let receiving = receiving.map_err(|error| unstarted("the receiver", &error))?;
         // Only now: the receiver would inherit the priority.
         let sent = sender.send(Pacer::start(spare_cpus > 1), datagrams, || {});
         Ok((sent, receiving.join().expect("the receiver does not panic")?))
