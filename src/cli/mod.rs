@@ -59,7 +59,7 @@ where
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
-    /// Serve requests until SIGTERM or SIGINT, then finish what was received
+    /// Serve requests until SIGTERM, SIGINT or SIGQUIT, then finish what was received
     Serve,
     /// Simulate policies in virtual time: how long requests of a workload take under each
     #[command(

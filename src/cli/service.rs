@@ -24,7 +24,7 @@ use tracing_subscriber::{fmt, reload};
 /// The program has the settings of [`SETTINGS`](crate::config::SETTINGS), except those of group
 /// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the file of `--config`.
 /// `--check-config` prints them, with the origin of each. `--check-health` asks a running server for its health. The
-/// program logs to standard error. It drains on SIGTERM and SIGINT, and reads its configuration again on SIGHUP. It takes
+/// program logs to standard error. It drains on SIGTERM, SIGINT and SIGQUIT, and reads its configuration again on SIGHUP. It takes
 /// sockets from systemd, or from a predecessor (`--handover`). It prints where it listens, and at the end the fates of all
 /// datagrams.
 ///

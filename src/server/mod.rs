@@ -90,16 +90,17 @@ use std::{fmt, io};
 pub enum Ended {
     /// Everything received or spawned was finished.
     Drained,
-    /// The drain timeout passed, or a second signal came, with requests or spawned work unfinished.
+    /// The drain timeout passed, or a second signal came, with requests, spawned work or blocking tasks unfinished.
     Forced,
 }
 
 impl Ended {
-    /// Determined by what was lost, not by how long the stop took or whether it was hastened.
-    fn with(totals: &Snapshot) -> Ended {
+    /// Determined by what was lost, and by whether blocking tasks were `all_done`, not by how long the stop took or whether it
+    /// was hastened.
+    fn with(totals: &Snapshot, all_done: bool) -> Ended {
         let lost =
             totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];
-        if lost > 0 { Ended::Forced } else { Ended::Drained }
+        if lost > 0 || !all_done { Ended::Forced } else { Ended::Drained }
     }
 }
 
@@ -263,10 +264,14 @@ impl Server {
         self.bound.stop.clone()
     }
 
-    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
+    /// Also stops on SIGTERM, SIGINT and SIGQUIT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
     /// program of `forebay::main` read its configuration again; in other programs it does nothing, and neither do SIGUSR1
-    /// and SIGUSR2. Uncaught, each would kill the process without a drain. Where a handler never reaches a
-    /// checkpoint, a second SIGTERM or SIGINT ends the process with exit code 3, after the summary.
+    /// and SIGUSR2. Uncaught, each would kill the process without a drain. It makes no difference whether the launcher
+    /// had blocked or ignored them: under `nohup` too, SIGHUP reads the configuration.
+    ///
+    /// Where a handler never reaches a checkpoint, a second signal ends the process with exit code 3, after the summary.
+    /// After the drain a second signal ends the process with exit code 3 within a second, whatever a handler has left:
+    /// blocking tasks, destructors, metrics.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -276,8 +281,9 @@ impl Server {
     }
 
     /// Ends the process with exit code 3, after printing the summary. It does so if the drain timeout has passed and a
-    /// handler does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread
-    /// cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
+    /// handler does not reach a checkpoint. It also ends the process, without the summary, three seconds after the drain
+    /// timeout, if something else of the handler keeps the server. Without this, [`Server::run`] waits for the handler,
+    /// because a thread cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
         self.bound.exit_when_stuck = true;
         self

@@ -4,6 +4,12 @@ use super::{ServeError, Server};
 use crate::fate::{Malformed, REASONS, Refused};
 use crate::handler::Handler;
 use crate::metrics::{ALL_CLASSES, OwnKind, OwnValue};
+use crate::output::unstarted;
+use crate::runtime::continuation::{guarded, lock};
+use crate::time::Nanos;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::{io, iter, thread};
 
 /// What a name is.
 const WORD: &str = "a letter, then letters, digits and _";
@@ -59,9 +65,99 @@ const OWN_MAX: usize = 256;
 /// How to read a metric.
 pub(super) type Read = Box<dyn Fn() -> f64 + Send + Sync>;
 
+/// The longest wait for the metrics of the handler's own.
+pub(super) const READ_WITHIN: Nanos = Nanos::from_secs(1);
+/// The most that wait for one reading: twice the connections of the endpoint.
+const WAITING_MAX: usize = 64;
+/// The thread that reads these metrics.
+pub(super) const READER: &str = "forebay-metrics";
+
+/// The metrics of the handler's own. A thread apart reads them: code of users may wait or panic.
+#[derive(Clone)]
+pub(super) struct OwnMetrics {
+    metrics: Arc<[(OwnValue, Read)]>,
+    asker: SyncSender<Box<dyn FnOnce() + Send>>,
+    reading: Arc<Mutex<Reading>>,
+}
+
+#[derive(Default)]
+struct Reading {
+    /// The metric that is read now.
+    at: usize,
+    values: Vec<Option<f64>>,
+    /// The metric of which the log said that it takes too long.
+    told: Option<usize>,
+}
+
+impl OwnMetrics {
+    /// Starts the thread, if there are `metrics`.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread.
+    pub(super) fn start(metrics: Vec<(OwnValue, Read)>) -> io::Result<OwnMetrics> {
+        let (asker, asked) = sync_channel::<Box<dyn FnOnce() + Send>>(WAITING_MAX);
+        let reading = Arc::new(Mutex::new(Reading { values: vec![None; metrics.len()], ..Reading::default() }));
+        let own = OwnMetrics { metrics: metrics.into(), asker, reading };
+        let (metrics, reading) = (own.metrics.clone(), own.reading.clone());
+        let serve = move || {
+            while let Ok(first) = asked.recv() {
+                let together: Vec<_> = iter::once(first).chain(asked.try_iter()).collect();
+                for (at, (_, read)) in metrics.iter().enumerate() {
+                    lock(&reading).at = at;
+                    let value = guarded(read).ok();
+                    lock(&reading).values[at] = value;
+                }
+                lock(&reading).told = None;
+                together.into_iter().for_each(|then| then());
+            }
+        };
+        if !own.metrics.is_empty() {
+            // Not of the server's scope, whose end would wait for code of users.
+            let thread = thread::Builder::new().name(READER.to_owned()).spawn(serve);
+            thread.map_err(|error| unstarted("the thread of the handler's metrics", &error))?;
+        }
+        Ok(own)
+    }
+
+    /// Reads the metrics, and calls `then`. Without metrics, `then` is dropped.
+    pub(super) fn read(&self, then: impl FnOnce() + Send + 'static) {
+        // The queue is full where a metric has not ended for long: the wait for `then` is over at once.
+        let _ = self.asker.try_send(Box::new(then));
+    }
+
+    /// Reads the metrics for a thread that may wait.
+    pub(super) fn read_now(&self) {
+        let (said, done) = sync_channel(1);
+        self.read(move || {
+            let _ = said.try_send(());
+        });
+        if done.recv_timeout(READ_WITHIN.into()) == Err(RecvTimeoutError::Timeout) {
+            self.late();
+        }
+    }
+
+    /// Forgets what a reading has not read within [`READ_WITHIN`].
+    pub(super) fn late(&self) {
+        let Reading { at, values, told } = &mut *lock(&self.reading);
+        values[*at..].fill(None);
+        if told.replace(*at) != Some(*at) {
+            let metric = &self.metrics[*at].0.name;
+            tracing::warn!(metric, "reading it takes too long: it and the handler's metrics after it are absent");
+        }
+    }
+
+    /// The values as of the last reading.
+    pub(super) fn values(&self) -> Vec<OwnValue> {
+        let reading = lock(&self.reading);
+        let read = self.metrics.iter().zip(&reading.values);
+        read.filter_map(|((own, _), value)| Some(OwnValue { value: (*value)?, ..own.clone() })).collect()
+    }
+}
+
 impl Server {
     /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
-    /// each scrape, on the thread of the admin endpoint: it must not wait.
+    /// each scrape and at the end, on a thread of its own. A metric is absent while `read` panics, which the log says.
+    /// While it takes longer than a second, it is absent, and so are those that were added after it.
     ///
     /// # Errors
     /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits and `_` alone. Names

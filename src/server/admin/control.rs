@@ -7,7 +7,7 @@ use super::stuck::{self, Stuck, Watch};
 use super::{run_queue, waiting};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
-use crate::metrics::{ClassNames, Description, Gauges, OwnValue, Recent};
+use crate::metrics::{ClassNames, Description, Gauges, Recent};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
@@ -19,6 +19,7 @@ use crate::server::life::reload::Reloads;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
+use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, Once};
@@ -60,6 +61,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     said: Mutex<Said>,
     /// What the kernel turns away. Used by the admin thread.
     gate: Mutex<Gate>,
+    /// The metrics of the handler's own.
+    own: OwnMetrics,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     following: Mutex<Adaptation>,
 }
@@ -71,6 +74,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,
         reloads: Reloads,
+        own: OwnMetrics,
     ) -> Control<'c, 's, 'e, H, M> {
         let config = &bound.config;
         Control {
@@ -85,6 +89,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops_unread: Once::new(),
             said: Mutex::default(),
             gate: Mutex::new(Gate::new(config)),
+            own,
             following: Mutex::new(following),
         }
     }
@@ -103,6 +108,23 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
         }
         self.bound.supervisor.ready(&self.reloads.live().config);
+    }
+
+    /// Reads the host's addresses again. Not on the admin thread: the kernel takes 50 ms for 20,000 of them.
+    pub(in crate::server) fn refresh_addresses(&self) {
+        match self.bound.filter.refresh() {
+            Ok(false) => {}
+            Ok(true) => self.bound.listening.group.gone().for_each(|address| {
+                tracing::warn!(%address, "this host has lost an address that requests are sent to");
+            }),
+            Err(error) => self.addresses_unread.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this \
+                     host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
+                );
+            }),
+        }
     }
 
     /// Follows `new`, which differs from `live` only in what may change.
@@ -166,12 +188,16 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
-            own: self.bound.own_metrics.iter().map(|(own, read)| OwnValue { value: read(), ..own.clone() }).collect(),
+            own: self.own.values(),
             spawned: self.bound.spawning.0.ends(),
             // `Flight::shown` adds these.
             #[cfg(feature = "admin")]
             blocked: Default::default(),
         }
+    }
+
+    fn own(&self) -> OwnMetrics {
+        self.own.clone()
     }
 
     fn kernel_dropped(&self) -> Option<u64> {
@@ -185,19 +211,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 slot.wake_overdue(now);
             }
         });
-        match self.bound.filter.refresh() {
-            Ok(false) => {}
-            Ok(true) => self.bound.listening.group.gone().for_each(|address| {
-                tracing::warn!(%address, "this host has lost an address that requests are sent to");
-            }),
-            Err(error) => self.addresses_unread.call_once(|| {
-                tracing::warn!(
-                    %error,
-                    "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this \
-                     host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
-                );
-            }),
-        }
         panics::log_pending();
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();

@@ -20,6 +20,7 @@ mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
+use crate::server::shown::OwnMetrics;
 use crate::time::Nanos;
 use endpoint::{Flight, Limits, Pages, http};
 use std::io;
@@ -48,6 +49,8 @@ pub(super) trait Probe: Pages {
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
+    /// The metrics of the handler's own, whose values are in `gauges` once they are read.
+    fn own(&self) -> OwnMetrics;
     /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
     fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
@@ -97,11 +100,17 @@ impl Metrics {
     /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
     /// and when it has returned, with the totals in its report.
     ///
-    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second. So a handler must not
+    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second, and for a second more where
+    /// the handler's own metrics take long. So a handler must not
     /// call it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.ask(|desk| desk.probe.own())?.read_now();
+        self.ask(|desk| desk.snapshot())
+    }
+
+    fn ask<T: Send + 'static>(&self, ask: impl FnOnce(&mut Desk<'_, '_>) -> T + Send + 'static) -> Option<T> {
         let (said, answered) = sync_channel(1);
-        let question: Question = Box::new(move |desk| drop(said.try_send(desk.snapshot())));
+        let question: Question = Box::new(move |desk| drop(said.try_send(ask(desk))));
         // A question from before the start that nothing has answered may still stand there.
         self.asker.try_send(question).ok()?;
         answered.recv_timeout(PATIENCE.into()).ok()

@@ -1,5 +1,6 @@
 //! The steps of a stop, from the first demand to sockets that have left: `runtime/sleep/README.md` argues them in section 4.
 
+use super::serving::REFRESH_EVERY;
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
@@ -13,7 +14,7 @@ use crate::time::{Nanos, clock};
 use std::thread;
 
 /// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
-const STUCK_AFTER: Nanos = Nanos::from_millis(100);
+pub(super) const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
 /// The interval at which a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
@@ -21,13 +22,14 @@ const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
     /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what was received, until
     /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another
-    /// process has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
+    /// process has the sockets, what waits in them is left there. Returns whether it was a demand that ended the drain, and
+    /// what is left of the drain timeout.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>,
         demands: &mut Demands,
         all_ended: impl Fn() -> bool,
-    ) -> bool {
+    ) -> (bool, Nanos) {
         if !self.is_handed_over() {
             self.bound.supervisor.stopping();
             self.be_lame_duck(demands);
@@ -54,10 +56,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         let under_way = || self.bound.spawning.0.under_way();
         let group = (!leaves).then_some(group);
         let Err(again) = drain(group, &self.bound.metrics, self.shared, under_way, &all_ended, until) else {
-            return false;
+            return (false, deadline.minus(clock::now()));
         };
         self.force(engine, all_ended);
-        again
+        (again, Nanos::ZERO)
     }
 
     /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
@@ -69,9 +71,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             tracing::info!(%lame_duck, "not ready any more, and still serving");
         }
         while clock::now() < end {
-            if let Some(Demand::Stop | Demand::Fail(_)) = demands.next_within(end.minus(clock::now())) {
+            if let Some(Demand::Stop | Demand::Fail(_)) =
+                demands.next_within(end.minus(clock::now()).min(REFRESH_EVERY))
+            {
                 break;
             }
+            self.refresh_addresses();
         }
         self.phase.store(Phase::Draining);
     }

@@ -1,7 +1,7 @@
 //! Reading the configuration again while the server runs: all of it or nothing. `/config` shows what became of it.
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, reload};
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{guarded, lock};
 use crate::server::Server;
 use crate::time::clock;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ impl Server {
     /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what depends on that outside
     /// the server, as files that the handler has loaded. A refused configuration calls nothing, and neither does a
     /// server that was bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then`
-    /// returns.
+    /// returns. A panic of `then` is logged.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         self.reloads.then.push(Box::new(then));
         self
@@ -75,7 +75,7 @@ impl Reloads {
         let result = load().and_then(|new| reload(&running, &new)).inspect(|Reloaded { effective, .. }| {
             lock(&self.state).live = Arc::new(effective.clone());
             take(&running.config, &effective.config);
-            self.then.iter().for_each(|then| then(&effective.config));
+            self.then.iter().for_each(|then| drop(guarded(|| then(&effective.config))));
         });
         let mut state = lock(&self.state);
         state.reloads += 1;

@@ -1,7 +1,8 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
+use super::drain::STUCK_AFTER;
 use super::panics;
-use super::stop::Demands;
+use super::stop::{Demands, LastResort, serve_signals};
 use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
@@ -21,19 +22,28 @@ use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::shown::OwnMetrics;
 use crate::server::sizes::SLOTS_PER_WORKER;
 use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
-use crate::time::Nanos;
-use signal_hook::iterator::Signals;
+use crate::time::{Nanos, clock};
+use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
+use std::mem;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle};
+use tokio::runtime::Runtime;
 
 /// Exit code of a process that ended although a handler was stuck.
 const EXIT_STUCK: i32 = 3;
 /// Exit code of a process that failed, or that could not write its summary.
 const EXIT_FAILED: i32 = 1;
+
+/// The kernel's usual timer slack.
+const TIMER_SLACK_NS: i32 = 50_000;
+
+/// The time for what a stop does after the drain, where code of a handler takes no part in it.
+const REST: Nanos = Nanos::from_secs(2);
 
 /// Serves `requests`; `make` runs their handler on a packet.
 pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
@@ -47,8 +57,13 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     if bound.log_panics {
         panics::keep_contained();
     }
+    limit_slack();
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
+    let own = OwnMetrics::start(mem::take(&mut bound.own_metrics))?;
     let bound = bound;
+    let signals_end = signals.map(|signals| serve_signals(signals, bound.stop.clone())).transpose()?;
+    // Dropped after all that a handler has left.
+    let (mut left, mut last_resort) = (Nanos::ZERO, None);
     let spawning = &bound.spawning.0;
     let slots = ObjectPool::new(bound.config.workers * SLOTS_PER_WORKER, |number| {
         Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
@@ -62,7 +77,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // The admin thread has the listener; this is what a successor is given.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let control = Control::new(&bound, &shared, &common, following, reloads);
+    let control = Control::new(&bound, &shared, &common, following, reloads, own);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
@@ -70,12 +85,10 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         let _others = OnDrop(|| {
             let _ = begin.set(false);
         });
-        let signals_end = signals.as_ref().map(Signals::handle).map(|signals| OnDrop(move || signals.close()));
         let _guard = AbortOnPanic;
         let starter = Starter::new(scope, &begin);
         let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
-        let admin = (listener, (metrics, questions));
-        let mut threads = Threads::start(&starter, &control, &runtime, admin, collector, signals)?;
+        let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();
         let mut engine = engine(&bound, &common, bound.config.workers, false);
         // It must always find packets to receive into, so these are set aside.
@@ -94,7 +107,8 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         // From here on no successor is accepted, and no connection waits for an endpoint that ends.
         threads.successors_end = None;
         drop(spare.take());
-        let exits = drain(&control, &mut engine, &mut demands, workers, signals_end.is_some());
+        let exits;
+        (exits, left, last_resort) = drain(&control, &mut engine, demands, workers, signals_end.is_some());
         drop(engine);
         let collector = end_threads(threads, failure, exits)?;
         let totals = last_snapshot(&control, collector);
@@ -102,8 +116,59 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
             exit(&totals);
         }
         Ok::<_, ServeError>(totals)
-    })?;
-    Ok(Report { ended: Ended::with(&totals), totals, packets_away: packets.in_use() })
+    });
+    let all_done = end_runtime(runtime, left);
+    let totals = totals?;
+    Ok(Report { ended: Ended::with(&totals, all_done), totals, packets_away: packets.in_use() })
+}
+
+/// Takes the launcher's timer slack from this thread and from all that it starts: each sleep may end later by as much.
+fn limit_slack() {
+    if get_timerslack().is_ok_and(|slack| slack > TIMER_SLACK_NS) {
+        let _ = set_timerslack(TIMER_SLACK_NS as u64);
+    }
+}
+
+/// Lets the workers finish, and ends what they leave. Returns whether the process must exit around those that do not end. The
+/// rest is what is left of the drain timeout, and the last resort of a server that has signals of its own or gives up.
+fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    control: &Control<'_, 's, 'e, H, M>,
+    engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
+    mut demands: Demands,
+    workers: Vec<ScopedJoinHandle<'_, Option<()>>>,
+    has_signals: bool,
+) -> (bool, Nanos, Option<LastResort>) {
+    let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
+    let exit_when_stuck = control.bound.exit_when_stuck;
+    let (forced, left) = control.stop(engine, &mut demands, all_ended);
+    // Where signals are the server's own, another one ends what a handler keeps: nothing else would, short of a kill.
+    let mut insists = || has_signals && (forced || demands.insist(all_ended));
+    let exits = !all_ended() && (exit_when_stuck || insists());
+    let patience = (exit_when_stuck || forced).then(|| left.plus(REST));
+    let last_resort = (exit_when_stuck || has_signals).then(|| demands.last_resort(patience, give_up));
+    if !exits {
+        workers.into_iter().for_each(|worker| drop(worker.join()));
+        control.leave(engine);
+    }
+    (exits, left, last_resort)
+}
+
+/// Waits for what handlers gave to `spawn_blocking`, for as long as is `left` of the drain timeout. True if all of it ended.
+fn end_runtime(runtime: Runtime, left: Nanos) -> bool {
+    let (begin, patience) = (clock::now(), left.max(STUCK_AFTER));
+    runtime.shutdown_timeout(patience.into());
+    let all_done = clock::now().minus(begin) < patience;
+    if !all_done {
+        tracing::warn!("work that a handler gave to spawn_blocking has not ended, and is left");
+    }
+    all_done
+}
+
+/// Ends a process that does not end by itself.
+fn give_up() {
+    output::complain("forebay: the stop does not end: a task, a destructor or a callback of the handler keeps it");
+    output::flush_log();
+    std::process::exit(EXIT_STUCK);
 }
 
 /// What the engines of all workers share.
@@ -151,26 +216,6 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     Ok((groups, workers))
 }
 
-/// Lets the workers finish, and ends what they leave. True if the process must exit around those that do not end.
-fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    control: &Control<'_, 's, 'e, H, M>,
-    engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
-    demands: &mut Demands,
-    workers: Vec<ScopedJoinHandle<'_, Option<()>>>,
-    has_signals: bool,
-) -> bool {
-    let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
-    let forced = control.stop(engine, demands, all_ended);
-    // Where signals are the server's own, another one ends what a handler keeps: nothing else would, short of a kill.
-    let mut insists = || has_signals && (forced || demands.insist(all_ended));
-    let exits = !all_ended() && (control.bound.exit_when_stuck || insists());
-    if !exits {
-        workers.into_iter().for_each(|worker| drop(worker.join()));
-        control.leave(engine);
-    }
-    exits
-}
-
 /// Ends the threads beside the workers'. An error where the server fails; if it `exits`, the process ends with that.
 fn end_threads<'m>(
     threads: Threads<'_, 'm>,
@@ -190,6 +235,7 @@ fn end_threads<'m>(
 
 /// All that was counted, exact because nothing moves any more.
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
+    control.own().read_now();
     collector.collect();
     let totals = collector.snapshot(control.gauges());
     panics::log_pending();
@@ -201,7 +247,7 @@ fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot 
 fn exit(totals: &Snapshot) -> ! {
     let printed = output::print(&summary(totals));
     output::flush_log();
-    std::process::exit(match Ended::with(totals) {
+    std::process::exit(match Ended::with(totals, true) {
         Ended::Forced => EXIT_STUCK,
         Ended::Drained if printed.is_ok() => 0,
         Ended::Drained => EXIT_FAILED,

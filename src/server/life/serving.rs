@@ -9,8 +9,12 @@ use crate::runtime::continuation::lock;
 use crate::server::ServeError;
 use crate::server::admin::control::{Control, Phase};
 use crate::server::path::packet::{Make, Packet};
+use crate::time::Nanos;
 use std::net::TcpListener;
 use std::sync::OnceLock;
+
+/// The interval of reading the host's addresses: interfaces come and go.
+pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the failure that ends this
@@ -61,9 +65,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.bound.supervisor.ready(config);
         serving();
         loop {
-            match (demands.next(), spare) {
-                (Demand::Reload, _) => self.reload(),
-                (Demand::HandOver(asked), Some(spare)) => match self.hand_over(&asked, spare, demands) {
+            match (demands.next(REFRESH_EVERY), spare) {
+                (None, _) => self.refresh_addresses(),
+                (Some(Demand::Reload), _) => self.reload(),
+                (Some(Demand::HandOver(asked)), Some(spare)) => match self.hand_over(&asked, spare, demands) {
                     Ok(()) => {
                         tracing::info!("the successor serves: this server finishes what it has received");
                         release();
@@ -71,12 +76,12 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
                     }
                     Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
                 },
-                (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
-                (Demand::Fail(reason), _) => {
+                (Some(Demand::HandOver(asked)), None) => asked.refuse("it has nothing to hand over"),
+                (Some(Demand::Fail(reason)), _) => {
                     tracing::error!(reason, "the admin endpoint has ended: a server that cannot be looked at stops");
                     return Some(ServeError::Admin(reason));
                 }
-                (Demand::Stop, _) => return None,
+                (Some(Demand::Stop), _) => return None,
             }
         }
     }

@@ -1,15 +1,21 @@
 //! What is demanded of a running server: by handles that stop it, by signals, and by its own threads.
 
 use super::handover::Asked;
-use crate::time::Nanos;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use super::threads::OnDrop;
+use crate::output::unstarted;
+use crate::time::{Nanos, clock};
+use nix::sys::signal::{SigSet, Signal};
 use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
-use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::{io, thread};
 
 /// The interval at which a server that waits for stuck handlers checks whether they have ended.
 const INSIST_POLL: Nanos = Nanos::from_millis(10);
+/// The time in which a server ends once nothing is left to wait for.
+const END_WITHIN: Nanos = Nanos::from_secs(1);
 
 /// A demand on a running server.
 #[derive(Debug)]
@@ -32,14 +38,14 @@ pub(in crate::server) struct Demands {
 }
 
 impl Demands {
-    /// Waits for the next demand. Without a handle that could make one, it is a stop.
-    pub(in crate::server) fn next(&mut self) -> Demand {
-        self.seen.pop_front().or_else(|| self.receiver.recv().ok()).unwrap_or(Demand::Stop)
+    /// The next demand, if one comes within `patience`.
+    pub(in crate::server) fn next(&mut self, patience: Nanos) -> Option<Demand> {
+        self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok())
     }
 
     /// The next demand on a server that stops, if one comes within `patience`. It hands over no more.
     pub(in crate::server) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
-        match self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok()) {
+        match self.next(patience) {
             Some(Demand::HandOver(asked)) => {
                 asked.refuse("it is stopping");
                 None
@@ -58,12 +64,40 @@ impl Demands {
         false
     }
 
+    /// Calls `exit` soon after another demand to stop, or after `patience` if there is one. Dropping what is returned calls
+    /// that off. After the drain nothing else hears a demand, while a destructor, a task or a callback of the handler may
+    /// keep each further step.
+    pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
+        let end = patience.map(|patience| clock::now().plus(patience));
+        let ended = Arc::new(AtomicBool::new(false));
+        let off = ended.clone();
+        let watch = move || {
+            // Ordering: relaxed, a flag that guards nothing.
+            let has_ended = || off.load(Ordering::Relaxed);
+            self.insist(|| has_ended() || end.is_some_and(|end| clock::now() >= end));
+            let end = clock::now().plus(END_WITHIN);
+            while !has_ended() && clock::now() < end {
+                thread::sleep(INSIST_POLL.into());
+            }
+            if !has_ended() {
+                exit();
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("forebay-stop".to_owned()).spawn(watch) {
+            tracing::warn!(error = %unstarted("what bounds the rest of this stop", &error));
+        }
+        OnDrop(Box::new(move || ended.store(true, Ordering::Relaxed)))
+    }
+
     /// Whether a demand to stop is among those that wait.
     pub(in crate::server) fn has_stop(&mut self) -> bool {
         self.seen.extend(self.receiver.try_iter());
         self.seen.iter().any(|demand| matches!(demand, Demand::Stop | Demand::Fail(_)))
     }
 }
+
+/// What ends a process that does not end by itself; called off when it is dropped.
+pub(super) type LastResort = OnDrop<Box<dyn FnMut()>>;
 
 /// Stops a server from any thread.
 #[derive(Clone, Debug)]
@@ -89,20 +123,37 @@ impl StopHandle {
     }
 }
 
-/// Catches SIGTERM and SIGINT, which stop the server. SIGHUP lets it read its configuration again. SIGUSR1 and SIGUSR2 would
-/// kill it without a drain. They are caught from now on; a signal that arrives before [`serve_signals`] runs is
-/// kept.
+/// The signals that are caught. Uncaught, each would kill the server without a drain.
+const CAUGHT: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// Catches signals from now on. One that arrives before [`serve_signals`] runs is kept.
 pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
-    Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
+    Signals::new(CAUGHT.map(|signal| signal as i32))
 }
 
-/// Handles caught signals until their handle is closed.
-pub(in crate::server) fn serve_signals(signals: &mut Signals, stop: &StopHandle) {
-    for signal in signals.forever() {
-        match signal {
-            SIGTERM | SIGINT => stop.stop(),
-            SIGHUP => stop.demand(Demand::Reload),
-            _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
+/// Handles caught signals until what is returned is dropped. SIGTERM, SIGINT and SIGQUIT stop the server, SIGHUP lets it
+/// read its configuration again.
+pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<OnDrop<impl FnMut()>> {
+    let name = "forebay-signals";
+    let handle = signals.handle();
+    let serve = move || {
+        // A process inherits the signals that its launcher had blocked. One thread that takes them is enough.
+        if let Err(error) = SigSet::from_iter(CAUGHT).thread_unblock() {
+            tracing::warn!(%error, "signals that the launcher has blocked stay blocked");
         }
-    }
+        for signal in signals.forever() {
+            match Signal::try_from(signal) {
+                Ok(Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) => stop.stop(),
+                Ok(Signal::SIGHUP) => stop.demand(Demand::Reload),
+                _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
+            }
+        }
+    };
+    // Not of the server's scope: it hears a signal for as long as anything may keep the server.
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(serve)
+        .map_err(|error| unstarted(&format!("the thread {name}"), &error))?;
+    Ok(OnDrop(move || handle.close()))
 }

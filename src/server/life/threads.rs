@@ -1,11 +1,12 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
 use super::handover;
-use super::stop::{Demand, serve_signals};
+use super::stop::Demand;
 use crate::config::{Burn, Config, caches};
 use crate::handler::Handler;
 use crate::metrics::Collector;
 use crate::net::KernelLink;
+use crate::output::unstarted;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
 use crate::server::admin::control::Control;
@@ -19,7 +20,6 @@ use crate::server::path::packet::{Make, Packet};
 use crate::server::{Bound, Metrics};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use signal_hook::iterator::Signals;
 use std::io::{self, PipeWriter};
 use std::net::TcpListener;
 use std::sync::OnceLock;
@@ -70,10 +70,10 @@ impl<'scope, 'env> Starter<'scope, 'env> {
             drop(prepared);
             begin.wait().then(serve)
         };
-        thread::Builder::new().name(name.to_owned()).spawn_scoped(self.scope, body).map_err(|error| {
-            let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
-            io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
-        })
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn_scoped(self.scope, body)
+            .map_err(|error| unstarted(&format!("the thread {name}"), &error))
     }
 
     /// Waits until all threads are prepared; a worker that panics before ends the process.
@@ -157,14 +157,13 @@ pub(super) struct Threads<'scope, 'm> {
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads. `caught` are the signals that this server waits for.
+    /// Starts the threads.
     pub(super) fn start<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
         (listener, questions): (Option<TcpListener>, (Metrics, Questions)),
         mut collector: Collector<'m>,
-        caught: Option<Signals>,
     ) -> io::Result<Threads<'scope, 'm>> {
         let Bound { stop, listening, .. } = control.bound;
         let (admin_stopper, admin_stop) = watch::channel(false);
@@ -181,9 +180,6 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             collector
         };
         let admin = starter.start("forebay-admin", || serve)?;
-        if let Some(mut caught) = caught {
-            starter.start("forebay-signals", move || move || serve_signals(&mut caught, stop))?;
-        }
         let (ended, successors_end) = io::pipe()?;
         if let Some(door) = &listening.door {
             let serve = move || handover::serve(door, &ended, |asked| stop.demand(Demand::HandOver(asked)));

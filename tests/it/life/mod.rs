@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "a child of a test says where it listens")]
 
 mod handover;
+mod launched;
+mod left;
 mod shutdown;
 mod spawner;
 mod supervised;

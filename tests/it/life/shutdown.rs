@@ -23,7 +23,7 @@ fn await_draining(admin: SocketAddr) {
 
 #[test]
 fn a_stop_finishes_what_was_begun() {
-    at_once([Signal::SIGTERM, Signal::SIGINT], |signal| {
+    at_once([Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT], |signal| {
         let server = start(&["--drain-timeout", "60s"]);
         let (client, waiting) = (Client::new(server.udp), Client::new(server.udp));
         assert_eq!(ready(server.admin).0, 200);

@@ -1,9 +1,10 @@
 //! The HTTP side: routes, the bounds of a connection, and the page at `/`.
 
 use super::flight;
-use crate::metrics::{Format, slow_text, weight};
+use crate::metrics::{Format, Snapshot, slow_text, weight};
 use crate::output::{PAGE_CHARTS, PAGE_STYLE};
 use crate::server::admin::{CONNECTIONS, Desk, Question};
+use crate::server::shown::READ_WITHIN;
 use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
 use http_body_util::Full;
@@ -20,7 +21,7 @@ use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, TcpListener};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -142,7 +143,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         "/config" => {
             ask(&asker, |desk| desk.probe.reloads().to_json()).await.map(|body| packed(&request, JSON, body.into()))
         }
-        _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
+        _ => snapshot(&asker).await.map(|snapshot| match path {
             "/latency" if as_text => text(StatusCode::OK, snapshot.to_text()),
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
             "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
@@ -153,6 +154,19 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
+}
+
+/// What is measured now. The handler's own metrics are read first, which delays no other client.
+async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
+    let own = ask(asker, |desk| desk.probe.own()).await?;
+    let (said, done) = oneshot::channel();
+    own.read(move || {
+        let _ = said.send(());
+    });
+    if timeout(READ_WITHIN.into(), done).await.is_err() {
+        own.late();
+    }
+    ask(asker, |desk| desk.snapshot()).await
 }
 
 /// Whether the request names this host as only its clients can. A name that others own may mean this host to a browser (DNS

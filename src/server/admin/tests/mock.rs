@@ -5,6 +5,7 @@ use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
 use crate::server::life::reload::Reloads;
+use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 
 /// What stands for a server.
@@ -40,6 +41,10 @@ impl Pages for Server {
 }
 
 impl Probe for Server {
+    fn own(&self) -> OwnMetrics {
+        OwnMetrics::start(Vec::new()).expect("no thread")
+    }
+
     fn kernel_dropped(&self) -> Option<u64> {
         None
     }
