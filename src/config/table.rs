@@ -224,6 +224,12 @@ settings! {
     ///
     /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait { value_name: "HOW", live: false, default: "adaptive", form: choice!(Wait) }
+    /// Stack of each thread, in bytes.
+    /// - The kernel gives memory to what is used alone.
+    /// - Parts of a request that await parts use half of it at most; then the request fails.
+    ///
+    /// 262,144 to 1,073,741,824.
+    stack_bytes: usize { value_name: "BYTES", live: false, default: "2097152", form: count::<_, 262144, 1073741824>() }
     /// Whether the kernel turns requests away under overload.
     /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
     /// - off: lets all in, as far as buffers hold them.

@@ -22,6 +22,9 @@ use std::task::{Context, Poll};
 ///
 /// Two allocations for each child: the child, and the pinned place of its future.
 ///
+/// # Panics
+/// On a server, when the request and its parts hold more than 1,024 handles. The request then ends as `failed`.
+///
 /// ```
 /// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
 /// use std::io::Write;
@@ -71,7 +74,9 @@ where
 /// The handle of a child: a future that gives its result. Dropping it cancels the child.
 ///
 /// # Panics
-/// When it is polled again after it has given its result; and, outside a server, if the child came to nothing.
+/// When it is polled again after it has given its result; and, outside a server, if the child came to nothing. On a worker,
+/// when children that fork and await the next one have used half of its stack: the setting `stack-bytes` of a server,
+/// [`stack_bytes`](crate::tasks::Builder::stack_bytes) of a runtime.
 #[must_use = "a child whose handle is dropped is cancelled"]
 pub struct Fork<T: Send + 'static> {
     child: Arc<Child<T>>,
@@ -112,6 +117,7 @@ impl<T: Send + 'static> Future for Fork<T> {
             }
         }
         let Some(work) = &mut this.here else { return Poll::Pending };
+        assert!(!continuation::is_deep(), "children await children too deep: they use half of the worker's stack");
         let polled = work.as_mut().poll(context);
         if polled.is_ready() {
             this.here = None;

@@ -181,7 +181,7 @@ impl Server {
         // The clock counts from its first reading, and what comes to the sockets must not come before that.
         clock::now();
         sizes::provide_descriptors(config.workers, config.listen.len())?;
-        Memory::of(config).probe()?;
+        Memory::of(config).probe(config.stack_bytes)?;
         // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
         if let Some(&address) = config.listen.iter().find(|address| addresses.is_group(address.ip())) {

@@ -68,9 +68,6 @@ const THREAD: usize = 320 << 10;
 /// Memory for all workers together, as measured: the stacks of the other threads, and what a request to the endpoint takes.
 const TOGETHER_BYTES: usize = 20 << 20;
 
-/// The standard library's stack of a thread, most of which is never resident.
-const STACK: usize = 2 << 20;
-
 impl Memory {
     /// The memory of a server with these settings and a built-in handler.
     pub fn of(config: &Config) -> Memory {
@@ -89,12 +86,12 @@ impl Memory {
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 
-    /// Asks the system for all of it at once and gives it back: a start that fails half-way aborts without a word.
+    /// Asks the system for all of it and the stacks at once and gives it back: a start that fails half-way aborts without a word.
     ///
     /// # Errors
     /// [`ServeError::Unavailable`] when there is not as much.
-    pub(super) fn probe(self) -> Result<(), ServeError> {
-        let bytes = self.workers * (self.worker_bytes + STACK) + TOGETHER_BYTES;
+    pub(super) fn probe(self, stack_bytes: usize) -> Result<(), ServeError> {
+        let bytes = self.workers * (self.worker_bytes + stack_bytes) + TOGETHER_BYTES;
         Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
             let (workers, mib) = (self.workers, bytes.div_ceil(1 << 20));
             ServeError::Unavailable(format!(

@@ -3,7 +3,7 @@
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::worker;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{STACK_BYTES, lock};
 use crate::runtime::{Shared, Wait};
 use crate::sched::Topology;
 use crate::sched::policy::rows;
@@ -28,6 +28,7 @@ pub struct Builder {
     queue_capacity: usize,
     slice: Nanos,
     wait: Wait,
+    stack_bytes: usize,
 }
 
 /// Why a runtime cannot be built.
@@ -118,7 +119,13 @@ impl fmt::Debug for Runtime {
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { pools: Vec::new(), queue_capacity: QUEUE_CAPACITY, slice: SLICE, wait: Wait::Adaptive }
+        Builder {
+            pools: Vec::new(),
+            queue_capacity: QUEUE_CAPACITY,
+            slice: SLICE,
+            wait: Wait::Adaptive,
+            stack_bytes: STACK_BYTES,
+        }
     }
 }
 
@@ -147,6 +154,13 @@ impl Builder {
     /// How a worker waits for work. By default it spins for a while before it sleeps.
     pub fn wait(mut self, wait: Wait) -> Builder {
         self.wait = wait;
+        self
+    }
+
+    /// The stack of each worker, in bytes; the default is 2 MiB, and the kernel gives memory to what is used alone. Joins
+    /// within joins, and children that await children, use half of it at most.
+    pub fn stack_bytes(mut self, bytes: usize) -> Builder {
+        self.stack_bytes = bytes;
         self
     }
 
@@ -181,7 +195,8 @@ impl Builder {
         for member in workers {
             let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id()));
             let builder = thread::Builder::new().name(format!("forebay-task-{}", member.id()));
-            lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, &scheduler))?);
+            let (builder, stack) = (builder.stack_size(self.stack_bytes), self.stack_bytes);
+            lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, stack, &scheduler))?);
         }
         Ok(runtime)
     }

@@ -24,8 +24,11 @@ pub enum JoinError {
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
     /// A worker must not block for this task or group: see [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
-    #[error("a worker cannot block for a future or a group: await its handle")]
+    #[error("a worker cannot block for a future, a group or an older runtime: await its handle")]
     WouldBlock,
+    /// Joins within joins have used half of the worker's stack. The task runs on.
+    #[error("joins are nested too deep: they use half of the worker's stack")]
+    TooDeep,
 }
 
 crate::time::show_as_text!(JoinError);

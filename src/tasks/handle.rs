@@ -3,7 +3,8 @@
 use super::error::{JoinError, Outcome};
 use super::scheduler::Place;
 use super::worker;
-use crate::runtime::continuation::block_on;
+use crate::runtime::continuation::{block_on, is_deep};
+use std::cmp::Ordering::{Equal, Greater};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -52,16 +53,25 @@ impl<T> JoinHandle<T> {
     /// closure needs nothing of this worker: below it on this stack are only tasks that wait for it.
     ///
     /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer is
-    /// [`JoinError::WouldBlock`]. Await the handle instead.
+    /// [`JoinError::WouldBlock`]. Await the handle instead. The answer is the same on a worker of a runtime that was built
+    /// after this task's runtime: two runtimes whose workers block for each other would stand still. So a worker blocks
+    /// for tasks of younger runtimes alone.
+    ///
+    /// Joins that run closures within closures use half of the worker's stack at most; further ones get
+    /// [`JoinError::TooDeep`].
     ///
     /// # Errors
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
         if !self.is_over()
-            && let Some(place) = worker::current().filter(|place| place.scheduler.number == self.runtime)
-            && !Arc::clone(&self.task).run_for_joiner(&place)
+            && let Some(place) = worker::current()
         {
-            return Err(JoinError::WouldBlock);
+            match self.runtime.cmp(&place.scheduler.number) {
+                Equal if is_deep() => return Err(JoinError::TooDeep),
+                Equal if Arc::clone(&self.task).run_for_joiner(&place) => {}
+                Greater => {}
+                _ => return Err(JoinError::WouldBlock),
+            }
         }
         self.try_join().unwrap_or_else(block_on)
     }

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex};
 /// first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and [`Spawner::with_token`] give spawners of others.
 ///
 /// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
-/// full. After a shutdown has begun, its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
+/// full. Let the workers of two runtimes not both do so: each could wait for room in the other. After a shutdown has
+/// begun, the tasks of a thread outside end as [`JoinError::ShutDown`]. A task puts what it spawns into its
 /// worker's own deque, and never waits: only memory bounds the deque.
 #[derive(Clone)]
 pub struct Spawner {
@@ -136,7 +137,8 @@ impl Spawner {
     /// The body lives as long as its tasks, so it cannot borrow: what it works on is in an `Arc`.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with one of the panics, or why nothing ran.
+    /// [`JoinError::Panicked`] with one of the panics, or why nothing ran. [`JoinError::WouldBlock`] and
+    /// [`JoinError::TooDeep`] as for [`JoinHandle::join`]: parts may still run then.
     pub fn parallel_for<F>(&self, range: Range<usize>, chunk: NonZeroUsize, body: F) -> Result<(), JoinError>
     where
         F: Fn(Range<usize>) + Send + Sync + 'static,
@@ -158,7 +160,7 @@ impl Spawner {
         let ends = helpers.into_iter().map(|helper| helper.join().flatten());
         // Whichever has ended well has found no chunk left, so others may have been refused.
         let weight = |end: &Result<(), JoinError>| match end {
-            Err(JoinError::Panicked(_)) => 2,
+            Err(JoinError::Panicked(_) | JoinError::WouldBlock | JoinError::TooDeep) => 2,
             Ok(()) => 1,
             Err(_) => 0,
         };

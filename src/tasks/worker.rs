@@ -3,6 +3,7 @@
 
 use super::counters::Count;
 use super::scheduler::{Job, Place, Scheduler};
+use crate::runtime::continuation::begin_stack;
 use crate::runtime::{AbortOnPanic, Worker};
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
@@ -26,9 +27,10 @@ pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Place>> {
     current().filter(|place| Arc::ptr_eq(&place.scheduler, scheduler))
 }
 
-/// The life of the thread of `worker`.
-pub(super) fn work(worker: Worker<Job>, pool: PoolId, scheduler: &Arc<Scheduler>) {
+/// The life of the thread of `worker`, which has a stack of so many bytes.
+pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, scheduler: &Arc<Scheduler>) {
     let _guard = AbortOnPanic;
+    begin_stack(stack_bytes);
     let id = worker.id();
     worker.run_with(&scheduler.shared, |deque| {
         let (scheduler, deque) = (Arc::clone(scheduler), Rc::clone(deque));

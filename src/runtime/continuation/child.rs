@@ -50,10 +50,14 @@ pub(crate) enum Found<T> {
 
 impl<T: Send + 'static> Child<T> {
     /// A child of the request or child that is polled on this thread, queued with its worker.
+    ///
+    /// # Panics
+    /// See [`AbortFlag::fork`].
     pub(crate) fn new(work: ChildFuture<T>) -> Arc<Child<T>> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);
         let owner = forker.map(|(waiter, _)| {
+            waiter.root().fork();
             let generation = waiter.abort_flag().generation();
             (waiter, generation)
         });
@@ -77,7 +81,7 @@ impl<T: Send + 'static> Child<T> {
             owner: None,
             work: Resumable::new(Work { future, begun: false }),
             outcome: Outcome::new(),
-            abort: AbortFlag::new(),
+            abort: AbortFlag::default(),
             ready_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
         }
@@ -106,6 +110,9 @@ impl<T: Send + 'static> Child<T> {
 
     /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
+        if self.owner.is_some() {
+            self.root().unfork();
+        }
         self.abort.set(0, AbortCause::Cancelled);
         self.outcome.close();
         discard(self.work.withdraw(|_| true));
@@ -202,6 +209,10 @@ impl<T: Send + 'static> AnyChild for Child<T> {
 impl<T: Send + 'static> Waiter for Child<T> {
     fn abort_flag(&self) -> &AbortFlag {
         &self.abort
+    }
+
+    fn root(&self) -> &AbortFlag {
+        self.owner.as_ref().map_or(&self.abort, |(owner, _)| owner.root())
     }
 
     fn wake_up(self: Arc<Self>) {

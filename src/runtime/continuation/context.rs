@@ -56,11 +56,34 @@ thread_local! {
     /// The last reading of the clock at a checkpoint of this poll, or its start, and the checkpoints from there to the
     /// next one.
     static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
+    /// The address in this thread's stack below which nothing nested begins; 0 on threads of others.
+    static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The most checkpoints of which one reads the clock. A handler whose checkpoints come further apart all of a sudden is
 /// asked up to this many of them late.
 const STRETCH_MAX: u32 = 16;
+
+/// The stack of a worker by default, in bytes: that of the standard library.
+pub(crate) const STACK_BYTES: usize = 2 << 20;
+
+/// Notes that the calling thread, a worker that begins, has a stack of `bytes`. Nested work may use half of it. The rest
+/// is for the innermost part, for a panic there, and for dropping what is nested.
+pub(crate) fn begin_stack(bytes: usize) {
+    DEEPEST.set(stack_address().saturating_sub(bytes / 2));
+}
+
+/// Whether nested work has used its half of the stack.
+pub(crate) fn is_deep() -> bool {
+    stack_address() < DEEPEST.get()
+}
+
+/// An address in the stack frame of the caller.
+#[inline(always)]
+fn stack_address() -> usize {
+    let local = 0_u8;
+    std::ptr::from_ref(&local).addr()
+}
 
 /// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter, children cannot run on other
 /// workers. Returns the result of `poll`, the reason that a leaf future has left, and the CPU time of joined children.

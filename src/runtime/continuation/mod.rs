@@ -22,8 +22,8 @@ pub use cancel::CancellationToken;
 pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, abort_pauses, checkpoint_pauses, fork_pauses, is_pausing, join_pauses, joined, passed_checkpoint,
-    pauses_for,
+    Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
+    joined, passed_checkpoint, pauses_for,
 };
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};

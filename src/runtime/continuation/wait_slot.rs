@@ -20,7 +20,7 @@ impl WaitSlot {
     pub(crate) fn new(runtime_id: u64, number: usize, outside: &Arc<Outside>) -> WaitSlot {
         let state = JoinState::queued();
         state.begin();
-        WaitSlot { runtime_id, number, state, abort: AbortFlag::new(), outside: Arc::clone(outside) }
+        WaitSlot { runtime_id, number, state, abort: AbortFlag::default(), outside: Arc::clone(outside) }
     }
 
     /// The number among the wait slots of the server, counted from 0.

@@ -86,7 +86,7 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
             let _ = begin.set(false);
         });
         let _guard = AbortOnPanic;
-        let starter = Starter::new(scope, &begin);
+        let starter = Starter::new(scope, &begin, bound.config.stack_bytes);
         let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
         let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();

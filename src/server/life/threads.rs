@@ -7,6 +7,7 @@ use crate::handler::Handler;
 use crate::metrics::Collector;
 use crate::net::KernelLink;
 use crate::output::unstarted;
+use crate::runtime::continuation::begin_stack;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
 use crate::server::admin::control::Control;
@@ -44,6 +45,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// failed then.
 pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
+    stack_bytes: usize,
     /// Whether the threads begin, once that is known.
     begin: &'scope OnceLock<bool>,
     /// Each thread has a copy until it is prepared.
@@ -52,9 +54,9 @@ pub(super) struct Starter<'scope, 'env> {
 }
 
 impl<'scope, 'env> Starter<'scope, 'env> {
-    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, begin: &'scope OnceLock<bool>) -> Starter<'scope, 'env> {
+    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, begin: &'scope OnceLock<bool>, stack_bytes: usize) -> Self {
         let (prepared, all_prepared) = channel();
-        Starter { scope, begin, prepared, all_prepared }
+        Starter { scope, stack_bytes, begin, prepared, all_prepared }
     }
 
     /// Starts a thread that calls `prepare`, waits, and calls what that has made if the threads begin. The error names it and
@@ -70,10 +72,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
             drop(prepared);
             begin.wait().then(serve)
         };
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn_scoped(self.scope, body)
-            .map_err(|error| unstarted(&format!("the thread {name}"), &error))
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(self.stack_bytes);
+        thread.spawn_scoped(self.scope, body).map_err(|error| unstarted(&format!("the thread {name}"), &error))
     }
 
     /// Waits until all threads are prepared; a worker that panics before ends the process.
@@ -122,9 +122,10 @@ pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     Engine::new(common, worker, metrics.recorder(worker), CoreLink::new(link, emulated))
 }
 
-/// Applies kernel settings to the calling thread, that of `worker`. Without them it works, only less well.
+/// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works, only less well.
 fn prepare_worker(bound: &Bound, worker: WorkerId) {
     let config: &Config = &bound.config;
+    begin_stack(config.stack_bytes);
     if config.pin
         && let Err(error) = pin_to_cpu_of(worker)
     {

@@ -63,6 +63,23 @@ fn tree(levels: u32) -> Fork<u64> {
     })
 }
 
+/// Each part forks the next one and awaits it.
+fn chain(depth: u32) -> Fork<u32> {
+    fork(async move { if depth == 0 { 0 } else { chain(depth - 1).await + 1 } })
+}
+
+/// As [`chain`], but other workers may run each next part.
+fn handed_on(depth: u32) -> Fork<u32> {
+    fork(async move {
+        if depth == 0 {
+            return 0;
+        }
+        let next = handed_on(depth - 1);
+        checkpoint().await;
+        next.await + 1
+    })
+}
+
 async fn all<T: Send + 'static>(parts: impl IntoIterator<Item = Fork<T>>) -> Vec<T> {
     let mut results = Vec::new();
     for part in parts {
@@ -119,6 +136,17 @@ impl Work for Script {
                 let numbers = all((0..1_000).map(|number| fork(async move { number }))).await;
                 assert_eq!(numbers.iter().sum::<i32>(), 999 * 500);
             }
+            // Chain: parts within parts, `c` as many as may be, `C` more than a stack holds.
+            Some(b'c') => assert_eq!(chain(100).await, 100),
+            Some(b'C') => drop(chain(20_000).await),
+            Some(b'H') => drop(handed_on(20_000).await),
+            // Linked: each part holds the handle of the one before.
+            Some(b'L') => {
+                let link = |inner: Fork<()>, _| fork(async move { inner.await });
+                (0..20_000).fold(fork(async {}), link).await;
+            }
+            // Wide: far more at once than a request may have.
+            Some(b'W') => drop((0..100_000).map(|number| fork(async move { number })).collect::<Vec<_>>()),
             _ => {}
         }
         reply.put(order.payload).expect("as long as the request");
@@ -187,6 +215,21 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
         seen.await_the_last();
         let failed = if policy == "isolated" { 0 } else { 5 };
         server.ends_as(fates! { received: sent, answered: 20, shed_expired: 5, failed, stalled: 5 }, policy);
+    }
+}
+
+// Does a request fail, and nothing else, that forks too deep or too much? A deep one may end by what comes first.
+#[test]
+fn forks_without_a_bound_fail_their_request() {
+    for (workers, stack_bytes) in [(2, "1048576"), (4, "2097152")] {
+        let settings = [sized("steal", workers), vec![("stack-bytes", stack_bytes)]].concat();
+        let (server, _) = start(&settings);
+        for payload in [b"C", b"H", b"L", b"W"] {
+            assert_eq!(ask(&server, payload), Status::Failed, "{payload:?} on {workers}");
+            // Whatever they held is given back.
+            assert_eq!([b"n", b"c"].map(|payload| ask(&server, payload)), [Status::Ok; 2], "{payload:?} on {workers}");
+        }
+        server.ends_as(fates! { received: 12, answered: 8, failed: 4 }, "steal");
     }
 }
 

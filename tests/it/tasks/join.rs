@@ -29,6 +29,46 @@ fn a_join_leaves_no_empty_job() {
     assert_eq!(waiting.join(), Ok((2, 1, 1, 0)));
 }
 
+// Are joins within joins refused before the stack ends, sooner on a smaller stack, and is the worker well after that?
+#[test]
+fn joins_nest_as_deep_as_half_of_the_stack() {
+    fn descend(depth: u32) -> Result<u32, JoinError> {
+        if depth == 0 { Ok(0) } else { Ok(here().spawn(move || descend(depth - 1)).join()?? + 1) }
+    }
+    fn chain(depth: u32) -> forebay::handler::Fork<u32> {
+        fork(async move { if depth == 0 { 0 } else { chain(depth - 1).await + 1 } })
+    }
+    let deepest = [256 << 10, 8 << 20].map(|stack_bytes| {
+        let runtime = Runtime::builder().pool("main", 1).stack_bytes(stack_bytes).build().unwrap();
+        assert_eq!(runtime.spawn(|| descend(100_000)).join(), Ok(Err(JoinError::TooDeep)));
+        let chained = runtime.spawn_future(chain(100_000)).join();
+        assert!(matches!(&chained, Err(JoinError::Panicked(why)) if why.contains("stack")), "{chained:?}");
+        (0..)
+            .step_by(20)
+            .take_while(|depth| {
+                runtime
+                    .spawn({
+                        let depth = *depth;
+                        move || descend(depth)
+                    })
+                    .join()
+                    == Ok(Ok(*depth))
+            })
+            .last()
+    });
+    assert!(deepest[0] > Some(20) && deepest[1] > deepest[0].map(|depth| 16 * depth), "{deepest:?}");
+}
+
+// Two runtimes of one worker each, whose tasks join across each other: one of them is told so.
+#[test]
+fn two_runtimes_that_join_across_each_other_do_not_stand_still() {
+    let (older, younger) = (Runtime::with_workers(1).unwrap(), Runtime::with_workers(1).unwrap());
+    let (of_older, of_younger) = (older.spawner().clone(), younger.spawner().clone());
+    let across = older.spawn(move || of_younger.spawn(move || of_older.spawn(|| 1).join()).join());
+    await_until(|| across.is_over(), "the runtimes stand still");
+    assert_eq!(across.join(), Ok(Ok(Err(JoinError::WouldBlock))));
+}
+
 #[test]
 fn a_joiner_runs_what_it_joins_and_nothing_else() {
     let runtime = Runtime::with_workers(1).unwrap();
