@@ -55,11 +55,20 @@ pub fn print(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes `message` and a line end to standard error, after pending log lines. Gives up after a second.
+/// `text` with escapes for control characters other than line ends and tabs: what a file, the environment or another host
+/// says must not command the reader's terminal.
+pub fn plain(text: &str) -> String {
+    let safe = |it: char| {
+        if it.is_control() && it != '\n' && it != '\t' { it.escape_default().collect() } else { it.to_string() }
+    };
+    text.chars().map(safe).collect()
+}
+
+/// Writes `message`, made [`plain`], and a line end to standard error, after pending log lines. Gives up after a second.
 pub fn complain(message: &str) {
     flush_log();
     // A blocked write never ends: it is left to a thread that may be left behind.
-    let line = format!("{message}\n");
+    let line = plain(message) + "\n";
     let _ = match LogWriter::start() {
         Ok(mut log) => log.write_all(line.as_bytes()),
         Err(_) => io::stderr().write_all(line.as_bytes()),

@@ -98,36 +98,14 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
     })
 }
 
-/// Flags that a command had, and what to write instead.
-const REMOVED: [(&str, &str, &str); 4] = [
-    ("simulate", "sharing", "workers share what waits as the server's do; leave it out"),
-    (
-        "simulate",
-        "precision",
-        "? marks what is not known within a factor of 2; --json has the bounds of each percentile",
-    ),
-    ("plan", "from", "curl -s http://ADMIN/capture?seconds=10 | forebay plan --replay /dev/stdin"),
-    ("plan", "checkpoint", "a plan has a checkpoint after each 1us; forebay simulate --checkpoint takes another step"),
-];
-
-/// Says in `error` what to write instead, where `args` have a flag that is gone, or begin with a flag of the server.
+/// Says in `error` what to write instead, where `args` begin with a flag of the server.
 fn hint(error: &mut Error, args: &[OsString]) {
-    let keys = args.iter().skip(1).map(|arg| {
-        let flag = arg.to_str().and_then(|arg| arg.strip_prefix("--")).unwrap_or_default();
-        flag.split('=').next().unwrap_or_default()
-    });
-    let keys: Vec<&str> = keys.collect();
-    let gone = REMOVED
-        .into_iter()
-        .find(|(command, key, _)| args.get(1).is_some_and(|arg| arg == command) && keys.contains(key));
+    let flag = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("--")?.split('=').next());
     let serve = config::with_flags(Command::new("serve"), &Scope::ALL);
-    let of_server = |key: &&str| serve.get_arguments().any(|flag| flag.get_long() == Some(key));
-    let tip = match (gone, keys.first().filter(|key| of_server(key))) {
-        (Some((_, key, instead)), _) => format!("--{key} is gone: {instead}"),
-        (None, Some(key)) => format!("--{key} is a flag of the server: forebay serve --{key}"),
-        (None, None) => return,
-    };
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    if let Some(key) = flag.filter(|key| serve.get_arguments().any(|flag| flag.get_long() == Some(key))) {
+        let tip = format!("--{key} is a flag of the server: forebay serve --{key}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
 }
 
 /// The exit code of a command, after printing what went wrong.

@@ -1,7 +1,7 @@
 //! Places for results, opened before the work begins. So a name that cannot be written to is reported at once, and not
 //! after minutes of work. Progress is a bar on standard error, if that is a terminal.
 
-use crate::output::{self, unwritten};
+use crate::output::{self, plain, unwritten};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -100,7 +100,7 @@ impl Outputs {
         if self.on_stdout() == 0 {
             return print(text);
         }
-        let written = stderr().write_all(text.as_bytes());
+        let written = stderr().write_all(plain(text).as_bytes());
         written.map_err(|error| Failure::Unwritten(unwritten("standard error", &error)))
     }
 
@@ -123,12 +123,12 @@ impl Outputs {
     }
 }
 
-/// Writes `text` to standard output.
+/// Writes `text`, made [`plain`], to standard output.
 ///
 /// # Errors
 /// When not all of it was written.
 pub fn print(text: &str) -> Result<(), Failure> {
-    output::print(text).map_err(|error| Failure::of_result(&error))
+    output::print(&plain(text)).map_err(|error| Failure::of_result(&error))
 }
 
 /// Why a command has no result, or one that cannot be read.

@@ -3,10 +3,12 @@
 
 use crate::life::scripted_child;
 use crate::support::prelude::*;
+use crate::support::program::file;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, pipe};
 use std::process;
+use tempfile::NamedTempFile;
 
 const FOREBAY: &str = env!("CARGO_BIN_EXE_forebay");
 
@@ -41,6 +43,26 @@ fn run(arguments: &str, stdout: impl Into<Stdio>, stderr: Stdio) -> (Option<i32>
 
 fn gone() -> PipeWriter {
     pipe().expect("descriptors").1
+}
+
+// Does what a trace, a file or the environment says reach the terminal without the sequences that command it?
+#[test]
+fn foreign_text_commands_no_terminal() {
+    let trace = "forebay-trace/1 time-scale=1 burn=cpu workers=2 seed=1 warmup=0s workload=e\x1b[31mvil\n";
+    let trace = file(&format!("{trace}1ms 1ms short 1us 0 0\n{}", "2ms 2ms short 1us 0 0\n".repeat(600)));
+    let wrong = file("forebay-trace/1 \x1b]0;owned\x07=1 workload=x\n");
+    let config = file("policy = \"\\u001b[2J\"\n");
+    let path = |file: &NamedTempFile| file.path().display().to_string();
+    for (arguments, shown) in [
+        (format!("plan --quiet --policy steal --rate 1000 --replay {}", path(&trace)), "e\\u{1b}[31mvil"),
+        (format!("plan --quiet --replay {}", path(&wrong)), "\\u{1b}]0;owned"),
+        (format!("serve --config {}", path(&config)), "[2J"),
+    ] {
+        let output = Command::new(FOREBAY).env_clear().args(arguments.split(' ')).output().expect("the program starts");
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        assert!(said.contains(shown), "{arguments}: {said:?}");
+        assert!(!said.contains(|it: char| it.is_control() && it != '\n' && it != '\t'), "{arguments}: {said:?}");
+    }
 }
 
 #[test]

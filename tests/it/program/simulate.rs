@@ -94,9 +94,6 @@ plan --workload fixed:1h --rate 0.001 => one simulation takes at most
 plan --workload fixed:1us --rate 1e300 => 0.001 to 1000000000
 simulate --policy stael => no policy is called `stael`; there are
 simulate --policy rr:5us => rr:QUANTUM:SWITCH
-simulate --sharing victim=random => --sharing is gone: workers share what waits as the server's do
-simulate --load 0.5 --precision=3 => --precision is gone: ? marks what is not known within a factor of 2
-plan --workload fixed:1us --rate 1000 --checkpoint 2us => --checkpoint is gone: a plan has a checkpoint
 simulate --policy pools --pools best => allowed: 1 to 8 pools
 simulate --load 0 => 0.001 to 10
 simulate --load 0.9..0.1 => FROM..TO:STEP
@@ -131,7 +128,6 @@ plan --workload fixed:1ms --rate 1000000 => --workers-max is 64
 plan --workload fixed:1ms --rate 5000 --workers 4 => and --workers is 4: raise it, or lower the rate
 plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms => requests that never wait come to 1.00ms: write
 plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
-plan --from 127.0.0.1:1 => --from is gone: curl -s http://ADMIN/capture?seconds=10 | forebay plan --replay /dev/stdin
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --workers 2 --load 0.5 --slo p50-latency<=10us => requests that never wait come to 20.0us
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads stock --rate 1000 --slo p99.9-slowdown<=1.1 => requests that never wait come to 1.13
 plan --workload fixed:20us --policy steal --requests 100000000000 --overheads lab --rate 1000000 --workers 4 => the requests keep 22.0 workers busy with the headroom, and --workers is 4

@@ -19,6 +19,9 @@ pub const TRACE_LINES_MAX: usize = 51_000_000;
 /// a run.
 const BYTES_MAX: u64 = 4 << 30;
 
+/// The longest time without a request: with a longer one a replay stands still, which is a typing error.
+const PAUSE_MAX: Nanos = Nanos::from_secs(3_600);
+
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
 impl Trace {
@@ -107,11 +110,12 @@ fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
     if request.sent < request.intended {
         return Err(format!("sent at {sent}, before {intended}: nothing is sent before it should be"));
     }
-    if let Some(last) = offered.requests.last().filter(|last| request.sent < last.sent) {
-        return Err(format!(
-            "sent at {sent}, before the line above, at {}: write them in the order of sending",
-            last.sent
-        ));
+    let last = offered.requests.last().map_or(Nanos::ZERO, |last| last.sent);
+    if request.sent < last {
+        return Err(format!("sent at {sent}, before the line above, at {last}: write them in the order of sending"));
+    }
+    if request.sent.minus(last) > PAUSE_MAX {
+        return Err(format!("sent at {sent}, and the last one at {last}: a pause is at most {PAUSE_MAX}"));
     }
     if request.socket >= offered.workers {
         let last = offered.workers - 1;

@@ -89,6 +89,8 @@ fn mistakes_are_located() {
         (with("1ms 1ms short 0ns 1 0"), "line 2: `0ns` is out of range: a cost is 1ns to 1h"),
         (with("1ms 1ms short 100000000000000000000000us 1 0"), "line 2: `100000000000000000000000us` is too long"),
         (with("1ms 1ms short 2h 1 0"), "line 2: `2h` is out of range"),
+        (with("1000h 1000h short 1us 1 0"), "line 2: sent at 1000h, and the last one at 0ns: a pause is at most 3600s"),
+        (with("0s 0s short 1us 1 0\n0s 61min short 1us 1 0"), "line 3: sent at 61min, and the last one at 0ns"),
         (with("1001h 1001h short 1us 1 0"), "line 2: `1001h` is too long: a duration is at most 1000h"),
         (with("1ms 1ms short 500ns 70000 0"), "line 2: `70000` is no flow: write a number from 0 to 65535"),
         (with("1ms 1ms short 500ns 1 4"), "line 2: socket 4 of 4 workers: write a number from 0 to 3"),
