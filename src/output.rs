@@ -55,8 +55,8 @@ pub fn print(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// `text` with escapes for control characters other than line ends and tabs: what a file, the environment or another host
-/// says must not command the reader's terminal.
+/// `text` with escapes for control characters other than line ends and tabs. What a file, the environment or another host
+/// says must not command a terminal.
 pub fn plain(text: &str) -> String {
     let safe = |it: char| {
         if it.is_control() && it != '\n' && it != '\t' { it.escape_default().collect() } else { it.to_string() }

@@ -75,8 +75,8 @@ where
 ///
 /// # Panics
 /// When it is polled again after it has given its result; and, outside a server, if the child came to nothing. On a worker,
-/// when children that fork and await the next one have used half of its stack: the setting `stack-bytes` of a server,
-/// [`stack_bytes`](crate::tasks::Builder::stack_bytes) of a runtime.
+/// when children that await children have used half of its stack. The setting `stack-bytes` of a server sets it, and
+/// [`stack_bytes`](crate::tasks::Builder::stack_bytes) that of a runtime.
 #[must_use = "a child whose handle is dropped is cancelled"]
 pub struct Fork<T: Send + 'static> {
     child: Arc<Child<T>>,

@@ -43,7 +43,7 @@ impl Spawner {
         let inherited = || worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
         let outer = self.group.clone().or_else(inherited);
         let latch = Arc::new(Latch { outcome: Arc::new(Outcome::new()), _outer: outer });
-        Group { spawner: self.with_group(Arc::clone(&latch)), latch }
+        Group { spawner: Spawner { group: Some(Arc::clone(&latch)), ..self.clone() }, latch }
     }
 }
 

@@ -53,9 +53,9 @@ impl<T> JoinHandle<T> {
     /// closure needs nothing of this worker: below it on this stack are only tasks that wait for it.
     ///
     /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer is
-    /// [`JoinError::WouldBlock`]. Await the handle instead. The answer is the same on a worker of a runtime that was built
-    /// after this task's runtime: two runtimes whose workers block for each other would stand still. So a worker blocks
-    /// for tasks of younger runtimes alone.
+    /// [`JoinError::WouldBlock`]. Await the handle instead. Two runtimes whose workers block for each other would stand
+    /// still. So a worker blocks for tasks of runtimes that were built after its own, and for others the answer is the
+    /// same.
     ///
     /// Joins that run closures within closures use half of the worker's stack at most; further ones get
     /// [`JoinError::TooDeep`].

@@ -26,9 +26,9 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
-    pool: Option<PoolId>,
-    priority: Option<Priority>,
-    token: Option<CancellationToken>,
+    pub(super) pool: Option<PoolId>,
+    pub(super) priority: Option<Priority>,
+    pub(super) token: Option<CancellationToken>,
     pub(super) group: Option<Arc<Latch>>,
 }
 
@@ -56,11 +56,6 @@ impl Spawner {
     /// Spawns tasks that this token may cancel.
     pub fn with_token(&self, token: &CancellationToken) -> Spawner {
         Spawner { token: Some(token.clone()), ..self.clone() }
-    }
-
-    /// Spawns into `group`.
-    pub(super) fn with_group(&self, group: Arc<Latch>) -> Spawner {
-        Spawner { group: Some(group), ..self.clone() }
     }
 
     /// Spawns a closure.

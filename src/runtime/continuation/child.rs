@@ -110,9 +110,7 @@ impl<T: Send + 'static> Child<T> {
 
     /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
-        if self.owner.is_some() {
-            self.root().unfork();
-        }
+        self.root().unfork();
         self.abort.set(0, AbortCause::Cancelled);
         self.outcome.close();
         discard(self.work.withdraw(|_| true));
