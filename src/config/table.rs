@@ -165,6 +165,12 @@ settings! {
     ///
     /// 1 to 1,000.
     amplification: u32 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000>() }
+    /// Reply bytes per second for each such source, beside amplification.
+    /// - A source that used less has what it saved in up to 8 s, so an ordinary client is not cut.
+    /// - Forged requests gain no more than this for each network.
+    ///
+    /// 0 to 1,048,576.
+    amplification_allowance: u32 { value_name: "BYTES", live: false, default: "0", form: count::<_, 0, 1048576>() }
     /// Number of groups of workers.
     /// - A group has queues and sleepers of its own. An idle group takes from a full one.
     /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.

@@ -334,9 +334,9 @@ impl Server {
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         shown::check::<H>()?;
-        let (count, bytes) = (self.bound.packets, self.bound.config.datagram_max);
-        let packets = ObjectPool::new(count, |number| PacketBody::new(number, bytes));
-        let credit = Credit::new(self.bound.config.amplification, self.bound.config.source_prefix);
+        let (count, config) = (self.bound.packets, &self.bound.config);
+        let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
+        let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
         life::run::run(self, &requests, &packets, requests.make(), serving)
     }

@@ -58,7 +58,7 @@ pub(super) fn explore(
     in_virtual_time::set(Some(Nanos::ZERO));
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, SourcePrefix::NETWORK);
+    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
     let serving = Serving::new(handler, &[address], credit, scenario.packets);
     let result = explore_with(scenario, &packets, &serving, serving.make(), fault, flaw);
     in_virtual_time::set(None);

@@ -3,7 +3,7 @@
 //!
 //! `--source-prefix` says how many bits of an address a prefix has. A keyed hash chooses one of [`PLACES`] words for its credit. Prefixes that share a word share their credit: together they are sent no more than
 //! the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst in the
-//! next.
+//! next. Only an allowance for each second, where there is one, is kept for [`KEPT`] seconds: a token bucket.
 
 use crate::net::SourcePrefix;
 use crate::time::Nanos;
@@ -14,11 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Half a megabyte: of 1,000 prefixes in one second, eight share their word with another one.
 const PLACES: usize = 1 << 16;
 
+/// Seconds for which an allowance that was not used is kept: a client that asks for much at once, and then rests.
+const KEPT: u32 = 8;
+
 /// The credit of all prefixes.
 #[derive(Debug)]
 pub(crate) struct Credit {
     /// Bytes that may be sent for each byte received.
     amplification: u32,
+    /// Bytes that may be sent in each second beside.
+    allowance: u32,
     bits: SourcePrefix,
     keys: RandomState,
     /// The number of a second, of which bits 0 to 31 count, above the bytes that may be sent in it.
@@ -26,11 +31,12 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so many `bits`.
-    pub(crate) fn new(amplification: u32, bits: SourcePrefix) -> Credit {
+    /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so many `bits`. Beside that
+    /// of `allowance` bytes in each second.
+    pub(crate) fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
         debug_assert!(amplification >= 1, "a reply may be as long as its request");
         let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Credit { amplification, bits, keys: RandomState::new(), places }
+        Credit { amplification, allowance, bits, keys: RandomState::new(), places }
     }
 
     /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes, which are no fewer than
@@ -59,7 +65,10 @@ impl Credit {
         let place = &self.places[self.keys.hash_one(self.bits.of(source)) as usize % PLACES];
         let second = second(now);
         let changed = |seen: u64| {
-            let credit = if seen >> 32 == second { seen as u32 } else { 0 };
+            let (last, left) = (seen >> 32, seen as u32);
+            let gained = u64::from(self.allowance) * second.saturating_sub(last);
+            let kept = gained.saturating_add(left.into()).min((self.allowance * KEPT).into());
+            let credit = if last == second { left } else { kept as u32 };
             Some(second << 32 | u64::from(change(credit)))
         };
         // Ordering: relaxed, one word that says all there is to say. It is never refused.
@@ -67,9 +76,9 @@ impl Credit {
     }
 }
 
-/// Seconds since the clock's beginning, from 1 on; 32 bits are 136 years.
+/// Seconds since the clock's beginning, from [`KEPT`] on: a place that nothing has used is full. 32 bits are 136 years.
 fn second(now: Nanos) -> u64 {
-    now.get() / 1_000_000_000 + 1
+    now.get() / 1_000_000_000 + u64::from(KEPT)
 }
 
 #[cfg(test)]
@@ -87,7 +96,7 @@ mod tests {
     // Does a request give as much as it has, what was not sent serve the next one, and no second the next one?
     #[test]
     fn credit_is_what_came_and_was_not_sent() {
-        let (credit, from) = (Credit::new(1, NETWORK), source("192.0.2.1"));
+        let (credit, from) = (Credit::new(1, 0, NETWORK), source("192.0.2.1"));
         let now = Nanos::new(5 * SECOND);
         assert_eq!(credit.take(from, now, 40, 1_232), 40);
         assert_eq!(credit.take(from, now, 40, 1_232), 40, "the first one took its own");
@@ -99,8 +108,19 @@ mod tests {
         assert_eq!(credit.take(from, next, 40, 1_232), 40, "another second");
         credit.give_back(from, now, next, 30);
         assert_eq!(credit.take(from, next, 40, 1_232), 40, "what is given back too late is lost");
-        assert_eq!(Credit::new(3, NETWORK).take(from, now, 40, 1_232), 120);
-        assert_eq!(Credit::new(3, NETWORK).take(from, now, 40, 100), 100);
+        assert_eq!(Credit::new(3, 0, NETWORK).take(from, now, 40, 1_232), 120);
+        assert_eq!(Credit::new(3, 0, NETWORK).take(from, now, 40, 100), 100);
+    }
+
+    // Is a client that asks for little spared, one that asks for much cut, and no more kept than some seconds give?
+    #[test]
+    fn an_allowance_is_a_token_bucket() {
+        let (credit, from) = (Credit::new(1, 1_000, NETWORK), source("192.0.2.1"));
+        let take = |second, wanted| credit.take(from, Nanos::new(second * SECOND), 40, wanted);
+        assert_eq!([take(0, 5_000), take(0, 5_000), take(0, 5_000)], [5_000, 3_080, 40], "8 s and what came");
+        assert_eq!([take(1, 900), take(1, 900)], [900, 180], "one second");
+        assert_eq!([take(4, 4_000), take(4, 1_000)], [3_040, 40], "three seconds");
+        assert_eq!(take(100, 20_000), 8_040, "not a hundred");
     }
 
     proptest! {
@@ -110,7 +130,7 @@ mod tests {
             requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),
             amplification in 1..5_u32,
         ) {
-            let (credit, from) = (Credit::new(amplification, NETWORK), source("198.51.100.7"));
+            let (credit, from) = (Credit::new(amplification, 0, NETWORK), source("198.51.100.7"));
             let (mut second, mut came, mut sent) = (0, 0, 0);
             for (request, more, unused, seconds) in requests {
                 if seconds == 2 {
