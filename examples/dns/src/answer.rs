@@ -9,6 +9,7 @@ use crate::sign::Signature;
 use crate::zone::{RECORD_HEAD_BYTES, Zone};
 use crate::zones::Zones;
 use arrayvec::ArrayVec;
+use std::iter;
 use std::sync::Arc;
 
 /// An answer on its way.
@@ -28,6 +29,10 @@ impl<'z> Answer<'z> {
         let error = |rcode| Answer { query, zone: None, found: Found::error(rcode), signatures: ArrayVec::new(), now };
         if query.edns.as_ref().is_some_and(|edns| edns.version != 0) {
             return error(Rcode::BadVers);
+        }
+        if let Some(version) = zones.version_for(query) {
+            let signatures = iter::once(None).collect();
+            return Answer { found: Found::text(query, version), signatures, ..error(Rcode::NoError) };
         }
         // Zones are not given away as a whole.
         if query.class != CLASS_IN || matches!(query.rtype, rtype::AXFR | rtype::IXFR) {

@@ -22,6 +22,10 @@ fn amplification(algorithm: Option<Algorithm>) -> u32 {
     }
 }
 
+/// Bytes a second beside that for a network without a cookie. What is saved in 8 s are 440 answers that fill a packet. A
+/// forger gains half a megabit a second for each network.
+const ALLOWANCE: &str = "65536";
+
 /// An authoritative DNS server that signs its answers when they are asked for.
 #[derive(Debug, Parser)]
 #[command(name = "forebay-dns", version, about)]
@@ -56,6 +60,14 @@ pub struct Arguments {
     #[arg(long, default_value = "1232", value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=4_096))]
     payload: u16,
 
+    /// Name of this server, told to clients that ask for it (NSID).
+    #[arg(long, value_name = "TEXT", value_parser = short)]
+    nsid: Option<String>,
+
+    /// Answer to questions for version.bind and version.server, of class CH; without it they are refused.
+    #[arg(long, value_name = "TEXT", value_parser = short)]
+    version_text: Option<String>,
+
     /// Connections that are served at once; more wait.
     #[arg(long, default_value = "128", value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     connections: u16,
@@ -74,12 +86,18 @@ pub struct Arguments {
     check: bool,
 }
 
+fn short(text: &str) -> Result<String, String> {
+    if (1..=255).contains(&text.len()) { Ok(text.to_owned()) } else { Err("allowed: 1 to 255 bytes".to_owned()) }
+}
+
 /// What the arguments ask for.
 pub struct Plan {
     /// Forebay's configuration.
     pub config: Config,
     /// The zones, to be loaded again.
     pub sources: Vec<Source>,
+    /// What to say of the version.
+    pub version: Option<String>,
     /// Zones, cookies and limits.
     pub service: Service,
     /// Most connections at once.
@@ -103,10 +121,18 @@ impl Arguments {
             );
         }
         let sources = self.sources()?;
-        let zones = ArcSwap::from_pointee(Zones::load(&sources)?);
+        let zones = ArcSwap::from_pointee(Zones::load(&sources)?.with_version(self.version_text.as_deref()));
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
-        let service = Service { zones, cookies, payload: self.payload, tcp_messages: AtomicU64::new(0) };
-        Ok(Plan { config, sources, service, connections: usize::from(self.connections), check: self.check })
+        let (payload, nsid) = (self.payload, self.nsid.map(Into::into));
+        let service = Service { zones, cookies, payload, nsid, tcp_messages: AtomicU64::new(0) };
+        Ok(Plan {
+            config,
+            sources,
+            version: self.version_text,
+            service,
+            connections: usize::from(self.connections),
+            check: self.check,
+        })
     }
 
     fn sources(&self) -> anyhow::Result<Vec<Source>> {
@@ -124,7 +150,12 @@ impl Arguments {
         let payload = self.payload.max(2_048).to_string();
         // A free port for the endpoint: several servers may run on one host.
         let amplification = amplification(self.sign).to_string();
-        let mut pairs = vec![("admin", "127.0.0.1:0"), ("amplification", &*amplification), ("datagram-max", &*payload)];
+        let mut pairs = vec![
+            ("admin", "127.0.0.1:0"),
+            ("amplification", &*amplification),
+            ("amplification-allowance", ALLOWANCE),
+            ("datagram-max", &*payload),
+        ];
         pairs.extend(self.policy.as_deref().map(|policy| ("policy", policy)));
         for setting in &self.settings {
             let pair = setting.split_once('=').ok_or_else(|| anyhow!("--set {setting}: allowed: NAME=VALUE"))?;

@@ -66,6 +66,8 @@ pub enum Set<'z> {
         /// Time to live, that of negative answers (RFC 9077).
         ttl: u32,
     },
+    /// A TXT record that is not to be kept, with these data.
+    Text(&'z [u8]),
 }
 
 /// The types of a name that does not exist: RRSIG, NSEC and NXNAME (RFC 9824, 3.1).
@@ -77,6 +79,7 @@ impl Set<'_> {
         match self {
             Set::Stored(set) => set.rtype,
             Set::Nsec { .. } => rtype::NSEC,
+            Set::Text(_) => rtype::TXT,
         }
     }
 
@@ -85,6 +88,7 @@ impl Set<'_> {
         match self {
             Set::Stored(set) => set.ttl,
             Set::Nsec { ttl, .. } => *ttl,
+            Set::Text(_) => 0,
         }
     }
 }
@@ -93,6 +97,13 @@ impl<'z> Found<'z> {
     /// An error, with nothing found.
     pub fn error(rcode: Rcode) -> Found<'z> {
         Found { rcode, authoritative: false, truncated: false, answer: ArrayVec::new(), authority: ArrayVec::new() }
+    }
+
+    /// The answer with the data of one TXT record, which no zone has.
+    pub(crate) fn text(query: &'z Query<'_>, data: &'z [u8]) -> Found<'z> {
+        let mut found = Found { authoritative: true, ..Found::error(Rcode::NoError) };
+        found.answer.push(Item { signed: false, ..Item::new(Owner::asked(query), Set::Text(data)) });
+        found
     }
 
     /// Searches `zone` for what `query` asks for; the name asked for must be within the zone.
@@ -186,6 +197,7 @@ impl<'z> Item<'z> {
         match self.set {
             _ if self.only_signature => 0,
             Set::Stored(set) => set.len(),
+            Set::Text(data) => RECORD_HEAD_BYTES + data.len(),
             Set::Nsec { bitmap, .. } => {
                 let mut next = Vec::new();
                 successor(self.owner.name, &mut next);

@@ -8,13 +8,10 @@ use forebay_dns::arguments::{Arguments, Plan};
 use forebay_dns::service::Service;
 use forebay_dns::tcp::TcpServer;
 use forebay_dns::zones::{Source, Zones};
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 /// Exit code for wrong arguments, files among them.
 const USAGE: u8 = 2;
@@ -36,30 +33,24 @@ fn main() -> ExitCode {
 }
 
 fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
-    let Plan { config, sources, service, connections, check } = plan;
+    let Plan { config, sources, version, service, connections, check } = plan;
     let about = describe(&sources, &service.zones.load());
     if check {
         print(&about)?;
         return Ok(ExitCode::SUCCESS);
     }
     let service = Arc::new(service);
-    let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?;
+    let reloaded = Arc::clone(&service);
+    let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?
+        .on_reload(move |_| reload(&sources, version.as_deref(), &reloaded));
     let tcp =
         TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
-    let mut hangups = Signals::new([SIGHUP])?;
-    let handle = hangups.handle();
-    let reloaded = Arc::clone(&service);
-    let reloader = thread::Builder::new().name("dns-reload".to_owned()).spawn(move || {
-        hangups.forever().for_each(|_| reload(&sources, &reloaded));
-    })?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
     let report = server.run_announced(&*service, || {
         // Where nothing reads the output, there is nothing to say.
         let _ = print(&format!("{about}{announcement}\n"));
     })?;
-    handle.close();
     drop(tcp);
-    let _ = reloader.join();
     print(&forebay::metrics::summary(&report.totals))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -90,8 +81,8 @@ fn describe(sources: &[Source], zones: &Zones) -> String {
 }
 
 /// Loads all files again. Questions on their way have their answers from the zones with which they began.
-fn reload(sources: &[Source], service: &Service) {
-    match Zones::load(sources) {
+fn reload(sources: &[Source], version: Option<&str>, service: &Service) {
+    match Zones::load(sources).map(|zones| zones.with_version(version)) {
         Ok(zones) => {
             zones.iter().for_each(|zone| tracing::info!("loaded {}", zone.summary()));
             service.zones.store(Arc::new(zones));

@@ -40,8 +40,10 @@ pub mod rtype {
     pub const ANY: u16 = 255;
 }
 
-/// The class of the Internet, the only one served.
+/// The class of the Internet, the only one with zones.
 pub const CLASS_IN: u16 = 1;
+/// The class in which servers are asked for their version.
+pub const CLASS_CH: u16 = 3;
 
 /// Response codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +96,8 @@ pub struct Edns {
     pub compact_ok: bool,
     /// The client's cookie.
     pub cookie: Option<Cookie>,
+    /// Whether the client asks which server it is (RFC 5001).
+    pub nsid: bool,
 }
 
 /// Bits of an OPT record's flags.
@@ -102,6 +106,7 @@ pub(crate) const COMPACT_OK: u16 = 0x4000;
 
 const QR: u8 = 0x80;
 const OPCODE: u8 = 0x78;
+const NSID: u16 = 3;
 const COOKIE: u16 = 10;
 
 /// Whether `message` may be answered at all: it has a header, and is not itself an answer.
@@ -180,11 +185,13 @@ impl Edns {
             dnssec_ok: flags & DNSSEC_OK != 0,
             compact_ok: flags & COMPACT_OK != 0,
             cookie: None,
+            nsid: false,
         };
         let mut options = Reader::new(record.data, 0);
         while options.at() < record.data.len() {
             let (code, length) = (options.u16()?, options.u16()?);
             let data = options.bytes(usize::from(length))?;
+            edns.nsid |= code == NSID;
             if code == COOKIE && edns.cookie.is_none() {
                 // Lengths other than 8 and 16 to 40 are errors (RFC 7873, 5.2.2).
                 if data.len() != 8 && !(16..=40).contains(&data.len()) {

@@ -18,6 +18,9 @@ const REPEATED: u8 = 0x79;
 const OPT_BYTES: usize = 11;
 const COOKIE_BYTES: usize = 4 + 8 + 16;
 
+/// Pointers reach names that begin before this: they have 14 bits.
+const POINTED: usize = 1 << 14;
+
 /// What the OPT record of an answer says beside the response code.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +28,15 @@ pub struct Options {
     pub payload: u16,
     /// The cookie to give to the client.
     pub cookie: Option<Cookie>,
+    /// The name of this server, where the client asks for it.
+    pub nsid: Option<Arc<str>>,
+}
+
+impl Options {
+    /// Bytes of the cookie and of the name, as options.
+    fn bytes(&self) -> (usize, usize) {
+        (self.cookie.as_ref().map_or(0, |_| COOKIE_BYTES), self.nsid.as_ref().map_or(0, |nsid| 4 + nsid.len()))
+    }
 }
 
 /// Writes an answer to `query` into `out`, and returns its length; `None` if not even the question fits. What does not
@@ -57,8 +69,8 @@ pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize
 
 /// Bytes of the OPT record that ends an answer.
 pub(crate) fn reserved(query: &Query<'_>, options: &Options) -> usize {
-    let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
-    query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie)
+    let (cookie, nsid) = options.bytes();
+    query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie + nsid)
 }
 
 struct Writer<'a, 'o> {
@@ -70,6 +82,7 @@ struct Writer<'a, 'o> {
     reserved: usize,
     counts: [u16; 3],
     truncated: bool,
+    class: u16,
     zone: Option<&'a Zone>,
     /// Where the apex stands in the question.
     apex: usize,
@@ -86,11 +99,13 @@ impl<'a, 'o> Writer<'a, 'o> {
         out: &'o mut [u8],
     ) -> Option<Writer<'a, 'o>> {
         let start = query.head.len();
-        let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
+        let (cookie, nsid) = options.bytes();
         let mut reserved = reserved(query, options);
-        // Where a reply may be no longer than its question, a new cookie has no room; over TCP there is one.
-        if out.len() < start + reserved {
-            reserved -= cookie;
+        // Where a reply may be no longer than its question, these have no room; over TCP they have.
+        for option in [nsid, cookie] {
+            if out.len() < start + reserved {
+                reserved -= option;
+            }
         }
         if out.len() < start + reserved {
             return None;
@@ -100,7 +115,18 @@ impl<'a, 'o> Writer<'a, 'o> {
         // Without CD: nothing is checked here (RFC 4035, 3.1.6).
         out[3] = found.rcode as u8 & 0xf;
         let apex = zone.map_or(0, |zone| HEADER_BYTES + query.name.as_bytes().len() - zone.apex.len());
-        Some(Writer { out, at: start, start, reserved, counts: [0; 3], truncated: false, zone, apex, target: 0 })
+        Some(Writer {
+            out,
+            at: start,
+            start,
+            reserved,
+            counts: [0; 3],
+            truncated: false,
+            class: query.class,
+            zone,
+            apex,
+            target: 0,
+        })
     }
 
     /// Writes the three sections; `None` as soon as something does not fit.
@@ -144,6 +170,7 @@ impl<'a, 'o> Writer<'a, 'o> {
                 data.extend_from_slice(bitmap);
                 self.record(section, owner, rtype::NSEC, ttl, &data)?;
             }
+            Set::Text(data) => self.record(section, owner, rtype::TXT, 0, data)?,
         }
         signature
             .map_or(Some(()), |signature| self.record(section, owner, rtype::RRSIG, item.set.ttl(), &signature.data))
@@ -156,12 +183,24 @@ impl<'a, 'o> Writer<'a, 'o> {
         Some(())
     }
 
+    /// Writes the addresses of `name`, which no pointer reaches, into the additional section.
+    fn full(&mut self, name: &[u8], set: &RrSet) -> Option<()> {
+        for body in set.bodies() {
+            let room = self.room(name.len() + body.len())?;
+            room[..name.len()].copy_from_slice(name);
+            room[name.len()..].copy_from_slice(body);
+            self.counts[2] += 1;
+        }
+        Some(())
+    }
+
     fn record(&mut self, section: usize, owner: u16, rtype: u16, ttl: u32, data: &[u8]) -> Option<()> {
+        let class = self.class;
         let room = self.room(RECORD_HEAD_BYTES + data.len())?;
         let (head, body) = room.split_at_mut(RECORD_HEAD_BYTES);
         head[..2].copy_from_slice(&(0xc000 | owner).to_be_bytes());
         head[2..4].copy_from_slice(&rtype.to_be_bytes());
-        head[4..6].copy_from_slice(&crate::query::CLASS_IN.to_be_bytes());
+        head[4..6].copy_from_slice(&class.to_be_bytes());
         head[6..10].copy_from_slice(&ttl.to_be_bytes());
         head[10..].copy_from_slice(&(data.len() as u16).to_be_bytes());
         body.copy_from_slice(data);
@@ -176,7 +215,8 @@ impl<'a, 'o> Writer<'a, 'o> {
         for target in servers.targets.iter().filter(|target| target.in_zone) {
             let name = target.name.as_bytes();
             for set in zone.addresses(name) {
-                let written = self.set(2, (servers_at + usize::from(target.at)) as u16, set);
+                let owner = servers_at + usize::from(target.at);
+                let written = if owner < POINTED { self.set(2, owner as u16, set) } else { self.full(name, set) };
                 if written.is_none() && is_within(name, cut) {
                     return None;
                 }
@@ -194,11 +234,12 @@ impl<'a, 'o> Writer<'a, 'o> {
 
     fn finish(mut self, query: &Query<'_>, found: &Found<'_>, options: &Options) -> Option<usize> {
         if let Some(edns) = &query.edns {
-            let cookie = options.cookie.as_ref().filter(|_| self.reserved >= OPT_BYTES + COOKIE_BYTES);
+            let room = self.reserved - OPT_BYTES;
+            let cookie = options.cookie.as_ref().filter(|_| room >= COOKIE_BYTES);
+            let nsid = options.nsid.as_ref().filter(|_| room == options.bytes().0 + options.bytes().1);
             self.reserved = 0;
             let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
-            let room = self.room(OPT_BYTES + cookie.map_or(0, |_| COOKIE_BYTES))?;
-            let (opt, rest) = room.split_at_mut(OPT_BYTES);
+            let (opt, mut rest) = self.room(OPT_BYTES + room)?.split_at_mut(OPT_BYTES);
             opt[0] = 0;
             opt[1..3].copy_from_slice(&rtype::OPT.to_be_bytes());
             opt[3..5].copy_from_slice(&options.payload.to_be_bytes());
@@ -208,7 +249,12 @@ impl<'a, 'o> Writer<'a, 'o> {
             if let Some((cookie, server)) = cookie.and_then(|cookie| Some((cookie, cookie.server()?.as_ref()))) {
                 rest[..4].copy_from_slice(&[0, 10, 0, (COOKIE_BYTES - 4) as u8]);
                 rest[4..12].copy_from_slice(cookie.client().as_ref());
-                rest[12..].copy_from_slice(server);
+                rest[12..COOKIE_BYTES].copy_from_slice(server);
+                rest = &mut rest[COOKIE_BYTES..];
+            }
+            if let Some(nsid) = nsid {
+                rest[..4].copy_from_slice(&[0, 3, 0, nsid.len() as u8]);
+                rest[4..].copy_from_slice(nsid.as_bytes());
             }
             self.counts[2] += 1;
         }

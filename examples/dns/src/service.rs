@@ -10,6 +10,7 @@ use forebay::fate::{CLASSES, Malformed, Refused, Status};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, hop, uninterrupted};
 use forebay::time::clock;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The class of questions that want signatures, for metrics and for policies that know classes beforehand.
@@ -27,6 +28,8 @@ pub struct Service {
     pub cookies: Cookies,
     /// Bytes of the longest answer over UDP: 1,232 fit into one packet nearly everywhere.
     pub payload: u16,
+    /// The name of this server, for clients that ask for it.
+    pub nsid: Option<Arc<str>>,
     /// Number of messages that came over TCP.
     pub tcp_messages: AtomicU64,
 }
@@ -62,8 +65,14 @@ impl Service {
     }
 
     fn options(&self, query: &Query<'_>, client: IpAddr, now: u32) -> Options {
-        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());
-        Options { payload: self.payload, cookie: cookie.map(|cookie| self.cookies.renewed(cookie, client, now)) }
+        let edns = query.edns.as_ref();
+        let cookie = edns.and_then(|edns| edns.cookie.as_ref());
+        let cookie = cookie.map(|cookie| self.cookies.renewed(cookie, client, now));
+        Options {
+            payload: self.payload,
+            cookie,
+            nsid: self.nsid.clone().filter(|_| edns.is_some_and(|edns| edns.nsid)),
+        }
     }
 }
 

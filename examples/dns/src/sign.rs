@@ -110,6 +110,7 @@ impl Signer {
                 rdata.extend_from_slice(bitmap);
                 add(&rdata);
             }
+            Set::Text(rdata) => add(rdata),
         }
         let signature = self.key.pair.sign_raw(&data).ok()?;
         self.made.fetch_add(1, Ordering::Relaxed);
@@ -145,6 +146,7 @@ impl Signer {
                 hasher.write(&ttl.to_be_bytes());
                 hasher.write(bitmap);
             }
+            Set::Text(data) => hasher.write(data),
         }
         hasher.finish128().as_u128()
     }
@@ -156,6 +158,7 @@ impl Set<'_> {
         match self {
             Set::Stored(set) => set.original_ttl,
             Set::Nsec { ttl, .. } => *ttl,
+            Set::Text(_) => 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::keys::{Algorithm, Key};
 use crate::name::{Name, suffixes, text};
-use crate::query::{Query, rtype};
+use crate::query::{CLASS_CH, Query, rtype};
 use crate::sign::Signer;
 use crate::zone::{LoadError, Zone, load};
 use anyhow::{Context, anyhow, bail};
@@ -10,9 +10,16 @@ use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The names that are asked for the version (RFC 4892 has others for the server's identity, which NSID says better).
+const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x04bind\0", b"\x07version\x06server\0"];
+
 /// Zones by name.
 #[derive(Debug, Default)]
-pub struct Zones(HashMap<Box<[u8]>, Zone>);
+pub struct Zones {
+    zones: HashMap<Box<[u8]>, Zone>,
+    /// The data of the TXT record that says this server's version.
+    version: Option<Box<[u8]>>,
+}
 
 /// A zone to serve.
 #[derive(Clone, Debug)]
@@ -61,14 +68,27 @@ impl Zones {
                 bail!("--zone {}: given twice", text(apex.as_bytes()));
             }
         }
-        Ok(Zones(zones))
+        Ok(Zones { zones, version: None })
+    }
+
+    /// The zones, with a text of at most 255 bytes as the version of their server.
+    pub fn with_version(self, version: Option<&str>) -> Zones {
+        let data = |text: &str| [&[text.len() as u8], text.as_bytes()].concat().into();
+        Zones { version: version.map(data), ..self }
+    }
+
+    /// The data of the answer to a question for the version, if that is to be said.
+    pub(crate) fn version_for(&self, query: &Query<'_>) -> Option<&[u8]> {
+        let is_asked =
+            query.class == CLASS_CH && query.rtype == rtype::TXT && VERSION_NAMES.contains(&query.name.as_bytes());
+        self.version.as_deref().filter(|_| is_asked)
     }
 
     /// The zone that has the answer: of those that contain the asked name, the one with the longest name. DS records
     /// of a zone stand in its parent, if that is served, too (RFC 4035, 3.1.4.1).
     pub fn select(&self, query: &Query<'_>) -> Option<&Zone> {
         let name = query.name.as_bytes();
-        let mut zones = suffixes(name).filter_map(|suffix| self.0.get(suffix));
+        let mut zones = suffixes(name).filter_map(|suffix| self.zones.get(suffix));
         let nearest = zones.next()?;
         if query.rtype == rtype::DS && nearest.apex.len() == name.len() {
             return zones.next().or(Some(nearest));
@@ -78,7 +98,7 @@ impl Zones {
 
     /// The zones, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Zone> {
-        self.0.values()
+        self.zones.values()
     }
 }
 

@@ -40,9 +40,9 @@ impl Server {
     }
 
     /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what depends on that outside
-    /// the server, as files that the handler has loaded. A refused configuration calls nothing, and neither does a
-    /// server that was bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then`
-    /// returns. A panic of `then` is logged.
+    /// the server, as files that the handler has loaded. A refused configuration calls nothing. A server that was bound by
+    /// other code than `forebay::main` cannot read its configuration again: `then` gets the one that it has. Serving goes
+    /// on meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         self.reloads.then.push(Box::new(then));
         self
@@ -68,10 +68,13 @@ impl Reloads {
     }
 
     /// Reads the configuration again, and lets `take` follow it from the live one; nothing where anything is wrong. False if
-    /// a program has made the configuration.
+    /// a program has made the configuration, and nothing else follows SIGHUP.
     pub(in crate::server) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
-        let Some(load) = &self.load else { return false };
         let running = self.live();
+        let Some(load) = &self.load else {
+            self.then.iter().for_each(|then| then(&running.config));
+            return !self.then.is_empty();
+        };
         let result = load().and_then(|new| reload(&running, &new)).inspect(|Reloaded { effective, .. }| {
             lock(&self.state).live = Arc::new(effective.clone());
             take(&running.config, &effective.config);

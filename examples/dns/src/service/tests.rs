@@ -9,6 +9,7 @@ pub(crate) fn service(algorithm: Option<Algorithm>) -> Service {
         zones: ArcSwap::from_pointee(crate::answer::tests::zones(algorithm)),
         cookies: Cookies::new(None).expect("random numbers"),
         payload: 1_232,
+        nsid: None,
         tcp_messages: AtomicU64::new(0),
     }
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod entries;
+mod generic;
 mod load;
 mod rrset;
 mod types;

@@ -9,11 +9,8 @@ use ring::digest::{SHA256, digest};
 /// What precedes a record's data: a pointer to the owner, type, class, TTL and length.
 pub(crate) const RECORD_HEAD_BYTES: usize = 12;
 
-/// Largest set: a message over TCP has room for it, its signature and a question.
-pub(crate) const SET_MAX_BYTES: usize = 60_000;
-
-/// Largest set whose data other records point into: pointers have 14 bits.
-pub(crate) const POINTED_SET_MAX_BYTES: usize = 12_000;
+/// Largest set: a message over TCP has room for it, its signature (541 bytes at most), the question (271) and an OPT record.
+pub(crate) const SET_MAX_BYTES: usize = 64_600;
 
 /// The records of one name and type.
 #[derive(Clone, Debug)]
@@ -64,10 +61,9 @@ impl RrSet {
         data.sort_by(|a, b| a.canonical.cmp(&b.canonical));
         data.dedup_by(|a, b| a.canonical == b.canonical);
         let (mut wire, mut owners, mut apexes, mut targets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let largest = if matches!(rtype, rtype::NS | rtype::CNAME) { POINTED_SET_MAX_BYTES } else { SET_MAX_BYTES };
         for Data { plain, canonical } in &data {
             // Also keeps what follows within 16 bits.
-            if wire.len() + RECORD_HEAD_BYTES + plain.len() > largest {
+            if wire.len() + RECORD_HEAD_BYTES + plain.len() > SET_MAX_BYTES {
                 return None;
             }
             let start = wire.len();
@@ -122,6 +118,12 @@ impl RrSet {
                 out[at..at + 2].copy_from_slice(&pointer);
             }
         }
+    }
+
+    /// The records without their owners, of a set whose data has no names.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = self.owners.iter().skip(1).map(|end| usize::from(*end)).chain([self.wire.len()]);
+        self.owners.iter().zip(ends).map(|(start, end)| &self.wire[usize::from(*start) + 2..end])
     }
 
     /// The same set with at most `ttl`: what is negative may be remembered for a shorter time (RFC 2308, 5).

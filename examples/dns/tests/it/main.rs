@@ -8,4 +8,5 @@ mod peers;
 mod served;
 mod support;
 mod validated;
+mod whole;
 mod zones;

@@ -29,7 +29,7 @@ pub(crate) fn question(id: u16, name: &str, rtype: u16, options: Option<&[u8]>) 
     message
 }
 
-const TXT: u16 = 16;
+pub(crate) const TXT: u16 = 16;
 const SOA: u16 = 6;
 pub(crate) const A: u16 = 1;
 
@@ -177,6 +177,7 @@ fn zones_are_loaded_again_without_loss() {
         done.store(true, Ordering::Relaxed);
         assert!(asker.join().expect("no question is lost") > 20);
     });
+    assert_eq!(server.log().matches("SIGHUP").count(), 0, "{}", server.log());
     let errors = || server.log().matches("the zones are served on as they were").count();
     assert_eq!(errors(), 0);
     fs::write(file.path(), zone(21) + "a A 192.0.2\n").expect("written");
@@ -202,7 +203,7 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
     let metric = |name: &str| {
         let mut page = String::new();
         let mut endpoint = TcpStream::connect(server.admin).expect("connected");
-        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
         endpoint.read_to_string(&mut page).expect("text");
         let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
         line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")
@@ -225,7 +226,7 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
 // for?
 #[test]
 fn only_cookies_open_the_way_for_long_answers() {
-    let server = Server::start(&example_zone(), &["--set", "amplification=1"]);
+    let server = Server::start(&example_zone(), &["--set", "amplification=1", "--set", "amplification-allowance=0"]);
     let (mut sent, mut received) = (0, 0);
     let mut ask = |options: &[u8]| {
         let message = question(9, "big.example.test", TXT, Some(options));

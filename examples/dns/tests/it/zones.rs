@@ -22,7 +22,12 @@ fn features() -> Vec<(&'static str, String)> {
     let lines = |text: &str| text.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
     let blocks = FEATURES.split("\n=== ").skip(1).map(|block| block.split_once('\n').expect("a question and lines"));
     let end = |index| if index % 2 == 0 { "\n" } else { "" };
-    blocks.enumerate().map(|(index, (asked, text))| (asked, lines(text) + end(index))).collect()
+    let blocks = blocks.enumerate().map(|(index, (asked, text))| (asked, lines(text) + end(index)));
+    // Sets of many records: nearly all that a message holds.
+    let many = |count, line: &dyn Fn(u32) -> String| (0..count).map(line).collect::<String>();
+    let texts = many(320, &|number| format!("a TXT {number:0185}\n"));
+    let servers = many(1_200, &|number| format!("@ NS s{number}.a\n"));
+    blocks.chain([("a TXT", texts), ("@ NS", servers)]).collect()
 }
 
 /// Whether a program accepts a file; what it said is part of a failure.
