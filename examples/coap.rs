@@ -1,29 +1,42 @@
 //! A CoAP server (RFC 7252) with three resources. `/hello` says so. `/factors?91` finds a factor, which may take
 //! long. `/slow` acknowledges a confirmable request at once, and sends the content later, as a message of its own.
 //!
+//! A ping, a reserved code and a message that cannot be read get a reset. A critical option that is not known gets 4.02.
+//! A message that is not confirmable gets nothing in these cases.
+//!
 //! `cargo run --example coap -- --slow 2s`, and then `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says
 //! what else an operator may set; deploy/README.md installs it as a service.
 
 use forebay::clap;
-use forebay::fate::Malformed;
-use forebay::handler::sleep;
+use forebay::fate::{Malformed, Refused, Status};
+use forebay::handler::{Unserved, sleep};
 use forebay::server::Sender;
 use forebay::time::{Nanos, parse_duration};
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
 const CONFIRMABLE: u8 = 0;
 const NON_CONFIRMABLE: u8 = 1;
 const ACKNOWLEDGEMENT: u8 = 2;
+const RESET: u8 = 3;
 const GET: u8 = 0x01;
 const CONTENT: u8 = 0x45;
+const BAD_OPTION: u8 = 0x82;
 const NOT_FOUND: u8 = 0x84;
 const METHOD_NOT_ALLOWED: u8 = 0x85;
+/// Requests; those that are no GET get 4.05 (section 5.8), also codes to which no method is assigned.
+const METHODS: RangeInclusive<u8> = 1..=31;
+const URI_HOST: u32 = 3;
+const URI_PORT: u32 = 7;
 const URI_PATH: u32 = 11;
 const URI_QUERY: u32 = 15;
+const ACCEPT: u32 = 17;
 
-/// The place of its name among the reasons: an empty message, by which clients ask whether anything lives here.
+/// Places of names among the reasons. A ping is an empty message, by which clients ask whether anything lives here. The
+/// other one breaks the format or has a reserved code.
 const PING: u8 = 0;
+const FORMAT: u8 = 1;
 
 /// A CoAP server (RFC 7252) with the resources /hello, /factors and /slow.
 #[derive(clap::Args)]
@@ -53,28 +66,49 @@ struct Message<'a> {
     token: &'a [u8],
     path: Vec<&'a [u8]>,
     query: &'a [u8],
+    /// Whether there is a critical option that this server does not know: one of an odd number.
+    bad_option: bool,
 }
 
 impl Handler for Coap {
     type Ticket = ();
 
-    const REASON_NAMES: &'static [&'static str] = &["ping"];
+    const REASON_NAMES: &'static [&'static str] = &["ping", "format"];
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        let message = parse(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Truncated))?;
-        if message.kind == CONFIRMABLE && message.code == 0 {
-            return Err(Rejected::Ignored.because(PING));
+        let &[first, _, _, _, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Truncated)) };
+        let kind = first >> 4 & 3;
+        // Other versions are ignored in silence (section 3), and so are acknowledgements and resets.
+        if first >> 6 != 1 {
+            return Err(Rejected::Malformed(Malformed::Version));
         }
-        // Acknowledgements, resets and responses are no requests, and are not answered.
-        if message.kind > NON_CONFIRMABLE || !(1..32).contains(&message.code) {
+        if kind > NON_CONFIRMABLE {
             return Err(Rejected::Malformed(Malformed::Reply));
         }
-        Ok(Admitted::new(()).reply_limit(64))
+        let reason = match parse(arrival.bytes()) {
+            Some(message) if METHODS.contains(&message.code) => return Ok(Admitted::new(()).reply_limit(64)),
+            Some(message) if message.code == 0 => PING,
+            _ => FORMAT,
+        };
+        let refused = Rejected::Refused(Admitted::new(()).reply_limit(4), Refused::Other);
+        Err(if kind == CONFIRMABLE { refused } else { Rejected::Malformed(Malformed::Other) }.because(reason))
+    }
+
+    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        let &[_, _, high, low, ..] = request.bytes() else { return };
+        if unserved.status == Status::Refused {
+            reply.put(&[0x40 | RESET << 4, 0, high, low]).expect("as long as the shortest message");
+        }
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let Some(message) = parse(request.bytes()) else { return };
+        // Of one that is not confirmable, a bad option is told by silence (section 5.4.1).
+        if message.bad_option && message.kind == NON_CONFIRMABLE {
+            return;
+        }
         let (code, content) = match (message.code, message.path.as_slice()) {
+            _ if message.bad_option => (BAD_OPTION, String::new()),
             (GET, [b"hello"]) => (CONTENT, "hello, too".to_owned()),
             (GET, [b"factors"]) => match str::from_utf8(message.query).unwrap_or_default().parse() {
                 Ok(number @ 2..) => (CONTENT, smallest_factor(number).await.to_string()),
@@ -90,7 +124,7 @@ impl Handler for Coap {
             (GET, _) => (NOT_FOUND, String::new()),
             _ => (METHOD_NOT_ALLOWED, String::new()),
         };
-        let separate = message.path == [b"slow"];
+        let separate = code == CONTENT && message.path == [b"slow"];
         let kind = if separate || message.kind == NON_CONFIRMABLE { NON_CONFIRMABLE } else { ACKNOWLEDGEMENT };
         let head = [0x40 | kind << 4 | message.token.len() as u8, code, message.id[0], message.id[1]];
         let marker: &[u8] = if content.is_empty() { b"" } else { b"\xff" };
@@ -116,15 +150,17 @@ async fn smallest_factor(number: u64) -> u64 {
 fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let &[first, code, high, low, ref rest @ ..] = bytes else { return None };
     let (version, token_length) = (first >> 6, usize::from(first & 15));
-    if version != 1 || token_length > 8 {
+    let (token, mut rest) = rest.split_at_checked(token_length)?;
+    // An empty message is its header alone.
+    if version != 1 || token_length > 8 || code == 0 && (token_length > 0 || !rest.is_empty()) {
         return None;
     }
-    let (token, mut rest) = rest.split_at_checked(token_length)?;
     let mut message = Message { kind: first >> 4 & 3, code, id: [high, low], token, ..Message::default() };
     let mut number = 0;
     while let [option, after @ ..] = rest {
         if *option == 0xff {
-            break;
+            // A marker without a payload is an error (section 3).
+            return (!after.is_empty()).then_some(message);
         }
         rest = after;
         number += extended(option >> 4, &mut rest)?;
@@ -133,7 +169,9 @@ fn parse(bytes: &[u8]) -> Option<Message<'_>> {
         match number {
             URI_PATH => message.path.push(value),
             URI_QUERY => message.query = value,
-            _ => {}
+            // It is one host and one port, and its content has one format.
+            URI_HOST | URI_PORT | ACCEPT => {}
+            _ => message.bad_option |= number % 2 == 1,
         }
         rest = after;
     }

@@ -1,6 +1,9 @@
-//! An NTP server (RFC 5905) that passes on the time of its host, which it takes to be right. Its stratum is 10, that
-//! of a server without another source. The receive time in its answers is the kernel's stamp, so that waiting in the
-//! server is no error.
+//! An NTP server (RFC 5905) that passes on the time of its host. It says what the kernel knows of the clock (`adjtimex`).
+//! That is whether something keeps it right, its largest error, and a leap second to come. The kernel does not know the
+//! source, so the stratum is 10, and the whole error is root dispersion. The receive time in its answers is the
+//! kernel's stamp, so that waiting in the server is no error.
+//!
+//! A clock that nothing keeps right has the leap indicator 3 and no stratum, and clients do not follow it.
 //!
 //! `cargo run --example ntp -- 127.0.0.1:1123`, and then `ntpdate -q -p 1 127.0.0.1` against port 123, or any SNTP client
 
@@ -9,6 +12,7 @@
 use forebay::fate::Malformed;
 use forebay::time::clock;
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server};
+use rtime_clock::adjtime::{Timex, adjtimex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a message without extensions.
@@ -19,11 +23,35 @@ const SERVER: u8 = 4;
 /// Modes of messages that ask for more than the time, as amplifiers are looked for.
 const CONTROL: u8 = 6;
 const PRIVATE: u8 = 7;
+/// Stratum of a server that does not know that of its source.
+const STRATUM: u8 = 10;
+/// Leap indicator of a clock that is not kept right, and the state by which the kernel says so.
+const UNKNOWN: u8 = 3;
+const TIME_ERROR: i32 = 5;
 /// The place of their name among the reasons.
 const MANAGEMENT: u8 = 0;
 
-struct Ntp {
-    started: SystemTime,
+struct Ntp;
+
+/// What the kernel knows of its clock.
+struct Known {
+    leap: u8,
+    /// The largest error, in units of 2^-16 s.
+    dispersion: u32,
+}
+
+impl Known {
+    fn now() -> Known {
+        let mut clock = Timex::new();
+        // 0 is fine, 1 and 2 are a second to be inserted or left out, and 3 and 4 the time around it.
+        let leap = match adjtimex(&mut clock).unwrap_or(TIME_ERROR) {
+            TIME_ERROR => UNKNOWN,
+            state @ 1..=2 => state as u8,
+            _ => 0,
+        };
+        let error_us = u64::try_from(clock.0.maxerror).unwrap_or_default();
+        Known { leap, dispersion: u32::try_from((error_us << 16).div_ceil(1_000_000)).unwrap_or(u32::MAX) }
+    }
 }
 
 impl Handler for Ntp {
@@ -47,12 +75,17 @@ impl Handler for Ntp {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let asked = request.bytes();
         let mut message = [0; MESSAGE];
-        message[0] = asked[0] & 0b0011_1000 | SERVER;
-        message[1] = 10;
+        let Known { leap, dispersion } = Known::now();
+        message[0] = leap << 6 | asked[0] & 0b0011_1000 | SERVER;
+        // Instead of the stratum 16 of an unknown clock, 0 is sent, and then the source is a reason.
+        let (stratum, source) = if leap == UNKNOWN { (0, b"INIT") } else { (STRATUM, b"LOCL") };
+        message[1] = stratum;
         // The same interval between questions; microsecond precision.
         (message[2], message[3]) = (asked[2], -20_i8 as u8);
-        message[12..16].copy_from_slice(b"LOCL");
-        message[16..24].copy_from_slice(&timestamp(self.started));
+        message[8..12].copy_from_slice(&dispersion.to_be_bytes());
+        message[12..16].copy_from_slice(source);
+        // When the error was as large as that: when the kernel was asked.
+        message[16..24].copy_from_slice(&timestamp(request.time_of_arrival()));
         // Origin: what the client calls the time of its question.
         message[24..32].copy_from_slice(&asked[40..48]);
         message[32..40].copy_from_slice(&timestamp(request.time_of_arrival()));
@@ -79,6 +112,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("reject-source-ports", "none");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
-    server.run(&Ntp { started: now() })?;
+    server.run(&Ntp)?;
     Ok(())
 }

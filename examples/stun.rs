@@ -1,6 +1,9 @@
 //! A STUN server (RFC 8489): it tells clients from which address and port they are seen. Answers are longer than questions, so
 //! the handler allows that; what one network is sent stays within `amplification`, here three times what it sends.
 //!
+//! A question with an attribute that a server must comprehend, and that RFC 8489 does not define, gets 420 and the list. A
+//! message with a wrong FINGERPRINT is dropped.
+//!
 //! `cargo run --example stun -- 127.0.0.1:3478`, and then `turnutils_stunclient 127.0.0.1`
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
@@ -12,19 +15,31 @@ use std::net::{IpAddr, SocketAddr};
 const HEADER: usize = 20;
 const BINDING_REQUEST: u16 = 0x0001;
 const BINDING_SUCCESS: u16 = 0x0101;
+const BINDING_ERROR: u16 = 0x0111;
+const ERROR_CODE: u16 = 0x0009;
+const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
+const FINGERPRINT: u16 = 0x8028;
+/// Attributes from here on may be ignored. Of the others, these are in RFC 8489, and say nothing in a question that needs no
+/// password.
+const OPTIONAL: u16 = 0x8000;
+const KNOWN: [u16; 11] = [0x01, 0x06, 0x08, 0x09, 0x0a, 0x14, 0x15, 0x1c, 0x1d, 0x1e, 0x20];
+/// Unknown attributes that an answer lists, at most: more would be longer than its question.
+const LISTED_MAX: usize = 8;
 const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 
-/// Places of the names of reasons: a length that is not the message's, and methods of TURN or an indication.
+/// Places of the names of reasons: a length that is not the message's, methods of TURN or an indication, and a fingerprint
+/// of another message.
 const LENGTH: u8 = 0;
 const METHOD: u8 = 1;
+const FINGERPRINTED: u8 = 2;
 
 struct Stun;
 
 impl Handler for Stun {
     type Ticket = ();
 
-    const REASON_NAMES: &'static [&'static str] = &["length", "method"];
+    const REASON_NAMES: &'static [&'static str] = &["length", "method", "fingerprint"];
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let bytes = arrival.bytes();
@@ -38,7 +53,11 @@ impl Handler for Stun {
             _ if usize::from(length) != bytes.len() - HEADER => {
                 Err(Rejected::Malformed(Malformed::Other).because(LENGTH))
             }
-            BINDING_REQUEST => Ok(Admitted::new(()).reply_limit(HEADER + 4 + 20)),
+            BINDING_REQUEST => match attributes(bytes) {
+                None => Err(Rejected::Malformed(Malformed::Other).because(LENGTH)),
+                Some(found) if !found.intact => Err(Rejected::Malformed(Malformed::Other).because(FINGERPRINTED)),
+                Some(_) => Ok(Admitted::new(()).reply_limit(HEADER + 8 + 4 + 2 * LISTED_MAX)),
+            },
             BINDING_SUCCESS => malformed(Malformed::Reply),
             _ => Err(Rejected::Ignored.because(METHOD)),
         }
@@ -47,20 +66,58 @@ impl Handler for Stun {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         // Cookie and transaction: what the address is veiled with, lest middleboxes rewrite it.
         let veil = &request.bytes()[4..HEADER];
-        let value = mapped(request.peer(), veil);
-        let parts: [&[u8]; 6] = [
-            &BINDING_SUCCESS.to_be_bytes(),
-            &(4 + value.len() as u16).to_be_bytes(),
-            veil,
-            &XOR_MAPPED_ADDRESS.to_be_bytes(),
-            &(value.len() as u16).to_be_bytes(),
-            &value,
-        ];
+        let unknown = attributes(request.bytes()).map(|found| found.unknown).unwrap_or_default();
+        let (kind, body) = if unknown.is_empty() {
+            (BINDING_SUCCESS, attribute(XOR_MAPPED_ADDRESS, &mapped(request.peer(), veil)))
+        } else {
+            // Class and number: 420.
+            (BINDING_ERROR, [attribute(ERROR_CODE, &[0, 0, 4, 20]), attribute(UNKNOWN_ATTRIBUTES, &unknown)].concat())
+        };
+        let parts: [&[u8]; 4] = [&kind.to_be_bytes(), &(body.len() as u16).to_be_bytes(), veil, &body];
         // Where the network may not be sent as much now, it is not answered: STUN asks again.
         if parts.into_iter().try_for_each(|part| reply.put(part)).is_err() {
             reply.clear();
         }
     }
+}
+
+/// What the attributes of a question say.
+struct Attributes {
+    /// The numbers of those that must be comprehended and are not known.
+    unknown: Vec<u8>,
+    /// Whether there is no fingerprint, or the message's own.
+    intact: bool,
+}
+
+/// The attributes of a message; `None` if they are not as long as they say.
+fn attributes(message: &[u8]) -> Option<Attributes> {
+    let (mut unknown, mut intact, mut at) = (Vec::new(), true, HEADER);
+    while at < message.len() {
+        let &[kind_high, kind_low, high, low] = message.get(at..at + 4)? else { return None };
+        let (kind, length) = (u16::from_be_bytes([kind_high, kind_low]), usize::from(u16::from_be_bytes([high, low])));
+        let value = message.get(at + 4..at + 4 + length)?;
+        if kind == FINGERPRINT {
+            // It is the last one, and of all that comes before it (section 14.7).
+            let expected = crc32(&message[..at]) ^ 0x5354_554e;
+            intact = value == expected.to_be_bytes() && at + 8 == message.len();
+        } else if kind < OPTIONAL && !KNOWN.contains(&kind) && unknown.len() < 2 * LISTED_MAX {
+            unknown.extend([kind_high, kind_low]);
+        }
+        at += 4 + length.next_multiple_of(4);
+    }
+    (at == message.len()).then_some(Attributes { unknown, intact })
+}
+
+/// An attribute, filled up to a multiple of four bytes.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let fill = value.len().next_multiple_of(4) - value.len();
+    [&kind.to_be_bytes(), &(value.len() as u16).to_be_bytes(), value, &[0; 3][..fill]].concat()
+}
+
+/// The checksum of Ethernet and zip (ITU V.42).
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
 /// The value of XOR-MAPPED-ADDRESS: family, port, address.
