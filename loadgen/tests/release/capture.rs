@@ -63,6 +63,7 @@ fn a_capture_is_replayed_as_it_was() {
     let [p99, again] = [&first, &second].map(|report| figure(report, "p99"));
     let p99_9 = figure(&first, "p99_9");
     println!("p99: {p99} us, replayed {again} us; p99.9: {p99_9} us, simulated {simulated} us");
-    assert!((again / p99 - 1.0).abs() <= 0.1, "p99: {p99} us, and {again} us when it was replayed");
-    assert!((simulated / p99_9 - 1.0).abs() <= 0.25, "p99.9: {p99_9} us, and {simulated} us in virtual time");
+    // Seen on a quiet host .002 and .02, and at a load average of 15 .009 and .085.
+    assert!((again / p99 - 1.0).abs() <= 0.03, "p99: {p99} us, and {again} us when it was replayed");
+    assert!((simulated / p99_9 - 1.0).abs() <= 0.15, "p99.9: {p99_9} us, and {simulated} us in virtual time");
 }
