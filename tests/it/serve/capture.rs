@@ -23,7 +23,7 @@ fn a_capture_has_the_times_of_arrival() {
             let apart_most = clock::now().minus(begin);
             thread::sleep(HELD.into());
             script.release();
-            [0, 1].map(|id| assert_eq!(client.receive().header.id, id));
+            (0..2).for_each(|id| assert_eq!(client.receive().header.id, id));
             let text = captured.join().expect("no panic");
             let trace: Trace = text.parse().expect("a trace");
             let [first, second] = &trace.requests[..] else { return false };
