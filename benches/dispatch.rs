@@ -88,8 +88,12 @@ impl Handler for Small {
 /// Serves `count` requests on this thread under `policy`, and says how long that took.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
-    let serving =
-        Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1, SourcePrefix::NETWORK), PACKETS);
+    let serving = Serving::new(
+        handler,
+        &[(Ipv4Addr::LOCALHOST, 9_000).into()],
+        Credit::new(1, 0, SourcePrefix::NETWORK),
+        PACKETS,
+    );
     dispatched(&serving, policy, &packets, request, batch, count, serving.make())
 }
 

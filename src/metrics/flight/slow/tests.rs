@@ -2,7 +2,7 @@
 
 use super::super::number;
 use super::*;
-use crate::metrics::Recorder;
+use crate::metrics::{ClassNames, Recorder};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 const WAITED: Nanos = Nanos::from_millis(5);
@@ -21,7 +21,7 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     // No reading is late.
     let tick = Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0] };
     slow.look(metrics, tick, Nanos::ZERO);
-    serde_json::from_str(&slow.to_json(metrics, &[], &[], at)).expect("JSON")
+    slow.report(metrics, &[], &[], &ClassNames::default(), at)
 }
 
 // Is a request gone after a minute? Are the times of those with one culprit added up, of the minute and since the start?
@@ -64,7 +64,7 @@ fn what_is_waited_for_is_told_meanwhile() {
         (Some(Wait::Flow), "flow", "set aside"),
         (None, "no_checkpoint", "waiting"),
     ] {
-        let body: Value = serde_json::from_str(&slow.to_json(&metrics, &[(about, wait)], &[], MS(20))).expect("JSON");
+        let body = slow.report(&metrics, &[(about, wait)], &[], &ClassNames::default(), MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
     }
