@@ -142,8 +142,7 @@ impl Work for Script {
             Some(b'H') => drop(handed_on(20_000).await),
             // Linked: each part holds the handle of the one before.
             Some(b'L') => {
-                let link = |inner: Fork<()>, _| fork(async move { inner.await });
-                (0..20_000).fold(fork(async {}), link).await;
+                (0..20_000).fold(fork(async {}), |inner, _| fork(inner)).await;
             }
             // Wide: far more at once than a request may have.
             Some(b'W') => drop((0..100_000).map(|number| fork(async move { number })).collect::<Vec<_>>()),

@@ -1,5 +1,5 @@
-//! Are long answers cut for those alone that ask for many, does a delegation have all its servers, and does the server say
-//! which one it is? Method: messages are sent over UDP, one by one, and looked at as bytes.
+//! Are answers whole: long ones for those that ask for few, delegations with all servers, and those that say which server
+//! it is? Method: messages are sent one by one, and looked at as bytes.
 
 use crate::served::{A, TXT, essence, over_udp, question};
 use crate::support::{Server, example_zone, have, kdig};
