@@ -2,8 +2,8 @@
 
 use super::drain::STUCK_AFTER;
 use super::panics;
-use super::stop::{Demands, LastResort, serve_signals};
-use super::threads::{OnDrop, PANICKED, Starter, Threads, engine};
+use super::stop::{Demands, LastResort, OnDrop, serve_signals};
+use super::threads::{PANICKED, Starter, Threads, engine};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{Collector, Snapshot, summary};
@@ -130,7 +130,7 @@ fn limit_slack() {
 }
 
 /// Lets the workers finish, and ends what they leave. Returns whether the process must exit around those that do not end. The
-/// rest is what is left of the drain timeout, and the last resort of a server that has signals of its own or gives up.
+/// second value is what is left of the drain timeout, the third the last resort of a server with signals or one that gives up.
 fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,

@@ -1,7 +1,6 @@
 //! What is demanded of a running server: by handles that stop it, by signals, and by its own threads.
 
 use super::handover::Asked;
-use super::threads::OnDrop;
 use crate::output::unstarted;
 use crate::time::{Nanos, clock};
 use nix::sys::signal::{SigSet, Signal};
@@ -16,6 +15,15 @@ use std::{io, thread};
 const INSIST_POLL: Nanos = Nanos::from_millis(10);
 /// The time in which a server ends once nothing is left to wait for.
 const END_WITHIN: Nanos = Nanos::from_secs(1);
+
+/// Calls its function when it is dropped.
+pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
 
 /// A demand on a running server.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
 use super::handover;
-use super::stop::Demand;
+use super::stop::{Demand, OnDrop};
 use crate::config::{Burn, Config, caches};
 use crate::handler::Handler;
 use crate::metrics::Collector;
@@ -31,15 +31,6 @@ use tokio::sync::watch;
 
 /// The failure reported for a thread that panicked; the panic hook has printed the details.
 pub(super) const PANICKED: &str = "its thread panicked";
-
-/// Calls its function when it is dropped.
-pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        self.0();
-    }
-}
 
 /// Starts threads that wait for one another: none begins before all are prepared, so whatever can fail in that has not
 /// failed then.

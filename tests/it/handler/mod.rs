@@ -4,5 +4,6 @@ mod flows;
 mod fork;
 mod handler_api;
 pub(crate) mod handlers;
+mod own_metrics;
 mod reasons;
 mod waits;

@@ -47,7 +47,9 @@ fn a_metric_that_does_not_return_delays_no_answer_about_health() {
     let server = server.gauge("kept", "", read).expect("a fine name");
     let server = Running::on(server.gauge("after", "", || 2.0).expect("a fine name"), Erased::new(scripted().0));
     let found = |text: &str| ["before", "kept", "after"].map(|name| has(text, name));
-    thread::scope(|scope| {
+    let release = thread::scope(|scope| {
+        // Dropped if this fails, so that the scrape ends.
+        let release = release;
         let scrape = scope.spawn(|| server.metrics());
         begun.recv().expect("it is read");
         for path in ["/healthz", "/readyz", "/slow"] {
@@ -55,6 +57,7 @@ fn a_metric_that_does_not_return_delays_no_answer_about_health() {
             assert!(!scrape.is_finished(), "{path} waited for the metric");
         }
         assert_eq!(found(&scrape.join().expect("no panic")), [true, false, false]);
+        release
     });
     assert_eq!(found(&server.metrics()), [true, false, false]);
     drop(release);
