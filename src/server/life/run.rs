@@ -130,7 +130,7 @@ fn limit_slack() {
 }
 
 /// Lets the workers finish, and ends what they leave. Returns whether the process must exit around those that do not end. The
-/// second value is what is left of the drain timeout, the third the last resort of a server with signals or one that gives up.
+/// second value is what is left of the drain timeout. The third is the last resort of a server that may exit.
 fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
