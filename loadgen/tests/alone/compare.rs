@@ -98,7 +98,6 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
 // stood still, between the bounds that this side knows of each arrival.
 #[test]
 fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
-    const REQUESTS: usize = 100;
     let _alone = alone();
     let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --policy isolated --workers 1 --burn sleep --time-scale 10 \
                  --overheads none --max-wait off --drain-timeout 5s";
@@ -142,6 +141,9 @@ fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
     let share = latency(&server.admin)["emulation"]["overshoot_share"].as_f64().expect("a share");
     assert!((0.3..3.0).contains(&share), "{share}");
 }
+
+/// Requests to a core that stands still for 30 of them.
+const REQUESTS: usize = 100;
 
 fn latency(admin: &str) -> Value {
     let (_, text) = get(admin.trim_start_matches("http://"), "/latency", Duration::from_secs(5)).expect("an answer");

@@ -34,7 +34,7 @@ fn what_may_change_does() {
          max-wait = \"250ms\"\nlog-level = \"warn\"\nunhealthy-after = \"0s\"\n",
     );
     assert_eq!(last["ok"], true);
-    let changed = ["policy", "slice", "reserved", "max-wait", "unhealthy-after", "log-level", "cost-cap"];
+    let changed = ["policy", "max-wait", "log-level", "slice", "reserved", "unhealthy-after", "cost-cap"];
     assert_eq!(last["changed"].as_array().expect("a list"), &changed.map(Value::from));
     assert_eq!(last["restart_needed"], serde_json::json!(["handler"]));
     assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "hybrid".to_owned()));

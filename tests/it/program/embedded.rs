@@ -53,15 +53,15 @@ fn sockets_of_several_addresses() {
 
     let refused = |sockets: Vec<SocketAddr>, listen: &[SocketAddr]| {
         let sockets = sockets.into_iter().map(bound).collect();
-        let builder = Server::builder().admin(None).sockets(sockets).listen_all(listen.iter().copied());
+        let builder = Server::builder().admin(None).workers(1).sockets(sockets).listen_all(listen.iter().copied());
         builder.bind().expect_err("they do not fit").to_string()
     };
     let said = refused(vec![first, second, first], &[first, second]);
     let expected =
-        format!("workers 2, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: a worker for each socket");
+        format!("workers 1, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: a worker for each socket");
     assert!(said.contains(&expected), "{said}");
-    let few = Server::builder().admin(None).sockets(vec![bound(first)]).workers(2).bind().expect_err("one is missing");
-    assert!(few.to_string().contains("workers 2, and 1 UDP sockets"), "{few}");
+    let few = Server::builder().admin(None).sockets(vec![bound(first)]).workers(2).bind();
+    assert_eq!(few.expect("the server opens the other one").udp_addresses(), [first]);
     let said = refused(vec![first], &[first, second]);
     assert!(
         said.contains(&format!("allowed: {first}, which the UDP sockets are bound to; none at {second}")),
