@@ -17,18 +17,19 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
     assert!(matches!(code, Some(0 | 3)), "{stderr}");
     let runs: Value = serde_json::from_reader(file.reopen().expect("a report")).expect("JSON");
     let runs = runs["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), policies.len());
+    // A run that does not know that percentile is made once more.
+    assert!((policies.len()..=2 * policies.len()).contains(&runs.len()), "{}", runs.len());
     for (policy, run) in policies.into_iter().zip(runs) {
         let simulated = &run["simulated"];
         assert_eq!(simulated["slowdown"]["all"]["count"], run["sent"], "{policy}: everything is answered: {simulated}");
         let figure = |of: &Value, percentile: &str| of["slowdown"]["all"][percentile].as_f64().unwrap_or(f64::INFINITY);
         for percentile in ["p50", "p99", "p99_9"] {
-            // Nobody is faster than his service, but for what the clock of emulated cores rounds.
+            // Nothing is faster than its service, and a core's own time has no rounding.
             let (real, simulated) = (figure(run, percentile), figure(simulated, percentile));
-            assert!(real > 0.99 && simulated >= 1.0 && simulated.is_finite(), "{policy}: {real} and {simulated}");
+            assert!(real >= 1.0 && simulated >= 1.0 && simulated.is_finite(), "{policy}: {real} and {simulated}");
         }
         let row = stdout.lines().rfind(|line| line.starts_with(policy));
-        assert!(row.is_some_and(|row| row.ends_with("of 1")), "{stdout}");
+        assert!(row.is_some_and(|row| row.contains(" of ")), "{stdout}");
     }
     // A second is hardly enough to measure what levels are made of. Whether it was is told, of what follows measurements.
     for (policy, run) in policies.into_iter().zip(runs) {
