@@ -2,7 +2,8 @@
 
 use super::{Report, ServeError, Server};
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::builtin::{Bench, Burner, Echo, Forking, Spin, Work};
+use crate::handler::Reply;
+use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
 
 /// Runs `server` with the handler that its configuration names.
 ///
@@ -11,10 +12,25 @@ use crate::handler::builtin::{Bench, Burner, Echo, Forking, Spin, Work};
 pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
     let config = &server.bound.config.clone();
     match config.handler {
-        HandlerName::Echo => run(server, Echo),
-        HandlerName::Spin => run(server, Spin::new(burner(config), config.time_scale)),
+        HandlerName::Echo => run(server, Simple::Echo),
+        HandlerName::Spin => run(server, Simple::Spin(Spin::new(burner(config), config.time_scale))),
         HandlerName::Fork => {
             run(server, Forking::new(burner(config), config.time_scale, config.scaled(config.slice), config.workers))
+        }
+    }
+}
+
+/// Two kinds of work as one: the engine is compiled once for each kind.
+enum Simple {
+    Echo,
+    Spin(Spin),
+}
+
+impl Work for Simple {
+    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
+        match self {
+            Simple::Echo => Echo.work(order, reply).await,
+            Simple::Spin(spin) => spin.work(order, reply).await,
         }
     }
 }

@@ -22,6 +22,8 @@ use serde::Serialize;
 
 /// Independent values that must be expected above a percentile for it to be told.
 const ABOVE_MIN: f64 = 6.0;
+/// Rounds that a verdict needs, where more are made; and half of them.
+const ROUNDS_MIN: usize = 3;
 /// The percentiles that a verdict may be about.
 const TOLD: [Percentile; 3] = [Percentile::P99_9, Percentile::P99, Percentile::P90];
 
@@ -136,10 +138,10 @@ impl Verdict {
     fn of(question: &Question<'_>, own: &[&ComparedRun], other: &[&ComparedRun], virtual_time: Option<f64>) -> Verdict {
         let Question { policy, against, class, percentile } = *question;
         let within = |run: &ComparedRun| run.report.slowdown_within(class, percentile);
-        let ratios: Vec<_> = pairs(own, other).iter().map(|(own, other)| ratio(within(other), within(own))).collect();
-        let rounds = own.len().min(other.len());
+        let ratios = pairs(own, other).into_iter().map(|(own, other)| ratio(within(other), within(own))).collect();
+        let (ratios, rounds): (Vec<_>, _) = (sharpest(ratios), own.len().min(other.len()));
         let (ratio, Interval { low, high }) = over_rounds(&ratios);
-        let enough = ratios.len() >= rounds.min(3) && 2 * ratios.len() >= rounds;
+        let enough = ratios.len() >= rounds.min(ROUNDS_MIN) && 2 * ratios.len() >= rounds;
         Verdict {
             policy: policy.to_owned(),
             against: against.to_owned(),
@@ -197,6 +199,12 @@ fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r Com
     // A run that was repeated has another seed.
     pairs.extend(alone.into_iter().zip(other));
     pairs
+}
+
+/// The rounds that the host did not disturb, where they are enough, and else all.
+fn sharpest(ratios: Vec<Interval>) -> Vec<Interval> {
+    let exact: Vec<Interval> = ratios.iter().copied().filter(|ratio| ratio.low == ratio.high).collect();
+    if exact.len() >= ROUNDS_MIN && 2 * exact.len() >= ratios.len() { exact } else { ratios }
 }
 
 /// The ratio of one round, of a percentile that is between `above` over one that is between `below`.
@@ -284,6 +292,16 @@ mod tests {
         assert_eq!(ratio(known(8.0), between(0.0, 2.0)), at_least(4.0), "our figure is at most 2");
         assert_eq!(ratio(between(6.0, 8.0), between(1.0, 2.0)), between(3.0, 8.0));
         assert_eq!(ratio(between(0.0, 8.0), known(2.0)), between(0.0, 4.0), "theirs is at most 8");
+    }
+
+    // Do three of five rounds that the host left alone suffice, and do two leave one end?
+    #[test]
+    fn rounds_without_a_disturbance_go_first() {
+        let rounds = |exact: usize| {
+            let all = std::iter::repeat_n(known(4.0), exact).chain(std::iter::repeat_n(at_least(2.0), 5 - exact));
+            sharpest(all.collect()).len()
+        };
+        assert_eq!([5, 4, 3, 2, 0].map(rounds), [5, 4, 3, 5, 5]);
     }
 
     // Does the percentile follow from the number of requests, and from how many wait together?
