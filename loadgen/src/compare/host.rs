@@ -46,16 +46,11 @@ impl Host {
     /// What to expect of the runs of `plan`, in a sentence.
     pub(crate) fn said(&self, plan: &Plan) -> String {
         let shortest = plan.workload.smallest_cost().plus(plan.workload.time_beside()).times(plan.time_scale);
-        let p99 = self.late_us.percentile(Percentile::P99);
-        let is_late = p99.is_none_or(|p99| p99 > SHARE_MAX * shortest.as_micros_f64());
-        let expect = match is_late {
-            true => format!(": measured figures will be bounds, beside requests of {shortest}"),
-            false => format!(", beside requests of {shortest}"),
-        };
-        wrapped(
-            "",
-            &format!("This host is late by {} at p99, {} at most{expect}.", time(p99), time(self.late_us.max)),
-            "",
-        )
+        let (shortest_us, p99) = (shortest.as_micros_f64(), self.late_us.percentile(Percentile::P99));
+        let is_late = p99.is_none_or(|p99| p99 > SHARE_MAX * shortest_us);
+        let expect = if is_late { ", and most measured figures will be bounds" } else { "" };
+        let [p99, most, shortest] = [p99, self.late_us.max, Some(shortest_us)].map(time);
+        let text = format!("This host is late by {p99} at p99, {most} at most, beside requests of {shortest}{expect}.");
+        wrapped("", &text, "")
     }
 }

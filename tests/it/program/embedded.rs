@@ -53,7 +53,7 @@ fn sockets_of_several_addresses() {
 
     let refused = |sockets: Vec<SocketAddr>, listen: &[SocketAddr]| {
         let sockets = sockets.into_iter().map(bound).collect();
-        let builder = Server::builder().admin(None).workers(1).sockets(sockets).listen_all(listen.iter().copied());
+        let builder = Server::builder().admin(None).sockets(sockets).workers(1).listen_all(listen.iter().copied());
         builder.bind().expect_err("they do not fit").to_string()
     };
     let said = refused(vec![first, second, first], &[first, second]);
