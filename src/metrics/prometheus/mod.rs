@@ -45,7 +45,9 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
     (0..count).map(|step| (first * 2_f64.powf(f64::from(step) / 2.0)).round() as u64).collect()
 }
 
-/// Every family that has a sample.
+const QUANTILES: &str = "forebay_latency_quantile_seconds";
+
+/// Every family that has a sample, and the quantiles.
 fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut to = Vec::new();
     latency(&mut to, snapshot);
@@ -64,7 +66,8 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
             OwnKind::Gauge => numbers(&mut to, Gauge, name, help, "", value),
         }
     }
-    to.retain(|family| !family.metrics.is_empty());
+    // The quantiles are named before there is a request.
+    to.retain(|family| family.name == QUANTILES || !family.metrics.is_empty());
     to
 }
 
@@ -101,7 +104,7 @@ fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
     // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
     // summary without count and sum, which a window of ten seconds does not have.
-    let mut family = Family::new("forebay_latency_quantile_seconds", help);
+    let mut family = Family::new(QUANTILES, help);
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
