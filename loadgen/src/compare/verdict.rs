@@ -16,7 +16,7 @@ use crate::report::by_class::ByClass;
 use crate::report::run_result::memory_of;
 use crate::text::factor;
 use forebay::lab::stats::{self, Interval};
-use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::wire::CLASS_NAMES;
 use serde::Serialize;
 
@@ -105,15 +105,6 @@ pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByC
 }
 
 impl Question<'_> {
-    /// The ratio of the blocks of both: above 1, `policy` is better.
-    fn ratio_of<'b>(&self, slowdown: impl Fn(&str) -> Option<&'b ByClass<Block>>) -> Option<f64> {
-        let known = |arm: &str| {
-            let policy = arm.split('#').next().unwrap_or_default();
-            slowdown(policy)?.of(self.class)?.percentile(self.percentile)
-        };
-        Some(known(self.against)? / known(self.policy)?).filter(|_| self.against != self.policy)
-    }
-
     /// One sentence on a ratio of virtual time.
     fn said(&self, ratio: f64) -> String {
         let Question { policy, against, class, percentile } = self;
@@ -124,8 +115,16 @@ impl Question<'_> {
 }
 
 impl VirtualTime {
+    /// The ratio of the figures of both policies: above 1, the one in question is better. Two arms of one policy are one run
+    /// here, and have none.
     fn ratio(&self, question: &Question<'_>) -> Option<f64> {
-        question.ratio_of(|policy| Some(&self.policies.iter().find(|one| one.policy == policy)?.slowdown))
+        let [policy, against] =
+            [question.policy, question.against].map(|arm| arm.split('#').next().unwrap_or_default());
+        let known = |policy: &str| {
+            let found = self.policies.iter().find(|one| one.policy == policy)?;
+            found.slowdown.of(question.class)?.percentile(question.percentile)
+        };
+        if policy == against { None } else { Some(known(against)? / known(policy)?) }
     }
 
     /// What virtual time says to `questions`, a sentence each.
