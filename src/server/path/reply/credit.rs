@@ -66,13 +66,18 @@ impl Credit {
         let second = second(now);
         let changed = |seen: u64| {
             let (last, left) = (seen >> 32, seen as u32);
-            let gained = u64::from(self.allowance) * second.saturating_sub(last);
-            let kept = gained.saturating_add(left.into()).min((self.allowance * KEPT).into());
-            let credit = if last == second { left } else { kept as u32 };
+            let credit = if last == second { left } else { self.kept(left, second.saturating_sub(last)) };
             Some(second << 32 | u64::from(change(credit)))
         };
         // Ordering: relaxed, one word that says all there is to say. It is never refused.
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+    }
+
+    /// What is kept of the bytes `left` after so many `seconds`. Apart from the way of requests within one second.
+    #[cold]
+    fn kept(&self, left: u32, seconds: u64) -> u32 {
+        let kept = (u64::from(self.allowance) * seconds).saturating_add(left.into());
+        kept.min((self.allowance * KEPT).into()) as u32
     }
 }
 
