@@ -1,4 +1,4 @@
-"""Prints the table of auto.sh, from the JSON documents of `forebay simulate` on standard input, one after the other."""
+"""Prints the table of auto.sh, from the JSON documents of `loadgen simulate` on standard input, one after the other."""
 
 import json
 import statistics

@@ -15,9 +15,9 @@
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::handler::{Handler, Reply, Request, checkpoint};
+use forebay::inside::wire::{HEADER_BYTES, Header, Status};
 use forebay::server::Server;
 use forebay::time::{Nanos, clock};
-use forebay::wire::{HEADER_BYTES, Header, Status};
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-"""Draws two panels from the JSON of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy."""
+"""Draws two panels from the JSON of `loadgen simulate`: p99.9 slowdown of short requests by load, a line a policy."""
 
 import json
 import math

@@ -7,7 +7,7 @@ cargo build --release --quiet --bin forebay
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 for overheads in none stock; do
-    target/release/forebay simulate --policy isolated,steal,pools,auto --workload bimodal:0.99:10us:1ms --overheads "$overheads" \
+    target/release/loadgen simulate --policy isolated,steal,pools,auto --workload bimodal:0.99:10us:1ms --overheads "$overheads" \
         --load 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --requests 1000000 --quiet --json "$tmp/$overheads.json" >/dev/null
 done
 python3 benches/picture.py "$tmp/none.json" "$tmp/stock.json" >benches/picture.svg

@@ -115,7 +115,8 @@ macro_rules! fates {
 
         impl Fates {
             /// Fates from the number of datagrams that ended in each, in the order of [`Fate::ALL`].
-            pub(crate) fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
+            #[cfg_attr(doc, doc(hidden))]
+            pub fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
                 let sum = ended.iter().sum();
                 debug_assert!(sum <= received, "no reading sees more ends than arrivals");
                 let in_flight = received.saturating_sub(sum);

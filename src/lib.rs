@@ -5,15 +5,12 @@
 //! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table). Modules without a link are
 //! the inside: other programs do not see them.
 //!
-//! - `cli`: [`main`], which makes a program of a handler; the commands `serve`, which is such a program, `simulate`, `plan`
-//!   and `calibrate`;
+//! - `cli`: [`main`], which makes a program of a handler; `forebay serve` is such a program;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its protocol `wire`;
 //! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know each other;
-//! - `lab`: what `simulate`, `plan`, `calibrate` and comparisons need, and no server. It has `workload`, `stats` (which
-//!   figures hold), `sim` (virtual time instead of threads) and `study` (what `simulate` and `plan` ask);
 //! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
 //! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, `trace`,
@@ -65,35 +62,27 @@ pub mod server;
 pub mod tasks;
 pub mod time;
 
-// The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
-// It is hidden from the documentation alone: `missing_docs` reads it as what is public.
 #[cfg(feature = "cli")]
+mod cli;
+// Of the documentation alone it is hidden, because `missing_docs` reads a hidden module as one that is public.
 #[cfg_attr(doc, doc(hidden))]
-pub mod cli;
-#[cfg_attr(doc, doc(hidden))]
-pub mod emulation;
-#[cfg(feature = "cli")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod lab;
-#[cfg_attr(doc, doc(hidden))]
-pub mod net;
-#[cfg_attr(doc, doc(hidden))]
-pub mod queue;
-#[cfg_attr(doc, doc(hidden))]
-pub mod runtime;
-#[cfg_attr(doc, doc(hidden))]
-pub mod sched;
+pub mod inside;
+
 #[cfg(feature = "admin")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod trace;
+use inside::trace;
+use inside::{emulation, net, queue, runtime, sched};
+
+// The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the laboratory.
+#[cfg(test)]
+extern crate self as forebay;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "these tests use a part of it")]
+mod lab;
 
 /// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
 #[cfg(feature = "cli")]
 pub use clap;
 #[cfg(feature = "cli")]
 pub use cli::main;
-#[cfg(feature = "cli")]
-#[cfg_attr(doc, doc(hidden))]
-pub use handler::builtin::wire;
 pub use handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, handler_fn, hop};
 pub use server::{Builder, Server};

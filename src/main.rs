@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    forebay::cli::run(std::env::args_os())
+    forebay::inside::run(std::env::args_os())
 }

@@ -33,11 +33,14 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 /// The interval of checking whether all is written.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
-/// The style sheet and the chart code of every page that Forebay makes.
+/// The style sheet of every page that Forebay makes.
 #[cfg(feature = "admin")]
-pub(crate) const PAGE_STYLE: &str = include_str!("output/page.css");
+#[cfg_attr(doc, doc(hidden))]
+pub const PAGE_STYLE: &str = include_str!("output/page.css");
+/// The code that draws charts.
 #[cfg(feature = "admin")]
-pub(crate) const PAGE_CHARTS: &str = include_str!("output/charts.js");
+#[cfg_attr(doc, doc(hidden))]
+pub const PAGE_CHARTS: &str = include_str!("output/charts.js");
 
 static LOG: OnceLock<LogWriter> = OnceLock::new();
 // Ordering: relaxed, counts.

@@ -14,7 +14,7 @@ use crate::time::Nanos;
 use std::fmt;
 
 /// The first word of a trace.
-pub(crate) const SCHEMA: &str = "forebay-trace/1";
+pub const SCHEMA: &str = "forebay-trace/1";
 
 /// The requests of one run. All times but costs are on the clock of the run, where a cost lasts `time_scale` times as
 /// long.

@@ -8,7 +8,7 @@ mod counter;
 mod support;
 
 use counter::{Counter, allocations, bytes, watch_this_thread};
-use forebay::net::{Io, KernelLink};
+use forebay::inside::net::{Io, KernelLink};
 use forebay::server::Memory;
 use nix::sys::socket::{setsockopt, sockopt};
 use support::prelude::*;

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use crate::time::Nanos;
 pub(crate) use filter::{AddressFilter, AddressRules, HostAddresses};
 pub(crate) use link::{KernelLink, Link};
-pub(crate) use forebay::net::{BATCH, Io, Message, Network, SEND_BATCH_MAX, SourcePrefix};
+pub(crate) use forebay::inside::net::{BATCH, Io, Message, Network, SEND_BATCH_MAX, SourcePrefix};
 use crate::fate::{ReceiveError, Unsent};
 use std::cell::Cell;
 use std::io;

@@ -1,15 +1,16 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
+use crate::lab::workload::{Workload, forms_help};
+use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments};
+use crate::results::Outputs;
+use crate::values::{number, positive, rate};
 use clap::{Args, Parser, Subcommand};
-use forebay::cli::results::Outputs;
-use forebay::cli::values::{number, positive, rate};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::workload::{Workload, forms_help};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::PolicyName;
 use forebay::metrics::Percentile;
-use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +32,19 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     /// Start one fresh server per policy, drive each with the same requests, and compare
     Compare(Box<CompareArguments>),
+    /// Simulate policies in virtual time: how long requests of a workload take under each
+    #[command(
+        after_help = "Example:\n  loadgen simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html"
+    )]
+    Simulate(Box<SimulateArguments>),
+    /// Find the policy and the fewest workers that hold a latency goal, in virtual time
+    #[command(
+        after_help = "Example:\n  loadgen plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'"
+    )]
+    Plan(Box<PlanArguments>),
+    /// Measure what each step of a server costs on this host, for --overheads measured; takes seconds
+    #[command(after_help = CALIBRATE_EXAMPLE)]
+    Calibrate(CalibrateArguments),
     /// The server that `compare` starts: the same entry point as `forebay serve`.
     #[command(name = "__serve", hide = true)]
     Serve {
@@ -210,6 +224,9 @@ impl CompareArguments {
 
 /// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times more.
 pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
+
+const CALIBRATE_EXAMPLE: &str =
+    "Example:\n  loadgen calibrate --out here.toml\n  loadgen simulate --overheads file:here.toml";
 
 const EXAMPLES: &str = "\
 Examples:

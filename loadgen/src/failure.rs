@@ -1,9 +1,8 @@
 //! Failures of a command without a verdict, and their exit codes.
 
-use forebay::cli::results;
 use forebay::output;
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// A command that ended without a result.
 #[derive(Debug)]
@@ -19,6 +18,16 @@ impl Failure {
         Failure { is_usage: true, message: Some(message.into()) }
     }
 
+    /// The result is lost: `error` says which, and why it cannot be written.
+    pub(crate) fn unwritten(error: &io::Error) -> Failure {
+        Failure { is_usage: false, message: output::loss(error) }
+    }
+
+    /// The `error` of writing the result to standard output.
+    pub(crate) fn of_result(error: &io::Error) -> Failure {
+        Failure::unwritten(&output::unwritten("the result", error))
+    }
+
     /// The exit code: 2 for usage, 5 for what went wrong while running or could not be written.
     pub(crate) const fn exit_code(&self) -> u8 {
         if self.is_usage { 2 } else { 5 }
@@ -28,15 +37,6 @@ impl Failure {
     pub(crate) fn ended(&self) -> ExitCode {
         self.message.iter().for_each(|message| output::complain(&format!("error: {message}")));
         ExitCode::from(self.exit_code())
-    }
-}
-
-impl From<results::Failure> for Failure {
-    fn from(failure: results::Failure) -> Failure {
-        match failure {
-            results::Failure::Usage(problem) => Failure::usage(problem),
-            results::Failure::Unwritten(error) => Failure { is_usage: false, message: output::loss(&error) },
-        }
     }
 }
 

@@ -10,22 +10,25 @@ pub mod drive;
 pub mod endpoint;
 pub mod failure;
 pub mod interrupt;
+pub mod lab;
+mod page;
 pub mod plan;
 pub mod progress;
 pub mod replay;
 pub mod report;
+mod results;
 pub mod run;
 pub mod sources;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod values;
 
 use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use drive::flows;
 use endpoint::Endpoint;
 use failure::Failure;
-use forebay::cli::results;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
@@ -49,6 +52,9 @@ pub fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
         Command::Compare(arguments) => compare::compare(*arguments),
+        Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| Validity::Valid),
+        Command::Plan(arguments) => lab::plan(&arguments).map(|()| Validity::Valid),
+        Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| Validity::Valid),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
@@ -62,7 +68,7 @@ pub fn main() -> ExitCode {
 fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Help is a result; an error that cannot be printed is lost.
-        Err(lost) if !error.use_stderr() => Failure::from(results::Failure::of_result(&lost)).ended(),
+        Err(lost) if !error.use_stderr() => Failure::of_result(&lost).ended(),
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }

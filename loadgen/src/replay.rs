@@ -1,7 +1,7 @@
 //! The requests of a trace, to be sent again.
 
 use crate::failure::Failure;
-use forebay::lab::workload::{Arrival, Trace, Workload};
+use crate::lab::workload::{Arrival, Recording, Trace, Workload};
 use forebay::time::Nanos;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -62,7 +62,7 @@ mod tests {
         let header =
             "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=0 warmup=2ms left-out=3 workload=captured";
         let lines = "2ms 5ms long 2us 900 1\n1ms 6ms class2 8us 7 0\n8ms 8ms long 4us 900 1\n";
-        let trace: Trace = format!("{header}\n{lines}").parse().expect("a trace");
+        let trace: Trace = Trace::parse(&format!("{header}\n{lines}")).expect("a trace");
         let us = |time: Nanos| time.get() / 1_000;
         let seen = |time_scale| {
             let requests = Replay::of(&trace, 2.0, time_scale).requests.into_iter();

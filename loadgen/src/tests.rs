@@ -9,8 +9,9 @@ use crate::arguments::{Arguments, Command};
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::schedule;
 use crate::failure::Failure;
+use crate::lab;
 use crate::plan::Plan;
-use any_line::assert_any_line_is_answered;
+use any_line::{assert_any_line_is_answered, words};
 use clap::{CommandFactory, Parser};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -29,7 +30,9 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
             ServerSettings::of((**arguments).clone()).and_then(|settings| settings.plan(target))
         }
-        Command::Serve { .. } => return None,
+        Command::Simulate(arguments) => return refused(lab::simulate::check(arguments)),
+        Command::Plan(arguments) => return refused(lab::plan::check(arguments)),
+        Command::Calibrate(_) | Command::Serve { .. } => return None,
     };
     let checked = plan.and_then(|plan| {
         let expected = plan.rate * plan.warmup.plus(plan.duration).as_secs_f64();
@@ -40,7 +43,39 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     checked.err().map(|failure: Failure| (i32::from(failure.exit_code()), failure.to_string()))
 }
 
+fn refused(checked: Result<(), String>) -> Option<(i32, String)> {
+    checked.err().map(|message| (i32::from(Failure::usage("").exit_code()), message))
+}
+
+// Is the command well-formed in every part that clap checks only in debug builds, and does each subcommand have a summary?
+#[test]
+fn the_command_is_consistent() {
+    Arguments::command().debug_assert();
+    for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(about.len() > 40 && !about.contains("Flags of"), "{}: {about}", command.get_name());
+    }
+}
+
+// Are the command lines of README and help accepted?
+#[test]
+fn what_is_right_is_taken() {
+    for line in [
+        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000 --overheads lab",
+        "simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
+        "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
+        "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",
+        "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",
+    ] {
+        assert_eq!(refusal(&words("loadgen", line)), None, "{line}");
+    }
+}
+
 #[test]
 fn any_command_line_is_taken_or_refused() {
-    assert_any_line_is_answered(&Arguments::command(), &["run", "run --rate=100", "compare"], refusal);
+    assert_any_line_is_answered(
+        &Arguments::command(),
+        &["run", "run --rate=100", "compare", "simulate", "plan"],
+        refusal,
+    );
 }

@@ -1,27 +1,18 @@
 //! The command line: subcommands, their output and their exit codes.
 
-mod calibrate;
 mod get;
-pub mod page;
-mod plan;
-pub mod results;
 mod service;
-mod simulate;
-pub mod values;
 
 pub use get::get;
 pub use service::main;
 
 use crate::config::{self, Group, HELP_ALL, Scope};
 use crate::{output, server};
-use calibrate::{CalibrateArguments, calibrate};
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgMatches, Command, Error, FromArgMatches, Subcommand};
-use plan::{PlanArguments, plan};
-use results::Failure;
+use clap::{Arg, ArgMatches, Command, Error};
 use service::serve;
-use simulate::{SimulateArguments, simulate};
 use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
 
 /// Exit code: the server failed while it ran, or could not start for a reason other than its settings.
@@ -44,36 +35,8 @@ where
         Ok(matches) => matches,
         Err(code) => return code,
     };
-    if let Some(matches) = matches.subcommand_matches("serve") {
-        return serve("forebay", &Scope::ALL, matches, server::run_bench);
-    }
-    let done = Subcommands::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()));
-    let done = done.and_then(|command| match command {
-        Subcommands::Serve => unreachable!("it was served"),
-        Subcommands::Simulate(arguments) => simulate(&arguments),
-        Subcommands::Plan(arguments) => plan(&arguments),
-        Subcommands::Calibrate(arguments) => calibrate(&arguments),
-    });
-    ended(done)
-}
-
-#[derive(Debug, Subcommand)]
-enum Subcommands {
-    /// Serve requests until SIGTERM, SIGINT or SIGQUIT, then finish what was received
-    Serve,
-    /// Simulate policies in virtual time: how long requests of a workload take under each
-    #[command(
-        after_help = "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html"
-    )]
-    Simulate(Box<SimulateArguments>),
-    /// Find the policy and the fewest workers that hold a latency goal, in virtual time
-    #[command(
-        after_help = "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'"
-    )]
-    Plan(Box<PlanArguments>),
-    /// Measure what each step of a server costs on this host, for --overheads measured; takes seconds
-    #[command(after_help = CALIBRATE_EXAMPLE)]
-    Calibrate(CalibrateArguments),
+    let serving = matches.subcommand_matches("serve").expect("it is the only subcommand, and required");
+    serve("forebay", &Scope::ALL, serving, server::run_bench)
 }
 
 /// `command` without help for the flags that few need. The command lines that programs describe have them all.
@@ -93,7 +56,7 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
     command.try_get_matches_from(args).map_err(|mut error| {
         hint(&mut error);
         // Help and version are results; a usage error that cannot be printed is lost.
-        let printed = error.print().map_err(|error| Failure::of_result(&error));
+        let printed = error.print();
         if error.use_stderr() { ExitCode::from(USAGE) } else { ended(printed) }
     })
 }
@@ -108,15 +71,12 @@ fn hint(error: &mut Error, args: &[OsString]) {
     }
 }
 
-/// The exit code of a command, after printing what went wrong.
-fn ended(done: Result<(), Failure>) -> ExitCode {
-    let (why, code) = match done {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Usage(problem)) => (Some(problem), USAGE),
-        Err(Failure::Unwritten(error)) => (output::loss(&error), FAILED),
-    };
-    why.iter().for_each(|why| output::complain(&format!("forebay: {why}")));
-    ExitCode::from(code)
+/// The exit code of a command whose result was `printed`, after saying what is lost.
+fn ended(printed: io::Result<()>) -> ExitCode {
+    let Err(error) = printed else { return ExitCode::SUCCESS };
+    let lost = output::loss(&output::unwritten("the result", &error));
+    lost.iter().for_each(|lost| output::complain(&format!("forebay: {lost}")));
+    ExitCode::from(FAILED)
 }
 
 /// The whole command line, for programs that describe it.
@@ -128,12 +88,11 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true);
-    Subcommands::augment_subcommands(command)
-        .mut_subcommand("serve", |serve| with_server_flags(serve, "forebay serve", &Scope::ALL))
+    let serve = Command::new("serve").about(SERVE);
+    command.subcommand(with_server_flags(serve, "forebay serve", &Scope::ALL))
 }
 
-const CALIBRATE_EXAMPLE: &str =
-    "Example:\n  forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml";
+const SERVE: &str = "Serve requests until SIGTERM, SIGINT or SIGQUIT, then finish what was received";
 
 /// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {

@@ -1,10 +1,9 @@
 //! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve` is one.
 
-use super::results::print;
 use super::{FAILED, USAGE, WORK_LOST, ended, get, matches, with_server_flags};
 use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
 use crate::metrics::summary;
-use crate::output::{self, LogWriter};
+use crate::output::{self, LogWriter, plain, print};
 use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
 use clap::{ArgMatches, Args, Command};
 use std::env;
@@ -112,7 +111,7 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     if matches.get_flag(config::CHECK_CONFIG) {
         let memory = Memory::of(&effective.config);
         let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
-        return ended(print(&format!("{effective}\n# {memory}\n{unused}")));
+        return ended(print(&plain(&format!("{effective}\n# {memory}\n{unused}"))));
     }
     if matches.get_flag(config::CHECK_HEALTH) {
         return check_health(name, effective.config.admin);
@@ -149,7 +148,7 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
     };
     // Linux connects to this host where the address is 0.0.0.0 or [::].
     let why = match get(&admin.to_string(), "/healthz", HEALTH_TIMEOUT) {
-        Ok((status, text)) if status.is_success() => return ended(print(&text)),
+        Ok((status, text)) if status.is_success() => return ended(print(&plain(&text))),
         Ok((status, text)) => format!("{status}: {}", text.trim_end()),
         Err(error) => error.to_string(),
     };

@@ -289,7 +289,7 @@ settings! {
     /// - none: nothing.
     /// - lab: 0.1 us for a steal and a yield.
     /// - stock: as measured with stock sockets, 2.7 us for a request's way in and out.
-    /// - measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
+    /// - measured: what loadgen calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
     /// - Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial and contend.
     /// - serial and contend are charged in virtual time alone: emulated cores are threads, whose contention is real.
     ///

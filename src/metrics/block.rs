@@ -82,7 +82,8 @@ impl Block {
 
     /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1 to `total`) and is
     /// called with ascending ranks.
-    pub(crate) fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
+    #[cfg_attr(doc, doc(hidden))]
+    pub fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
         let mut at = |rank| {
             if total == 0 {
                 return Some(0.0);

@@ -63,14 +63,12 @@ pub use snapshot::{
 pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;
 pub use window::Stage;
-#[cfg(feature = "cli")]
-pub(crate) use window::{Work, merge};
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,
     counters::Counter,
-    window::{Recent, Sample},
+    window::{Recent, Sample, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},
 };

@@ -1,4 +1,4 @@
-//! One watched ingress, and what it takes to notice an arrival there: for policies, and for `forebay calibrate`.
+//! One watched ingress, and what it takes to notice an arrival there: for policies, and for `loadgen calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
@@ -16,7 +16,7 @@ const NOTICES_MEASURED: usize = 32;
 
 /// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the least of many, as nothing
 /// disturbed it. Nothing where the kernel gives none.
-pub(crate) fn measured_notice() -> Nanos {
+pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
         let arrivals = Arrivals::watch(receiver.as_fd())?;
@@ -30,7 +30,7 @@ pub(crate) fn measured_notice() -> Nanos {
 }
 
 /// A watched ingress.
-pub(crate) struct Arrivals {
+pub struct Arrivals {
     descriptors: Descriptors,
 }
 
@@ -39,22 +39,21 @@ impl Arrivals {
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
-    pub(crate) fn watch(ingress: BorrowedFd<'_>) -> io::Result<Arrivals> {
+    pub fn watch(ingress: BorrowedFd<'_>) -> io::Result<Arrivals> {
         let (descriptors, _) = Descriptors::new(1, &[ingress])?;
         descriptors.watch(0, true);
         Ok(Arrivals { descriptors })
     }
 
     /// Number of ingresses in which something waits, by a look.
-    #[cfg(feature = "cli")]
-    pub(crate) fn look(&self) -> usize {
+    pub fn look(&self) -> usize {
         self.descriptors.watch_set().arrivals().waiting()
     }
 
     /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count` arrivals. `arrive` makes
     /// an arrival, and `drain` takes it out of the ingress. Call this on a separate thread: the end of a ring interrupts
     /// the thread's next system call that waits.
-    pub(crate) fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
+    pub fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
         let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
         notice::begin(Watch::Notices);
         let notice = |_| {

@@ -3,12 +3,12 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
 //! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
-pub(crate) mod arrivals;
+pub mod arrivals;
 pub(crate) mod continuation;
 mod deque;
 mod groups;
 pub(crate) mod notice;
-pub(crate) mod queues;
+pub mod queues;
 mod rest;
 mod sleep;
 mod worker;
@@ -18,6 +18,7 @@ pub use crate::sched::Wait;
 pub(crate) use arrivals::measured_notice;
 pub use deque::Deque;
 pub use groups::{Groups, Members};
+pub use notice::probe as probe_notices;
 pub(crate) use sleep::readiness::measured_look;
 pub use worker::{AbortOnPanic, Worker};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A sharded queue for each number that a policy may name. The jobs in all of them together are bounded, so that
 /// however long the queues get, packets are left to receive fresh requests into.
-pub(crate) struct Queues<J> {
+pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
@@ -22,7 +22,7 @@ pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
     /// This many queues; `capacity` bounds the jobs in all of them.
-    pub(crate) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
+    pub fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
         let queues = (0..queues).map(queue).collect();
         let turns = (0..=workers).map(|_| CachePadded::default()).collect();
@@ -30,7 +30,7 @@ impl<J> Queues<J> {
     }
 
     /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back when there is no room.
-    pub(crate) fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
+    pub fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
@@ -46,7 +46,7 @@ impl<J> Queues<J> {
     }
 
     /// Takes a job from the queue of `pool`. `next` is the shard of each queue at which a search begins.
-    pub(crate) fn pop(&self, pool: PoolId, next: &mut [usize]) -> Option<J> {
+    pub fn pop(&self, pool: PoolId, next: &mut [usize]) -> Option<J> {
         let job = self.queues[pool].pop(next[pool])?;
         next[pool] = next[pool].wrapping_add(1);
         self.taken();
@@ -54,23 +54,23 @@ impl<J> Queues<J> {
     }
 
     /// Takes a job from the first queue that has one.
-    pub(crate) fn pop_any(&self) -> Option<(PoolId, J)> {
+    pub fn pop_any(&self) -> Option<(PoolId, J)> {
         let pop = |(pool, queue): (PoolId, &Sharded<J>)| queue.pop(0).map(|job| (pool, job));
         self.queues.iter().enumerate().find_map(pop).inspect(|_| self.taken())
     }
 
     /// How many jobs wait in all queues together; exact when nothing moves.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Whether all queues together are half full; exact when nothing moves.
-    pub(crate) fn are_half_full(&self) -> bool {
+    pub fn are_half_full(&self) -> bool {
         self.count() >= self.capacity.div_ceil(2)
     }
 
     /// How many jobs wait for `pool`; exact when nothing moves.
-    pub(crate) fn len(&self, pool: PoolId) -> usize {
+    pub fn len(&self, pool: PoolId) -> usize {
         self.queues[pool].len()
     }
 

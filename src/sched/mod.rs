@@ -29,11 +29,9 @@ pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verd
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
-#[cfg(feature = "cli")]
-pub(crate) use policy::name_here;
 pub use policy::{
     Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Tuning, UNINTERRUPTED, UnknownPolicy,
-    Walk,
+    Walk, name_here,
 };
 pub use roster::Roster;
 pub use wait::{Spinning, WAKE_LATENCY, Wait};

@@ -1,4 +1,4 @@
-//! What a yield costs on this host, measured: for policies and `forebay calibrate`.
+//! What a yield and a checkpoint cost on this host, measured: for policies and `loadgen calibrate`.
 
 use crate::handler::checkpoint;
 use crate::queue::Sharded;
@@ -39,7 +39,7 @@ fn cold_start() -> Nanos {
 }
 
 /// The mean time that it takes to pause a handler, queue its continuation and resume it, over 1,000 yields.
-pub(crate) fn mean_time() -> Nanos {
+pub fn mean_time() -> Nanos {
     const YIELDS: u32 = 1_000;
     let queue = Sharded::new(1, 1);
     let limits = Limits { ask_at: Nanos::ZERO, expires_at: Nanos::MAX };
@@ -57,6 +57,21 @@ pub(crate) fn mean_time() -> Nanos {
         black_box(queue.pop(0));
     }
     Nanos::new(clock::now().minus(start).get() / u64::from(YIELDS))
+}
+
+/// The time in which a handler passes `count` checkpoints, none of which pauses it.
+pub fn checkpoints(count: u64) -> Nanos {
+    let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+    let handler = pin!(async {
+        for _ in 0..count {
+            checkpoint().await;
+        }
+    });
+    let start = clock::now();
+    let (waker, waiter) = (Waker::noop(), &mut None);
+    let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: false };
+    let _ = black_box(poll(handler, terms));
+    clock::now().minus(start)
 }
 
 #[cfg(test)]

@@ -53,27 +53,17 @@ fn the_readme_lists_what_the_program_has() {
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
 }
 
-// Does `simulate` print what its README quotes? The same seed always gives the same result.
-#[test]
-fn the_quoted_simulation_is_what_the_program_prints() {
-    let page = fs::read_to_string(root().join("src/cli/simulate/README.md")).expect("a README");
-    let block = |kind: &str| page.split(&format!("\n```{kind}\n")).nth(1)?.split("```").next();
-    let command = block("sh").and_then(|sh| sh.strip_prefix("cargo run --release -- ")).expect("a command");
-    let mut program = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    let output = program.env_clear().args(command.split_whitespace()).output().expect("the program starts");
-    assert_eq!(block("text"), Some(&*String::from_utf8_lossy(&output.stdout)));
-}
-
 // Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
 #[test]
 fn a_fact_has_one_place() {
     let programs = build();
-    let program = programs.join("forebay");
-    let says = |args: &[&str]| {
-        let output = Command::new(&program).env_clear().args(args).output().expect("the program starts");
+    let [program, lab] = ["forebay", "loadgen"].map(|name| programs.join(name));
+    let said = |program: &Path, args: &[&str]| {
+        let output = Command::new(program).env_clear().args(args).output().expect("the program starts");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
+    let says = |args: &[&str]| said(&program, args);
     // Help is broken into lines by width.
     let help = says(&["serve", "--help-all"]).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
@@ -83,10 +73,11 @@ fn a_fact_has_one_place() {
     ] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
-    let simulated = says(&["simulate", "--policy", "extra", "--load", "0.2", "--requests", "2000"]);
+    let simulated = said(&lab, &["simulate", "--policy", "extra", "--load", "0.2", "--requests", "2000"]);
     assert!(simulated.lines().any(|line| line.starts_with("extra ")), "{simulated}");
     let demand = ["--workload", "fixed:10us", "--workers", "2", "--load", "0.2"];
-    let plan = says(
+    let plan = said(
+        &lab,
         &[&["plan", "--policy", "extra", "--requests", "400000", "--overheads", "none", "--quiet"], &demand[..]]
             .concat(),
     );
@@ -101,7 +92,7 @@ fn a_fact_has_one_place() {
 
     // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
     let server = served(&program, "extra");
-    let mut loadgen = Command::new(programs.join("loadgen"));
+    let mut loadgen = Command::new(&lab);
     loadgen.args(["run", "--admin", &server.admin.to_string(), "--cost", "fixed:10us", "--rate", "200"]);
     let run = loadgen.args(["--duration", "1s", "--warmup", "0s"]).output().expect("the program starts");
     let report = String::from_utf8_lossy(&run.stdout);

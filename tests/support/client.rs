@@ -1,8 +1,8 @@
 //! Clients of the bench protocol, and of handlers that speak text, one source port each.
 
 use super::{GIVE_UP_AFTER, Running};
+use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use std::io::{ErrorKind, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -91,7 +91,7 @@ impl Client {
         self.socket.set_nonblocking(false).expect("a socket");
         let header = Header::parse(&buffer[..length]).expect("the bench protocol");
         assert_eq!(header.kind, Kind::Reply);
-        Some(Answer { header, payload: buffer[forebay::wire::HEADER_BYTES..length].to_vec() })
+        Some(Answer { header, payload: buffer[forebay::inside::wire::HEADER_BYTES..length].to_vec() })
     }
 }
 

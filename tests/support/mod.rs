@@ -37,7 +37,7 @@ pub(crate) mod prelude {
     pub(crate) use super::process::{
         Configured, Forebay, Process, cargo, ended, example, figure, serve, this_as, wait_for_exit,
     };
-    pub(crate) use super::program::{assert_refused, forebay, refusal, stdout};
+    pub(crate) use super::program::{assert_refused, command as forebay, refusal, stdout};
     pub(crate) use super::raw::Raw;
     pub(crate) use super::scripted::{Act, Scripted, run_scripted, scripted};
     pub(crate) use super::skip::skip;
@@ -49,11 +49,11 @@ pub(crate) mod prelude {
     pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
     pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
     pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
+    pub(crate) use forebay::inside::sched::PolicyName;
+    pub(crate) use forebay::inside::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Status};
     pub(crate) use forebay::metrics::{Fates, Percentile};
-    pub(crate) use forebay::sched::PolicyName;
     pub(crate) use forebay::server::Server;
     pub(crate) use forebay::time::{Nanos, clock};
-    pub(crate) use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Status};
     pub(crate) use nix::sys::signal::Signal;
     pub(crate) use serde_json::{Value, json};
     pub(crate) use std::collections::{BTreeMap, BTreeSet};
@@ -71,8 +71,8 @@ use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::handler::{Handler, Reply, Request};
+use forebay::inside::sched::PolicyName;
 use forebay::metrics::Fates;
-use forebay::sched::PolicyName;
 use forebay::server::{Metrics, Report, Server, Spawner, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency, metric, page};

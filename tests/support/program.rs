@@ -1,4 +1,4 @@
-//! The program `forebay` from its command line to its end.
+//! The program of this package, from its command line to its end: `forebay`, or `loadgen` in its own tests.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -6,15 +6,20 @@ use std::fs;
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// `forebay` with `arguments`, separated by white space, and an empty environment.
-pub(crate) fn forebay(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_forebay"), option_env!("CARGO_BIN_EXE_loadgen")) {
+    (Some(program), _) | (_, Some(program)) => program,
+    _ => panic!("cargo names the programs of the package that it tests"),
+};
+
+/// The program with `arguments`, separated by white space, and an empty environment.
+pub(crate) fn command(arguments: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
     command.env_clear().args(arguments.split_whitespace());
     command
 }
 
 pub(crate) fn stdout(arguments: &str) -> String {
-    String::from_utf8(forebay(arguments).assert().success().get_output().stdout.clone()).expect("text")
+    String::from_utf8(command(arguments).assert().success().get_output().stdout.clone()).expect("text")
 }
 
 pub(crate) fn json(arguments: &str) -> Value {
@@ -32,9 +37,17 @@ pub(crate) fn refusal(command: &mut Command) -> String {
 pub(crate) fn assert_refused(table: &str) {
     for row in table.trim().lines() {
         let (arguments, expected) = row.split_once(" => ").expect("a row");
-        let said = refusal(forebay(arguments).timeout(Duration::from_secs(60)));
+        let said = refusal(command(arguments).timeout(Duration::from_secs(60)));
         assert!(said.contains(expected), "{arguments}: no {expected:?} in:\n{said}");
     }
+}
+
+/// Asserts that a run with `arguments` says `shown`, and nothing that commands a terminal.
+pub(crate) fn assert_shown(arguments: &str, shown: &str) {
+    let output = command(arguments).output().expect("the program starts");
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+    assert!(said.contains(shown), "{arguments}: {said:?}");
+    assert!(!said.contains(|it: char| it.is_control() && it != '\n' && it != '\t'), "{arguments}: {said:?}");
 }
 
 /// A file that holds `text`.

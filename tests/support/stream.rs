@@ -2,8 +2,8 @@
 
 use super::client::{Client, message};
 use super::{EndOf, await_until};
+use forebay::inside::wire::{Header, Status};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -1,7 +1,7 @@
 //! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no more.
 
-use forebay::emulation;
 use forebay::handler::builtin::Burner;
+use forebay::inside::emulation;
 use forebay::time::Nanos;
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -5,9 +5,9 @@
 use crate::results::Figure;
 use anyhow::{Context, Result, ensure};
 use arrayvec::ArrayVec;
-use forebay::net::{BATCH, RECV_BUFFER_BYTES};
+use forebay::inside::net::{BATCH, RECV_BUFFER_BYTES};
+use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Status};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{HEADER_BYTES, Header, Kind, Status};
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::drive::flows;
 use nix::errno::Errno;

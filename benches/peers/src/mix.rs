@@ -2,12 +2,12 @@
 
 use crate::results::Figure;
 use anyhow::{Context, Result, anyhow};
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::workload::Workload;
+use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
+use loadgen::lab::workload::Workload;
 use loadgen::plan::{Plan, Retrying};
 use loadgen::progress::Progress;
 use loadgen::report::validity::Validity;

@@ -4,10 +4,10 @@
 
 use crate::cores::Cores;
 use clap::ValueEnum;
-use forebay::emulation::overheads::Overheads;
 use forebay::handler::builtin::Burner;
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Served};
 use forebay::time::Nanos;
-use forebay::wire::{HEADER_BYTES, Header, Kind, Served};
 
 /// What a peer does with the cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 use arrayvec::ArrayVec;
-use forebay::net::{BATCH, RECV_BUFFER_BYTES};
+use forebay::inside::net::{BATCH, RECV_BUFFER_BYTES};
+use forebay::inside::wire::DATAGRAM_MAX_BYTES;
 use forebay::time::Nanos;
-use forebay::wire::DATAGRAM_MAX_BYTES;
 use loadgen::drive::receiver::received_at;
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::ReceiveTimestampns;

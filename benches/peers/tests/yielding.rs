@@ -1,8 +1,8 @@
 //! Do the peers that yield answer everything, and does a heavy request of theirs hold up no light one? Method: each
 //! serves on real CPUs and is sent datagrams from one socket; the order of its replies is what counts, not their time.
 
+use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
-use forebay::wire::{HEADER_BYTES, Header, Kind, Status};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::Path;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<()> {
     let folder = PathBuf::from(env::args_os().nth(1).context("usage: manual FOLDER")?);
-    for command in [forebay::cli::command(), loadgen::command()] {
+    for command in [forebay::inside::command(), loadgen::command()] {
         let name = command.get_name().to_owned();
         write(&command, &name, &folder).with_context(|| format!("{name}: cannot write to {}", folder.display()))?;
     }

@@ -11,7 +11,7 @@ use crate::compare::server_settings::ServerSettings;
 use crate::drive::flows::{self, sockets_of};
 use crate::failure::Failure;
 use anyhow::{Context, Result};
-use forebay::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// The policy under which the owner of a socket serves what comes to it.

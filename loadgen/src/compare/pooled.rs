@@ -1,9 +1,9 @@
 //! The runs of one policy over all rounds, as one sample.
 
 use crate::compare::ComparedRun;
+use crate::lab::stats::{Interval, Sample};
 use crate::report::by_class::ByClass;
 use crate::report::validity::Effect;
-use forebay::lab::stats::{Interval, Sample};
 use forebay::metrics::{ALL_CLASSES, Block, Bounds, Percentile};
 use serde::Serialize;
 

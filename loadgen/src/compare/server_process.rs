@@ -49,7 +49,7 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let command = ["forebay", "serve"].map(OsString::from);
-    forebay::cli::run(command.into_iter().chain(arguments))
+    forebay::inside::run(command.into_iter().chain(arguments))
 }
 
 /// Checks whether a server would accept `arguments`.

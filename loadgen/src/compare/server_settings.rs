@@ -3,13 +3,13 @@
 use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Given};
 use crate::failure::Failure;
+use crate::lab::sim::Fit;
+use crate::lab::workload::Workload;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use forebay::cli::values;
+use crate::values;
 use forebay::config::{Burn, Classify};
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::sim::Fit;
-use forebay::lab::workload::Workload;
-use forebay::sched::{PolicyName, Sizes};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::{PolicyName, Sizes};
 use forebay::time::Nanos;
 use std::net::SocketAddr;
 

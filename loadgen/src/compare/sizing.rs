@@ -5,10 +5,10 @@
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
+use crate::lab::workload::Workload;
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::workload::Workload;
+use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
 
 /// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
@@ -158,8 +158,8 @@ fn too_much(given: &Given<'_>, factor: f64) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::workload::PRESETS;
     use crate::plan::{Plan, test_plan};
-    use forebay::lab::workload::PRESETS;
 
     fn parsed(text: &str) -> Workload {
         text.parse().expect("a workload")

@@ -5,16 +5,16 @@ use crate::drive::receiver::Reply;
 use crate::drive::{Exchange, trace};
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
+use crate::lab::sim::{Replay, simulate};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::text::time;
 use forebay::config::Burn;
-use forebay::lab::sim::simulate;
+use forebay::inside::sched::{Entry, Made, PolicyName, Sizes};
+use forebay::inside::wire::Status;
 use forebay::metrics::Block;
-use forebay::sched::{Entry, Made, PolicyName, Sizes};
 use forebay::time::Nanos;
-use forebay::wire::Status;
 use serde::Serialize;
 
 /// The simulation of a run.
@@ -172,7 +172,7 @@ mod tests {
     use crate::drive::receiver::Replies;
     use crate::drive::schedule::Request;
     use crate::drive::sender::Sent;
-    use forebay::lab::workload::Trace;
+    use crate::lab::workload::{Recording, Trace};
     use forebay::time::Nanos;
     use serde_json::json;
 
@@ -183,7 +183,7 @@ mod tests {
                 format!("{number}ms {number}ms {} 0 1\n", if number % 10 == 0 { "long 500us" } else { "short 1us" })
             })
             .collect();
-        let offered: Trace = format!("{offered}{lines}").parse().expect("a trace");
+        let offered: Trace = Trace::parse(&format!("{offered}{lines}")).expect("a trace");
         offered.server(&offered.fit(), policy.parse().expect("a policy")).0
     }
 

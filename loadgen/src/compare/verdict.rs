@@ -11,13 +11,13 @@ use crate::compare::pooled::{by_arm, counts};
 use crate::compare::virtual_time::VirtualTime;
 use crate::compare::{ComparedRun, HEAVY, LIGHT};
 use crate::drive::schedule::Request;
+use crate::lab::stats::{self, Interval};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::run_result::memory_of;
 use crate::text::factor;
-use forebay::lab::stats::{self, Interval};
+use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Percentile};
-use forebay::wire::CLASS_NAMES;
 use serde::Serialize;
 
 /// Independent values that must be expected above a percentile for it to be told.

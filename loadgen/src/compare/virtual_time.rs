@@ -2,12 +2,12 @@
 //! CPUs this machine has.
 
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
+use crate::lab::sim::{Fit, OpenLoop, simulate};
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::sim::{Fit, OpenLoop, simulate};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::PolicyName;
 use forebay::metrics::Block;
-use forebay::sched::PolicyName;
 use forebay::time::Nanos;
 use serde::Serialize;
 use std::collections::HashSet;

@@ -3,9 +3,9 @@
 use crate::sources::nth;
 use anyhow::{Context, Result, anyhow};
 use forebay::config::Network;
-use forebay::net::Drops;
+use forebay::inside::net::Drops;
+use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;

@@ -2,8 +2,8 @@
 //! [`Arrivals`] draws them, for the simulator too.
 
 use crate::failure::Failure;
+use crate::lab::workload::{Arrivals, Workload};
 use crate::plan::Plan;
-use forebay::lab::workload::{Arrivals, Workload};
 use forebay::time::Nanos;
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request of a schedule, with its time after the start of the run, and its cost multiplied by the time scale. Its
 /// number is its place in the schedule.
-pub use forebay::lab::workload::Arrival as Request;
+pub use crate::lab::workload::Arrival as Request;
 
 /// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the largest cost in
 /// `schedule`.

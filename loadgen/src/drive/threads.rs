@@ -61,8 +61,8 @@ mod tests {
     use crate::drive::schedule::Request;
     use crate::interrupt::Interrupt;
     use crate::plan::Retrying;
+    use forebay::inside::wire::{Header, Kind, Status};
     use forebay::time::clock;
-    use forebay::wire::{Header, Kind, Status};
     use std::net::UdpSocket;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;

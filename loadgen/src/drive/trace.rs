@@ -1,8 +1,8 @@
 //! The trace of a run for the simulator: the schedule, its lateness, and the server's socket of each flow.
 
 use crate::drive::Exchange;
+use crate::lab::workload::{Trace, TraceRequest};
 use crate::plan::Plan;
-use forebay::lab::workload::{Trace, TraceRequest};
 use forebay::time::Nanos;
 
 /// The trace of the run of `plan` with this `exchange`, without the requests that our own kernel did not take.

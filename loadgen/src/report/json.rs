@@ -2,10 +2,10 @@
 
 use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
+use crate::lab::stats::Interval;
 use crate::plan::Plan;
 use crate::report::run_result::RunResult;
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
-use forebay::lab::stats::Interval;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;

@@ -3,13 +3,13 @@
 use crate::drive::Exchange;
 pub(crate) use crate::drive::SLIP_LIMIT;
 use crate::drive::schedule::{self, Request};
+use crate::lab::stats::{Memory, Sample};
 use crate::plan::Plan;
 use crate::report::by_class::{ByClass, Values};
 use forebay::fate::Ending;
-use forebay::lab::stats::{Memory, Sample};
+use forebay::inside::wire::Status;
 use forebay::metrics::Block;
 use forebay::time::Nanos;
-use forebay::wire::Status;
 use serde::Serialize;
 
 /// The number of requests of a run by fate, as their client knows it. The fates are disjoint and sum to the requests

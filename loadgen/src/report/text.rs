@@ -1,12 +1,12 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
+use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, workers, wrapped};
-use forebay::cli::page;
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use serde_json::json;

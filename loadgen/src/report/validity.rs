@@ -3,9 +3,9 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
+use crate::lab::stats::Interval;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
-use forebay::lab::stats::Interval;
 use forebay::metrics::{Block, PRECISION, Percentile};
 use forebay::time::Nanos;
 use serde::{Serialize, Serializer};

@@ -5,6 +5,7 @@
 
 #[path = "../support/alone.rs"]
 mod alone;
+mod calibrated;
 mod compare;
 #[allow(dead_code, reason = "the tests beside one another use all of it")]
 #[path = "../support/generator.rs"]

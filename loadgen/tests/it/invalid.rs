@@ -6,7 +6,7 @@ use crate::support::network::{in_own_network, shaped};
 use crate::support::server::started;
 use crate::support::skip::skip;
 use crate::support::*;
-use forebay::cli::get;
+use forebay::inside::get;
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";

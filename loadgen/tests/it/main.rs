@@ -1,6 +1,7 @@
 //! Tests that offer little load, beside one another. Each module asks one question, in its first line.
 
 mod fates;
+mod golden;
 mod interrupt;
 mod invalid;
 mod json;
@@ -12,6 +13,7 @@ mod proxy;
 mod readme;
 mod replay;
 mod retries;
+mod simulate;
 #[path = "../support/mod.rs"]
 mod support;
 mod usage;

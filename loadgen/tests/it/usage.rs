@@ -34,6 +34,7 @@ run --rate 1e300 => 0.001 to 1000000000
 run --rate 1e-300 => 0.001 to 1000000000
 run --load 1e-300 --workers 2 => 0.001 to 100
 compare --slice 99999999999999h => at most 1000h
+simulate --policy darc => the name here is reserve;
 walk => unrecognized subcommand";
 
 #[test]
@@ -62,7 +63,9 @@ fn a_result_that_cannot_be_written_ends_with_5() {
         (output.status.code(), said.lines().filter(|line| line.starts_with("error: ")).collect::<Vec<_>>().join("\n"))
     };
     let [to_stdout, to_file] = ["-", "/dev/full"].map(|path| format!("{run} --json {path}"));
-    for flags in ["--help", "--version", "run --help", "compare --help", &run, &to_stdout] {
+    let simulate = "simulate --policy steal --load 0.5 --requests 2000";
+    let plan = "plan --workload fixed:10us --rate 10000 --workers 2 --policy steal --requests 2000";
+    for flags in ["--help", "--version", "run --help", "compare --help", simulate, plan, &run, &to_stdout] {
         let what = if flags == to_stdout { "--json -" } else { "the result" };
         let (code, said) = end(flags, full().into());
         assert_eq!((code, said.lines().count()), (Some(5), 1), "{flags}: {said}");
@@ -72,8 +75,13 @@ fn a_result_that_cannot_be_written_ends_with_5() {
         assert_eq!(end(flags, gone.into()), (Some(5), String::new()), "{flags}");
         assert!(matches!(end(flags, Stdio::null()).0, Some(0 | 3)), "{flags}");
     }
-    let (code, said) = end(&to_file, Stdio::null());
-    assert!(code == Some(5) && said.starts_with("error: --json /dev/full cannot be written: No space left"), "{said}");
+    let of_lab = [(simulate, "--json"), (simulate, "--html"), (plan, "--json")];
+    let of_lab = of_lab.map(|(command, flag)| (format!("{command} --quiet {flag} /dev/full"), flag));
+    for (flags, flag) in of_lab.into_iter().chain([(to_file, "--json")]) {
+        let (code, said) = end(&flags, Stdio::null());
+        let why = format!("error: {flag} /dev/full cannot be written: No space left");
+        assert!(code == Some(5) && said.starts_with(&why), "{flags}: {said}");
+    }
     let mut command = Command::new(LOADGEN);
     let status = command.arg("walk").stderr(full()).status().expect("loadgen runs");
     assert_eq!(status.code(), Some(2), "a problem that nobody hears of keeps its code");

@@ -3,9 +3,8 @@
 
 use crate::alone::alone;
 use crate::server::started;
-use forebay::cli;
-use forebay::lab::workload::Trace;
 use loadgen::compare::server_process::ServerProcess;
+use loadgen::lab::workload::{Recording, Trace};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -41,13 +40,14 @@ fn a_capture_is_replayed_as_it_was() {
     let (first, text) = thread::scope(|scope| {
         let admin = server.admin.trim_start_matches("http://");
         let path = format!("/capture?seconds={SECONDS}");
-        let text = scope.spawn(move || cli::get(admin, &path, Duration::from_secs(60)).expect("an answer").1);
+        let text =
+            scope.spawn(move || forebay::inside::get(admin, &path, Duration::from_secs(60)).expect("an answer").1);
         let first = run(&server, LOAD, &json);
         (first, text.join().expect("a capture"))
     });
     drop(server);
     std::fs::write(&file, &text).expect("a file");
-    let trace: Trace = text.parse().expect("a trace");
+    let trace = Trace::parse(&text).expect("a trace");
     assert_eq!((trace.requests.len() as u64, trace.left_out), (first["sent"].as_u64().expect("a number"), 0), "{text}");
 
     let server = started(SERVER.split(' '));
@@ -55,9 +55,9 @@ fn a_capture_is_replayed_as_it_was() {
     assert_eq!(second["sent"], first["sent"]);
     let classes = |report: &Value| ["short", "long"].map(|class| report["latency_us"][class]["count"].clone());
     assert_eq!(classes(&second), classes(&first));
-    let words = ["forebay", "simulate", "--policy", "global", "--quiet", "--replay"].map(str::to_owned);
-    let path = |path: &Path| path.to_string_lossy().into_owned();
-    let _ = cli::run(words.into_iter().chain([path(&file), "--json".to_owned(), path(&json)]));
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    simulate.args(["simulate", "--policy", "global", "--quiet", "--replay"]).arg(&file).arg("--json").arg(&json);
+    assert!(simulate.status().is_ok_and(|status| status.success()));
     let simulated: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a report")).expect("JSON");
     let simulated = figure(&simulated["results"][0], "p99_9") * trace.time_scale as f64;
     let [p99, again] = [&first, &second].map(|report| figure(report, "p99"));

@@ -1,7 +1,7 @@
 //! A `loadgen run` in a process of its own that can be stopped and looked at, and servers for it.
 
+use forebay::inside::wire::{Header, Kind};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Kind};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};

@@ -2,9 +2,13 @@
 
 pub(crate) mod admin;
 pub(crate) mod generator;
+#[path = "../../../tests/support/golden.rs"]
+pub(crate) mod golden;
 #[allow(dead_code, reason = "the server's tests use all of it")]
 #[path = "../../../tests/support/network.rs"]
 pub(crate) mod network;
+#[path = "../../../tests/support/program.rs"]
+pub(crate) mod program;
 #[path = "../../../tests/support/script/mod.rs"]
 pub(crate) mod script;
 pub(crate) mod server;
@@ -12,9 +16,9 @@ pub(crate) mod server;
 pub(crate) mod skip;
 
 use forebay::fate::Ending;
+use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Kind, Served};
+pub(crate) use forebay::inside::wire::{Header, Status};
 pub(crate) use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Kind, Served};
-pub(crate) use forebay::wire::{Header, Status};
 pub(crate) use generator::{Generator, LOADGEN, Run, bound, eventually, honest, loadgen, reply, status};
 pub(crate) use nix::sys::signal::{Signal, kill};
 pub(crate) use nix::unistd::Pid;

@@ -6,9 +6,9 @@ use std::path::Path;
 pub(crate) const BUILD: &str = "cargo build --release && ";
 pub(crate) const RUN_LOADGEN: &str = "target/release/loadgen ";
 pub(crate) const RUN_FOREBAY: &str = "target/release/forebay serve ";
-pub(crate) const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
-pub(crate) const RUN_PLAN: &str = "cargo run --release -- plan ";
-pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -- calibrate ";
+pub(crate) const RUN_SIMULATE: &str = "cargo run --release -p loadgen -- simulate ";
+pub(crate) const RUN_PLAN: &str = "cargo run --release -p loadgen -- plan ";
+pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -p loadgen -- calibrate ";
 
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -37,7 +37,8 @@ pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
 
 /// The main README, and those beside the code.
 pub(crate) fn pages() -> Vec<String> {
-    std::iter::once("README.md".to_owned()).chain(markdown_below("src")).collect()
+    let beside = ["src", "loadgen/src"].into_iter().flat_map(markdown_below);
+    std::iter::once("README.md".to_owned()).chain(beside).collect()
 }
 
 /// The contents of the pages' blocks of this language.

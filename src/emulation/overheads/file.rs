@@ -1,4 +1,4 @@
-//! The file in which a host's overheads stand: `forebay calibrate` writes it, `--overheads file:PATH` reads it.
+//! The file in which a host's overheads stand: `loadgen calibrate` writes it, `--overheads file:PATH` reads it.
 
 use super::{Overheads, STEP_MAX};
 use crate::time::parse_duration;
@@ -7,9 +7,9 @@ use std::io::Read as _;
 use toml::de::{DeTable, DeValue};
 
 /// The schema that the file names.
-pub(crate) const SCHEMA: &str = "forebay-overheads/1";
-/// Where `forebay calibrate` writes unless another path is given, in the working directory: what `measured` reads.
-pub(crate) const DEFAULT_PATH: &str = "forebay-overheads.toml";
+pub const SCHEMA: &str = "forebay-overheads/1";
+/// Where `loadgen calibrate` writes unless another path is given, in the working directory: what `measured` reads.
+pub const DEFAULT_PATH: &str = "forebay-overheads.toml";
 /// The largest file that is read: a thousand times what is written.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 1 << 20;
 pub(super) fn read(path: &str) -> Result<Overheads, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
-    read.map_err(|error| format!("it cannot be read: {error}; forebay calibrate --out FILE writes one"))?;
+    read.map_err(|error| format!("it cannot be read: {error}; loadgen calibrate --out FILE writes one"))?;
     if text.len() as u64 > BYTES_MAX {
         return Err(format!("it is larger than {} KiB", BYTES_MAX >> 10));
     }

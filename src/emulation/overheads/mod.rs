@@ -1,7 +1,7 @@
 //! What each step costs beside the work itself, by name or as measured on this host.
 
 #[cfg(feature = "cli")]
-pub(crate) mod file;
+pub mod file;
 #[cfg(not(feature = "cli"))]
 mod file {
     //! No file can be read without a reader of TOML.
@@ -30,7 +30,7 @@ macro_rules! steps {
             pub const NONE: Overheads = Overheads { $($step: Nanos::ZERO,)+ };
 
             /// The names of the steps, in the order in which they are shown.
-            pub(crate) const STEPS: [&'static str; [$($name),+].len()] = [$($name),+];
+            pub const STEPS: [&'static str; [$($name),+].len()] = [$($name),+];
 
             fn steps_mut(&mut self) -> [(&'static str, &mut Nanos); Overheads::STEPS.len()] {
                 [$(($name, &mut self.$step)),+]
@@ -165,7 +165,7 @@ impl Overheads {
 }
 
 /// The longest time of one step: with a longer one, simulated time would end before a long simulation does.
-pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
+pub const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

@@ -131,7 +131,7 @@ impl Bins {
 }
 
 /// Sorts bins, and adds up the counts of each key.
-pub(crate) fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
+pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
     // A few ascending runs, which a stable sort merges.
     bins.sort_by_key(|bin| bin.0);
     bins.dedup_by(|next, bin| {

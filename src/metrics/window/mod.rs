@@ -8,19 +8,16 @@ mod distribution;
 mod histograms;
 mod recent;
 mod shift;
-#[cfg(feature = "cli")]
 mod work;
 
-#[cfg(feature = "cli")]
-pub(crate) use distribution::merge;
+pub use distribution::merge;
 pub(crate) use distribution::{Bins, Distribution, news};
 pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
 #[cfg(feature = "admin")]
 pub(super) use histograms::{SHORTEST, SLOWDOWN_ONE};
 pub use histograms::{Sample, Stage};
 pub use recent::Recent;
-#[cfg(feature = "cli")]
-pub(crate) use work::Work;
+pub use work::Work;
 
 use crate::metrics::counters::Counts;
 use crate::time::Nanos;

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 
 /// The work of one server, and its last ten intervals.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub struct Work {
     workers: usize,
     counts: Counts,
     /// What was recorded since the last reading.
@@ -18,7 +18,7 @@ pub(crate) struct Work {
 
 impl Work {
     /// No work yet, of this many workers. Readings are `every` apart.
-    pub(crate) fn new(workers: usize, every: Nanos) -> Work {
+    pub fn new(workers: usize, every: Nanos) -> Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
         // A fleet has thousands of servers: their windows grow with what they hold.
@@ -27,21 +27,21 @@ impl Work {
     }
 
     /// The intervals of the window.
-    pub(crate) const INTERVALS: u64 = 10;
+    pub const INTERVALS: u64 = 10;
 
     /// Counts received datagrams.
-    pub(crate) fn received(&mut self, datagrams: u64) {
+    pub fn received(&mut self, datagrams: u64) {
         self.counts.received += datagrams;
     }
 
     /// Counts time in a handler, which could have given way or not.
-    pub(crate) fn ran(&mut self, time: Nanos, interruptible: bool) {
+    pub fn ran(&mut self, time: Nanos, interruptible: bool) {
         self.counts.busy[0] = self.counts.busy[0].plus(time);
         self.counts.spent_ns[Spent::Interruptible as usize] += if interruptible { time.get() } else { 0 };
     }
 
     /// Records the end of a request of `class` after this service.
-    pub(crate) fn ended(&mut self, class: u8, service: Nanos, answered: bool) {
+    pub fn ended(&mut self, class: u8, service: Nanos, answered: bool) {
         let class = usize::from(class);
         let series = if answered { Series::stage(class, Stage::Service) } else { Series::unanswered(class) };
         self.gathered.record(series, service.get());
@@ -49,7 +49,7 @@ impl Work {
 
     /// The work of the last intervals, up to `now`. Workers found nothing to do for `idle` since the start, and run slices
     /// that have lasted for `running`. To be called once an interval.
-    pub(crate) fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
+    pub fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
         self.counts.idle = idle.max(self.counts.idle);
         self.window.add(&self.last, now, &self.gathered);
         self.gathered.clear();

@@ -76,7 +76,7 @@ pub(super) struct Open {
 ///
 /// # Errors
 /// Why it does not.
-pub(crate) fn probe() -> io::Result<()> {
+pub fn probe() -> io::Result<()> {
     let tried = || -> io::Result<()> {
         let watch_set = Poll::new()?;
         Ring::new(watch_set.as_raw_fd())?.arm().map(drop)

@@ -23,7 +23,7 @@ labels! {
 
 impl Objective {
     /// The levels of requests of which this was measured, where a yield costs `yield_cost`.
-    pub(in crate::sched) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
+    pub(crate) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
         let by_index = |of_class| gittins::ladders(&measured.times, of_class, yield_cost);
         match self {
             Objective::Slowdown => by_index(measured.of_class.as_deref()),

@@ -12,9 +12,7 @@ mod tuning;
 
 pub use limit::{GiveWay, Limit, Then};
 pub use search::{Local, SearchPlace, Walk};
-#[cfg(feature = "cli")]
-pub(crate) use table::name_here;
-pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
+pub use table::{Entry, PolicyName, Sizes, UnknownPolicy, name_here};
 pub use tuning::{Made, Measured, Tuning};
 
 use super::estimate::Groups;
@@ -233,7 +231,7 @@ impl Policy {
 
     /// Where a request of `class` waits that a worker of `pool` has received, with this backlog.
     #[inline]
-    pub(in crate::sched) fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
+    pub(crate) fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
         match &self.fresh {
             Fresh::Own => Place::Own,
             Fresh::OwnUpTo(most) if backlog < *most => Place::Own,

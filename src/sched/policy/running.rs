@@ -108,7 +108,7 @@ impl Policy {
     }
 
     /// The CPU time after which a worker's job may be asked to step aside for a fresh request; `None` = never.
-    pub(in crate::sched) fn heavy_from(&self) -> Option<Nanos> {
+    pub(crate) fn heavy_from(&self) -> Option<Nanos> {
         match &self.limit {
             Limit::Attained { ladders, gives_way, .. } if gives_way.flags_others => ladders.first_limit(),
             _ => None,

@@ -116,7 +116,7 @@ impl Local {
     }
 
     /// Whether the next search is rare.
-    pub(in crate::sched) fn is_rare(&self) -> bool {
+    pub(crate) fn is_rare(&self) -> bool {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 

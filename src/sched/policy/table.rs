@@ -27,7 +27,7 @@ pub struct Entry {
     /// Keys of the settings that this policy uses, of those that not every policy does.
     pub settings: &'static [&'static str],
     /// What [`Entry::make`] calls.
-    pub(in crate::sched) constructor: fn(&Tuning) -> Made,
+    pub(crate) constructor: fn(&Tuning) -> Made,
 }
 
 /// What the sizes of a policy are.
@@ -49,7 +49,7 @@ pub struct PolicyName(&'static Entry);
 
 impl Entry {
     /// A policy that takes no settings and shares nothing: what a row leaves out.
-    pub(in crate::sched) const PLAIN: Entry = Entry {
+    pub(crate) const PLAIN: Entry = Entry {
         name: "",
         literature: None,
         help: "",
@@ -99,7 +99,7 @@ impl PolicyName {
     ///
     /// # Panics
     /// If there is none.
-    pub(in crate::sched) fn named(name: &str) -> PolicyName {
+    pub(crate) fn named(name: &str) -> PolicyName {
         name.parse().expect("a row has this name")
     }
 
@@ -173,7 +173,7 @@ pub struct UnknownPolicy {
 crate::time::show_as_text!(UnknownPolicy);
 
 /// `; the name here is X` for what the literature calls X.
-pub(crate) fn name_here(text: &str) -> String {
+pub fn name_here(text: &str) -> String {
     PolicyName::of_literature(text).map_or_else(String::new, |policy| format!("; the name here is {policy}"))
 }
 

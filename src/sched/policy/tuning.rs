@@ -140,12 +140,12 @@ impl Tuning {
 
     /// What it costs that a job gives way: a yield, and a look that sees something. This takes three times as long as one in
     /// vain.
-    pub(in crate::sched) fn giving_way_cost(&self) -> Nanos {
+    pub(crate) fn giving_way_cost(&self) -> Nanos {
         self.yield_cost.plus(self.look_cost.times(3))
     }
 
     /// Whether workers have the time to pass each request on to another one, who looks for it, and takes it as after a yield.
-    pub(in crate::sched) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
+    pub(crate) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
         let cost = self.giving_way_cost().plus(self.yield_cost).times(if self.groups == 1 { 1 } else { AMONG_GROUPS });
         let share = cost.get() as f64 / measured.times.mean().get().max(1) as f64;
         measured.busy_workers < self.workers as f64 * (1.0 - share)

@@ -15,7 +15,7 @@ mod server;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;
-use crate::lab::sim::Fault;
+use crate::lab::sim::world::Fault;
 use handler::Scripted;
 use run::{Ends, Run};
 use scenario::Scenario;

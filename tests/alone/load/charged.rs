@@ -2,9 +2,9 @@
 //! An early reply is an error; a late one only if all of sixty trials are late, because a busy machine delays threads.
 
 use crate::support::prelude::*;
-use forebay::emulation::overheads::Overheads;
-use forebay::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
-use forebay::lab::workload::Workload;
+use forebay::inside::emulation::overheads::Overheads;
+use loadgen::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
+use loadgen::lab::workload::Workload;
 
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;

@@ -2,9 +2,9 @@
 //! moments are apart by far more than a busy machine is late. Threads that do another thing do it in each of five trials.
 
 use crate::support::prelude::*;
-use forebay::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
-use forebay::lab::workload::Workload;
-use forebay::sched::Sizes;
+use forebay::inside::sched::Sizes;
+use loadgen::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
+use loadgen::lab::workload::Workload;
 
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.
 const SCALE: u64 = 1_000;

@@ -1,7 +1,6 @@
 //! Requests under load: who is served, how soon, at what cost.
 
 mod burn;
-mod calibrated;
 mod charged;
 mod conformance;
 mod fork;

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::prelude::*;
-use forebay::net::SEND_BUFFER_BYTES;
+use forebay::inside::net::SEND_BUFFER_BYTES;
 
 // 6,000 requests a second in the names of 200 such addresses, whose replies the kernel keeps; then 300 honest ones.
 #[test]

@@ -2,7 +2,7 @@
 //! busy flow keep no worker from others? Method: a handler notes when it is in a request.
 
 use crate::support::prelude::*;
-use forebay::sched::bounds::SET_ASIDE_OF_FLOW;
+use forebay::inside::sched::bounds::SET_ASIDE_OF_FLOW;
 use tokio::sync::oneshot;
 
 /// Longer than a busy machine needs to receive a request.

@@ -3,7 +3,7 @@
 
 use crate::support::prelude::*;
 use forebay::fate::Ending;
-use forebay::wire::{CLASS_NAMES, CLASSES, Served};
+use forebay::inside::wire::{CLASS_NAMES, CLASSES, Served};
 use proptest::prelude::*;
 
 /// `GOLDEN_REQUEST` as bytes, for clients in other languages to compare with.

@@ -8,7 +8,7 @@ use forebay::config::{Group, SETTINGS, Setting};
 use std::net::TcpStream;
 
 fn forebay() -> Command {
-    program::forebay("serve")
+    program::command("serve")
 }
 
 /// What `--check-config` says: key to value and origin, as written.
@@ -34,6 +34,18 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
+/// Values that are refused, and what is said.
+const REFUSED: &str = r#"
+serve --drain-timeout 99999999999999h => drain-timeout = "99999999999999h" (flag --drain-timeout): out of range; allowed: 0s to 1h
+serve --config /nowhere => config = "/nowhere" (flag --config): the file cannot be read: No such file
+serve --config /dev/zero => config = "/dev/zero" (flag --config): the file is larger than 1024 KiB
+serve --burn sleep --overheads file:/nowhere => /nowhere: it cannot be read: No such file"#;
+
+#[test]
+fn bad_values_get_one_error_that_says_what_is_allowed() {
+    assert_refused(REFUSED);
+}
+
 // Is a policy known by the names of the literature, and a flag of the server without `serve`, to who meets them first?
 #[test]
 fn other_names_are_answered_with_ours() {
@@ -48,11 +60,9 @@ fn other_names_are_answered_with_ours() {
     ] {
         let answer = format!("no policy is called \"{other}\"; the name here is {ours};");
         assert_says(&refusal(forebay().args(["--policy", other])), &[&answer]);
-        let simulate = &mut program::forebay(&format!("simulate --policy {other}"));
-        assert_says(&refusal(simulate), &[&format!("the name here is {ours};")]);
     }
     for (flags, says_so) in [("--workers 2", true), ("--policy=steal x", true), ("--wrokers 2", false)] {
-        let said = refusal(&mut program::forebay(flags));
+        let said = refusal(&mut program::command(flags));
         assert_eq!(said.contains("is a flag of the server: forebay serve --"), says_so, "{said}");
     }
 }
@@ -231,7 +241,7 @@ fn help_is_short_and_help_all_is_whole() {
     }
     let all = text(forebay().arg("--help-all"));
     SETTINGS.iter().for_each(|setting| assert!(shown(&all, setting.key), "{}", setting.key));
-    let described = forebay::cli::command();
+    let described = forebay::inside::command();
     let serve = described.find_subcommand("serve").expect("a command");
     assert_eq!(serve.get_arguments().find(|flag| flag.is_hide_set()), None);
     let checked = text(forebay().args(["--burn", "sleep", "--slice", "7us", "--check-config"]));

@@ -7,4 +7,3 @@ mod examples;
 mod health;
 mod output;
 mod service;
-mod simulate;

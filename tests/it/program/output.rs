@@ -3,12 +3,11 @@
 
 use crate::life::scripted_child;
 use crate::support::prelude::*;
-use crate::support::program::file;
+use crate::support::program::{assert_shown, file};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, pipe};
 use std::process;
-use tempfile::NamedTempFile;
 
 const FOREBAY: &str = env!("CARGO_BIN_EXE_forebay");
 
@@ -45,24 +44,11 @@ fn gone() -> PipeWriter {
     pipe().expect("descriptors").1
 }
 
-// Does what a trace, a file or the environment says reach the terminal without the sequences that command it?
+// Does what a file says reach the terminal without the sequences that command it?
 #[test]
 fn foreign_text_commands_no_terminal() {
-    let trace = "forebay-trace/1 time-scale=1 burn=cpu workers=2 seed=1 warmup=0s workload=e\x1b[31mvil\n";
-    let trace = file(&format!("{trace}1ms 1ms short 1us 0 0\n{}", "2ms 2ms short 1us 0 0\n".repeat(600)));
-    let wrong = file("forebay-trace/1 \x1b]0;owned\x07=1 workload=x\n");
     let config = file("policy = \"\\u001b[2J\"\n");
-    let path = |file: &NamedTempFile| file.path().display().to_string();
-    for (arguments, shown) in [
-        (format!("plan --quiet --policy steal --rate 1000 --replay {}", path(&trace)), "e\\u{1b}[31mvil"),
-        (format!("plan --quiet --replay {}", path(&wrong)), "\\u{1b}]0;owned"),
-        (format!("serve --config {}", path(&config)), "[2J"),
-    ] {
-        let output = Command::new(FOREBAY).env_clear().args(arguments.split(' ')).output().expect("the program starts");
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-        assert!(said.contains(shown), "{arguments}: {said:?}");
-        assert!(!said.contains(|it: char| it.is_control() && it != '\n' && it != '\t'), "{arguments}: {said:?}");
-    }
+    assert_shown(&format!("serve --config {}", config.path().display()), "[2J");
 }
 
 #[test]
@@ -138,12 +124,10 @@ fn a_full_disk_does_not_stop_a_server() {
     }
 }
 
-// With one line that says why, and none for a reader that has gone? Is a file that a flag names a result like any other?
+// With one line that says why, and none for a reader that has gone?
 #[test]
 fn a_result_that_cannot_be_written_is_a_failure() {
-    let simulate = "simulate --policy steal --load 0.5 --requests 2000";
-    let plan = "plan --workload fixed:10us --rate 10000 --workers 2 --policy steal --requests 2000";
-    for arguments in ["--help", "--version", "serve --help", "serve --check-config", "plan --help", simulate, plan] {
+    for arguments in ["--help", "--version", "serve --help", "serve --check-config"] {
         let (code, said) = run(arguments, Stdio::null(), Stdio::piped());
         assert_eq!(code, Some(0), "{arguments}: {said}");
         let (code, said) = run(arguments, full_disk(), Stdio::piped());
@@ -151,19 +135,11 @@ fn a_result_that_cannot_be_written_is_a_failure() {
         assert!(said.starts_with("forebay: the result cannot be written: No space left"), "{arguments}: {said}");
         assert_eq!(run(arguments, gone(), Stdio::piped()), (Some(1), String::new()), "{arguments}");
     }
-    for (command, flag) in [(simulate, "--json"), (simulate, "--html"), (plan, "--json")] {
-        let run = |path: &str, stdout: Stdio| run(&format!("{command} --quiet {flag} {path}"), stdout, Stdio::piped());
-        for (path, stdout) in [("/dev/full", Stdio::null()), ("-", full_disk())] {
-            let why = format!("forebay: {flag} {path} cannot be written: No space left on device (os error 28)\n");
-            assert_eq!(run(path, stdout), (Some(1), why), "{command}");
-        }
-        assert_eq!(run("-", gone().into()), (Some(1), String::new()), "{command} {flag}");
-    }
 }
 
 #[test]
 fn a_problem_that_cannot_be_told_keeps_its_code() {
-    for arguments in ["serve --workers 0", "serve --no-such-flag", "simulate --policy none", "plan --workload none"] {
+    for arguments in ["serve --workers 0", "serve --no-such-flag"] {
         assert_eq!(run(arguments, Stdio::null(), full_disk()).0, Some(2), "{arguments}");
     }
 }

@@ -2,7 +2,7 @@
 //! is held while a second request comes.
 
 use crate::support::prelude::*;
-use forebay::lab::workload::Trace;
+use loadgen::lab::workload::{Recording, Trace};
 
 /// The second request waits for so long at least.
 const HELD: Nanos = Nanos::from_millis(300);
@@ -25,7 +25,7 @@ fn a_capture_has_the_times_of_arrival() {
             script.release();
             (0..2).for_each(|id| assert_eq!(client.receive().header.id, id));
             let text = captured.join().expect("no panic");
-            let trace: Trace = text.parse().expect("a trace");
+            let trace = Trace::parse(&text).expect("a trace");
             let [first, second] = &trace.requests[..] else { return false };
             let apart = second.sent.minus(first.sent);
             assert!(apart <= apart_most, "{apart} apart, and sent within {apart_most}: {text}");

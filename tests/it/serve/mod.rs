@@ -4,7 +4,6 @@ mod auto;
 mod capture;
 mod endpoint;
 mod fields;
-mod golden;
 mod groups;
 mod health;
 mod interval_log;

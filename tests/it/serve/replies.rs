@@ -2,7 +2,7 @@
 //! Method: light requests, and a long one behind them, reach the only worker together; backlogs of brief requests.
 
 use crate::support::prelude::*;
-use forebay::net::{BATCH, SEND_BATCH_MAX};
+use forebay::inside::net::{BATCH, SEND_BATCH_MAX};
 use std::sync::Barrier;
 
 /// Enough for a server to come to believe that all requests are light.

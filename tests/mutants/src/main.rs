@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long)]
     alone: bool,
     /// Files or folders below `src` and `loadgen/src`
-    #[arg(default_values = ["src/sched", "src/server", "src/runtime", "src/metrics", "src/net", "src/lab", "loadgen/src"])]
+    #[arg(default_values = ["src/sched", "src/server", "src/runtime", "src/metrics", "src/net", "loadgen/src"])]
     folders: Vec<String>,
 }
 

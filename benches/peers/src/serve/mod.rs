@@ -9,7 +9,7 @@ mod tokio_yield;
 use crate::service::{Service, Work};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use forebay::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
 use nix::sys::prctl::{set_pdeathsig, set_timerslack};
 use nix::sys::signal::Signal;

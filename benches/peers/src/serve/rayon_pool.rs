@@ -4,7 +4,7 @@ use super::{Never, ServeArguments, announce};
 use crate::service::Service;
 use crate::sockets::{self, Received};
 use anyhow::{Context, Result};
-use forebay::wire::DATAGRAM_MAX_BYTES;
+use forebay::inside::wire::DATAGRAM_MAX_BYTES;
 use rayon::ThreadPoolBuilder;
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::Service;
 use crate::sockets::{self, Batch, Received};
 use anyhow::{Context, Result};
-use forebay::net::BATCH;
+use forebay::inside::net::BATCH;
 use forebay::time::{Nanos, clock};
 use nix::sys::socket::MsgFlags;
 use std::cell::RefCell;

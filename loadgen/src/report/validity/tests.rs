@@ -1,6 +1,6 @@
 use super::*;
+use crate::lab::stats::Memory;
 use crate::report::by_class::{ByClass, Values, block_of};
-use forebay::lab::stats::Memory;
 use forebay::metrics::ALL_CLASSES;
 
 fn bounded(values: Vec<f64>) -> Block {

@@ -62,7 +62,7 @@ fn reserve_follows_the_demand_of_classes() {
     assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
 }
 
-/// `forebay simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
+/// `loadgen simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
 /// whether it follows measurements or a plan.
 #[cfg(feature = "cli")]
 #[test]

@@ -44,6 +44,8 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     };
     let mut complaints = Vec::new();
     for Named { segments, in_crate, is_use, line } in paths(text, &module) {
+        // What stands behind it counts.
+        let segments = if segments.len() > 1 && segments[0] == "inside" { segments[1..].to_vec() } else { segments };
         let mut complain = |what: String| complaints.push(format!("{path}:{line}: {what}"));
         let below_root =
             if is_own(&module, &segments) && is_below(&segments, LOADGEN) { &segments[1..] } else { &segments };

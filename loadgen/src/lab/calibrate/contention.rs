@@ -1,0 +1,74 @@
+//! What a queue between workers costs when several use it at once. An operation of one user alone takes a time, and each
+//! other user makes it longer.
+
+use super::{Row, cpus};
+use forebay::inside::runtime::queues::Queues;
+use forebay::time::{Nanos, clock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{hint, thread};
+
+/// How long users are at the queue in one run.
+const SPAN: Nanos = Nanos::from_micros(300);
+/// Jobs that a user puts into the queue and takes out between two looks at the clock.
+const JOBS: u64 = 64;
+/// The share of a run that each user must have had a CPU: else some were at the queue by themselves.
+const ON_CPU_MIN: f64 = 0.9;
+/// Runs until each user has had a CPU.
+const TRIES: usize = 3;
+/// The most users: beyond them a run takes longer and tells little more of the slope.
+const USERS_MAX: usize = 16;
+
+/// What an operation takes a single user, and how much longer for each other user, with at most one thread for each CPU. Not
+/// known where no two threads are at work at once, as with one CPU.
+pub(super) fn measure(part: usize) -> [Row; 2] {
+    let users = cpus().min(USERS_MAX);
+    let measured = |_| {
+        let [alone, together] = [1, users].map(|users| (0..TRIES).find_map(|_| operation(users)));
+        Some((alone?, (together? - alone?) / (users as f64 - 1.0)))
+    };
+    let count = if users < 2 { 0 } else { 200 / part };
+    let (serial, contend) = (0..count).filter_map(measured).map(|(one, more)| (one, more.max(0.0))).unzip();
+    [("serial", serial), ("contend", contend)]
+}
+
+/// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.
+/// `None` if they did not use it together, each on a CPU.
+fn operation(users: usize) -> Option<f64> {
+    let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
+    let used = |user: usize| {
+        let mut next = [user];
+        // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
+        ready.fetch_add(1, Ordering::Relaxed);
+        while ready.load(Ordering::Relaxed) < users {
+            hint::spin_loop();
+        }
+        let (start, on_cpu, mut jobs) = (clock::now(), clock::of_thread(), 0);
+        while clock::now().minus(start) < SPAN {
+            (0..JOBS).for_each(|job| pass(&queue, user, &mut next, job));
+            jobs += JOBS;
+        }
+        let (took, on_cpu) = (clock::now().minus(start).as_secs_f64(), clock::of_thread().minus(on_cpu).as_secs_f64());
+        (on_cpu >= ON_CPU_MIN * took).then_some((start, (2 * jobs) as f64 / (took * 1e9)))
+    };
+    let runs: Option<Vec<(Nanos, f64)>> = thread::scope(|scope| {
+        let used = &used;
+        let others: Vec<_> = (1..users).map(|user| scope.spawn(move || used(user))).collect();
+        let own = used(0);
+        let joined = others.into_iter().map(|other| other.join().expect("a user of the queue does not panic"));
+        joined.chain([own]).collect()
+    });
+    let runs = runs?;
+    let first = runs.iter().map(|(start, _)| *start).min()?;
+    let together = runs.iter().all(|(start, _)| start.minus(first).times(10) < SPAN);
+    together.then(|| 1.0 / runs.iter().map(|(_, rate)| rate).sum::<f64>())
+}
+
+/// Puts a job into the queue and takes one out, each as soon as others let it.
+fn pass(queue: &Queues<u64>, user: usize, next: &mut [usize], job: u64) {
+    while queue.push(0, user, job).is_err() {
+        hint::spin_loop();
+    }
+    while queue.pop(0, next).is_none() {
+        hint::spin_loop();
+    }
+}

@@ -1,0 +1,111 @@
+//! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
+
+use super::{Row, cpus, samples};
+use crossbeam_deque::Worker;
+use forebay::inside::queue::Sharded;
+use forebay::time::{Nanos, clock};
+use mio::{Events, Poll, Token, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{hint, io, thread};
+
+/// Hand-overs in one sample.
+const HAND_OVERS: u64 = 200;
+/// Longer than a thread needs to fall asleep.
+const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
+
+/// What passes between threads takes; not known for hand-overs where there is one CPU.
+///
+/// # Errors
+/// When the kernel has no more descriptors for readiness queues.
+pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
+    let count = if cpus() > 1 { 200 / part } else { 0 };
+    let hand_overs = |measure: fn() -> Nanos| samples(count, HAND_OVERS, || Ok(measure()));
+    Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])
+}
+
+/// Jobs through a queue each way.
+fn hops() -> Nanos {
+    let [near, far] = &[Sharded::new(1, 4), Sharded::new(1, 4)];
+    let give = |queue: &Sharded<u64>, job| assert!(queue.push([0; 2], job).is_ok(), "there is room");
+    to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
+}
+
+/// Jobs out of the deque of a victim, which is the one thread on the way there and the other on the way back.
+fn steals() -> Nanos {
+    let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
+    let (of_near, of_far) = (near.stealer(), far.stealer());
+    let there = (|job| near.push(job), || of_far.steal().success());
+    to_and_fro(there, (move |job| far.push(job), || of_near.steal().success()))
+}
+
+/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, each of which gives jobs and takes those of the other.
+fn to_and_fro(
+    (give, take): (impl Fn(u64), impl Fn() -> Option<u64>),
+    (give_back, take_there): (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send),
+) -> Nanos {
+    thread::scope(|scope| {
+        scope.spawn(move || (0..=HAND_OVERS / 2).for_each(|_| give_back(awaited(&take_there))));
+        let round = |job| {
+            give(job);
+            awaited(&take)
+        };
+        // The first one waits for the thread.
+        round(0);
+        let start = clock::now();
+        (0..HAND_OVERS / 2).for_each(|job| assert_eq!(round(job), job));
+        clock::now().minus(start)
+    })
+}
+
+fn awaited(take: impl Fn() -> Option<u64>) -> u64 {
+    loop {
+        match take() {
+            Some(job) => break job,
+            None => hint::spin_loop(),
+        }
+    }
+}
+
+/// Nanoseconds from before the call that wakes a sleeping thread to its first step, `count` times.
+fn wakes(count: usize) -> io::Result<Vec<f64>> {
+    const WAKE: Token = Token(0);
+    let mut poll = Poll::new()?;
+    let waker = Waker::new(poll.registry(), WAKE)?;
+    // Zero while the sleeper has not woken.
+    let woken_at = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| -> io::Result<()> {
+            let mut events = Events::with_capacity(1);
+            for _ in 0..count {
+                while let Err(error) = poll.poll(&mut events, None) {
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+                // Ordering: release, pairs with the acquire of the thread that woke this one.
+                woken_at.store(clock::now().get().max(1), Ordering::Release);
+            }
+            Ok(())
+        });
+        let mut wakes = Vec::new();
+        for _ in 0..count {
+            let asleep_at = clock::now().plus(ASLEEP_AFTER);
+            while clock::now() < asleep_at && !sleeper.is_finished() {
+                hint::spin_loop();
+            }
+            let start = clock::now();
+            waker.wake()?;
+            let woken = loop {
+                let over = sleeper.is_finished();
+                // Ordering: acquire, pairs with the release after the wake.
+                match woken_at.swap(0, Ordering::Acquire) {
+                    0 if !over => thread::yield_now(),
+                    woken => break woken,
+                }
+            };
+            wakes.push(Nanos::new(woken).minus(start).get() as f64);
+        }
+        sleeper.join().map_err(|_| io::Error::other("a sleeping thread panicked"))??;
+        Ok(wakes)
+    })
+}

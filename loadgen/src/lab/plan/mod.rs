@@ -1,0 +1,164 @@
+//! `loadgen plan`: the fewest workers and the policy that hold a goal, found in virtual time.
+
+mod arguments;
+mod json;
+mod text;
+
+pub(crate) use arguments::PlanArguments;
+
+use super::simulate::fleet;
+use crate::failure::Failure;
+use crate::lab::sim::Fleet;
+use crate::lab::study::advice::{Advice, Report};
+use crate::lab::study::goal::Goal;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::question::Question;
+use crate::lab::study::replayed::Replayed;
+use crate::lab::study::scenario::{Scenario, Simulation, most_requests};
+use crate::lab::workload::Workload;
+use crate::results::{Outputs, bar};
+use forebay::inside::sched::Sizes;
+use std::ops::RangeInclusive;
+
+/// Plans what `arguments` ask for, and writes the report.
+///
+/// # Errors
+/// A message that names the flag in question and what is allowed.
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
+    let demand = demand(arguments)?;
+    let (mut question, goal_source) = question(arguments, &demand)?;
+    let outputs = Outputs::open(arguments.json.as_deref(), None)?;
+    let progress = bar(None, arguments.quiet);
+    question.scenario.progress = progress.clone();
+    let search = question.search(&arguments.policy);
+    let advice = search.chosen.map(|chosen| {
+        let judged = search.answers[chosen].judged.clone();
+        let Simulation { spec, workers, .. } = judged.simulation;
+        progress.set_message(format!("what {spec} does when things change"));
+        let changes = question.changes(spec, workers, demand.replayed.as_ref());
+        Advice::new(&question, judged, changes)
+    });
+    progress.finish_and_clear();
+    let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
+    outputs.finish(&text::render(&report), || json::document(&report), String::new)
+}
+
+/// Checks `arguments`, without simulating.
+///
+/// # Errors
+/// The message of [`plan`].
+#[cfg(test)]
+pub(crate) fn check(arguments: &PlanArguments) -> Result<(), String> {
+    question(arguments, &demand(arguments)?).map(drop)
+}
+
+/// What is planned for.
+struct Demand {
+    workload: Workload,
+    /// Requests per second.
+    rate: f64,
+    /// The source of both.
+    source: String,
+    /// The trace, where that is the source.
+    replayed: Option<Replayed>,
+}
+
+fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
+    let (workload, measured, source, replayed) = if let Some(path) = &arguments.replay {
+        let replayed = Replayed::read(path)?;
+        let source = format!("{} ({})", path.display(), replayed.workload.name());
+        // What is left out came too, and counts as the mix of the others.
+        let all = 1.0 + replayed.offered.left_out as f64 / replayed.offered.requests.len() as f64;
+        (replayed.workload.clone(), Some(replayed.rate() * all), source, Some(replayed))
+    } else {
+        let workload = arguments.workload.clone().expect("clap requires one of the two");
+        let source = workload.name().to_owned();
+        (workload, None, source, None)
+    };
+    let workload = workload.with_time_beside(arguments.overheads.per_request());
+    let workers = arguments.workers.map(|workers| usize::from(workers) * arguments.servers.map_or(1, usize::from));
+    let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
+    let rate = arguments.rate.or(at_load).or(measured);
+    let rate = rate.ok_or("say how much is offered: --rate N (requests/s), or --load SHARE with --workers N")?;
+    Ok(Demand { workload, rate, source, replayed })
+}
+
+/// The question, and the source of its goal if none was given.
+///
+/// # Errors
+/// What arithmetic forbids: too few workers for the work, or a goal that no number of workers holds.
+fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Question<'a>, Option<String>), String> {
+    let (policies, workload, rate) = (&arguments.policy, &demand.workload, demand.rate);
+    if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
+        return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
+    }
+    let most = arguments.workers.unwrap_or(arguments.workers_max);
+    let fleet = |servers| fleet(servers, most.into(), arguments.lost, arguments.balance);
+    let fleet = arguments.servers.map(fleet).transpose()?;
+    let workers =
+        workers(arguments, workload.load_at(rate * (1.0 + arguments.headroom), fleet.map_or(1, Fleet::left), 1))?;
+    let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
+    // Of long requests no more than one simulation may take, and of the longest not even that.
+    let requests = most_requests(workload.mean(), scenario.checkpoint_step).max(REQUESTS_MIN).min(arguments.requests);
+    let scenario = Scenario { fleet, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
+    let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
+    let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
+    // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.
+    let load = question.load_at(question.planned_rate(), *question.workers.end());
+    policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
+    if arguments.slo.is_none() {
+        let (goal, source) = default_goal(&question);
+        return Ok((Question { goal, ..question }, Some(source)));
+    }
+    match question.impossible() {
+        None => Ok((question, None)),
+        Some(figure) => Err(format!(
+            "--slo {goal}: no number of workers holds it, as requests that never wait come to {}: write a limit above that",
+            goal.shown(figure)
+        )),
+    }
+}
+
+/// The numbers of workers to consider, where the planned rate keeps `busy` workers of each server that is left busy.
+fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
+    let pools = arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools);
+    if arguments.workers == Some(1) && pools {
+        return Err("--policy pools needs two workers at least: leave pools out".to_owned());
+    }
+    // As many workers as are busy fall behind.
+    let least = busy.floor() as usize + 1;
+    let (flag, most) = match arguments.workers {
+        Some(workers) => ("--workers", usize::from(workers)),
+        None => ("--workers-max", usize::from(arguments.workers_max)),
+    };
+    if least > most {
+        let of_fleet = if arguments.servers.is_some() { "of each server that is left " } else { "" };
+        return Err(format!(
+            "the requests keep {busy:.1} workers {of_fleet}busy with the headroom, and {flag} is {most}: raise it, or \
+             lower the rate"
+        ));
+    }
+    let least = if arguments.workers.is_some() { most } else { least };
+    Ok(least..=most)
+}
+
+/// The fewest requests that say anything.
+const REQUESTS_MIN: u64 = 1_000;
+
+/// If no goal is given, a plan is for this p99.9 of the slowdown. If even an idle server is slower, it is for this many
+/// times the figure of that server.
+const SLOWDOWN: f64 = 10.0;
+const OF_IDLE: f64 = 2.0;
+
+/// The goal where none was given, and where it comes from.
+fn default_goal(question: &Question<'_>) -> (Goal, String) {
+    let usual = Goal::of_slowdown(SLOWDOWN);
+    let idle = question.idle(&usual);
+    if idle * OF_IDLE <= SLOWDOWN {
+        return (usual, "the usual one: --slo sets another".to_owned());
+    }
+    // Two digits, rounded up.
+    let unit = 10.0_f64.powf((idle * OF_IDLE).log10().floor() - 1.0);
+    let goal = Goal::of_slowdown((idle * OF_IDLE / unit).ceil() * unit);
+    (goal, format!("twice the {} of an idle server, since that is above 5; --slo sets another", usual.shown(idle)))
+}

@@ -1,0 +1,238 @@
+//! The event loop: requests come and workers take their turns, in the order of their times.
+
+use super::Rest;
+use super::tally::Worked;
+use super::world::{VainPauses, VirtualWorld};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::turn::{Action, Boundary, Engine, Turn};
+use forebay::inside::sched::{Policy, WorkerId};
+use forebay::time::Nanos;
+use std::sync::Arc;
+
+/// What workers in virtual time do with requests, all of them: one engine serves every worker.
+pub(crate) trait VirtualEngine: Engine {
+    /// A datagram that comes to a socket.
+    type Arrival;
+
+    /// Puts `arrival` into the socket of `owner`; false if that is full.
+    fn arrive(&mut self, owner: WorkerId, arrival: Self::Arrival) -> bool;
+    /// Makes the next calls count for `worker`, at `now`.
+    fn set(&mut self, worker: WorkerId, now: Nanos);
+    /// The time that passes before the `next` action of that worker. It is the cost of the last action, and of `next`
+    /// where others see its result later. A job that has ended gets its fate.
+    fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
+    /// The paused `job` runs on in slices of at least `slice` while nothing comes. Returns the length of one, and how
+    /// many end with a pause; zero where that is unknown.
+    fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
+        (Nanos::ZERO, 0)
+    }
+    /// The paused `job` has run on for `time`, a multiple of the length of these slices.
+    fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
+}
+
+/// A server in virtual time.
+pub(crate) struct Driver<E: VirtualEngine> {
+    /// The policy at work.
+    policy: Arc<Policy>,
+    workers: Box<[Worker<E::Job>]>,
+    pub(crate) world: VirtualWorld<E::Job>,
+    pub(crate) engine: E,
+    /// What steps have taken of all workers' time, but for searches that found nothing.
+    busy: Nanos,
+}
+
+/// What a worker does next that has acted.
+pub(super) enum Next {
+    /// It acts again when its time comes.
+    Later,
+    /// It makes a rare search, and other groups may have longer queues.
+    Balance,
+    /// It rests, after a search that took this long and found nothing.
+    Rest(Nanos),
+}
+
+struct Worker<J> {
+    turn: Turn<J>,
+    /// The policy that the worker follows.
+    policy: Arc<Policy>,
+}
+
+impl<E: VirtualEngine> Driver<E> {
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues. Its workers wake, look, and wait for one
+    /// another as `overheads` say.
+    pub(crate) fn new(policy: Policy, engine: E, rest: Rest, overheads: &Overheads, queued: usize) -> Driver<E> {
+        let policy = Arc::new(policy);
+        let topology = policy.topology();
+        let mut world = VirtualWorld::new(&policy, rest, overheads, queued);
+        for worker in 0..topology.workers() {
+            world.me = worker;
+            world.rest(Nanos::ZERO);
+        }
+        let worker = |id| Worker { turn: Turn::new(id, topology, 0), policy: Arc::clone(&policy) };
+        let workers = (0..topology.workers()).map(worker).collect();
+        Driver { policy, workers, world, engine, busy: Nanos::ZERO }
+    }
+
+    /// What the workers' time has gone into.
+    pub(super) fn worked(&self) -> Worked {
+        Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
+    }
+
+    /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
+    pub(crate) fn next_at(&self) -> Nanos {
+        self.world.event_list.first.0
+    }
+
+    /// Whether workers may take what waits in other groups.
+    pub(super) fn helps(&self) -> bool {
+        self.policy.has_watchers()
+    }
+
+    /// Lets `came` come to the socket of `owner` at `now`, no later than [`Driver::next_at`].
+    pub(crate) fn arrive(&mut self, now: Nanos, owner: WorkerId, came: E::Arrival) {
+        self.world.now = now;
+        self.world.acted = (now, WorkerId::MAX);
+        if self.engine.arrive(owner, came) {
+            self.world.arrived(owner);
+        }
+    }
+
+    /// Longest time that a running job keeps its worker between two pauses.
+    #[cfg(test)]
+    pub(crate) fn heartbeat(mut self, heartbeat: Nanos) -> Driver<E> {
+        self.world.heartbeat = heartbeat;
+        self
+    }
+
+    /// From now on jobs are discarded instead of run, and nothing is received.
+    #[cfg(test)]
+    pub(crate) fn abandon(&mut self, now: Nanos) {
+        self.world.now = now;
+        self.world.abandon();
+    }
+
+    /// Puts `policy` to work at `now`: each worker follows it from its next search on.
+    pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
+        self.world.now = now;
+        self.world.switch(&policy);
+        self.policy = Arc::new(policy);
+    }
+
+    /// Lets the worker whose time has come act until it is idle or busy for a time.
+    #[cfg(test)]
+    pub(crate) fn act(&mut self) {
+        if let Next::Rest(took) = self.act_in_group(false, None) {
+            self.rest(took);
+        }
+    }
+
+    /// Lets the worker rest whose search took this long and found nothing.
+    pub(super) fn rest(&mut self, took: Nanos) {
+        self.engine.boundary(Boundary::Rest);
+        self.world.rest(took);
+    }
+
+    /// Lets the worker that would rest begin `job` instead, after `took`; without one it searches again.
+    pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
+        let VirtualWorld { me, now, .. } = self.world;
+        if let Some(job) = job {
+            self.workers[me].turn.take_over(job);
+        }
+        self.busy = self.busy.plus(took);
+        self.world.event_list.set(me, now.plus(took));
+    }
+
+    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a rare search. With `until`
+    /// workers go on to act in turn, until one rests or the next would act after that.
+    pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
+        loop {
+            let next = self.act_once(balances);
+            if !matches!(next, Next::Later) || until.is_none_or(|until| self.next_at() > until) {
+                return next;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn act_once(&mut self, balances: bool) -> Next {
+        let (now, id) = self.world.event_list.first;
+        let Driver { policy, workers, world, engine, busy } = self;
+        let worker = &mut workers[id];
+        (world.now, world.me) = (now, id);
+        world.acted = (now, if world.acted.0 == now { id.max(world.acted.1) } else { id });
+        engine.set(id, now);
+        if !world.rise() {
+            return Next::Later;
+        }
+        worker.catch_up(world, engine, busy);
+        if worker.leaves_out(world, engine, now) {
+            return Next::Later;
+        }
+        loop {
+            if !worker.turn.has_job() {
+                if !Arc::ptr_eq(&worker.policy, policy) {
+                    worker.policy = Arc::clone(policy);
+                    world.follow(policy);
+                    worker.turn.follow(policy, engine);
+                }
+                if balances && worker.turn.searches_rarely() {
+                    return Next::Balance;
+                }
+                if world.is_vain() {
+                    let took = worker.turn.local().time_in_vain(&worker.policy, now, world, world.poll_and_look);
+                    if cfg!(debug_assertions) {
+                        worker.turn.step(&worker.policy, now, world, engine);
+                        assert!(!worker.turn.has_job(), "there is something after all");
+                        assert_eq!(engine.charge(worker.turn.next()), took, "the price of the search");
+                    } else {
+                        worker.turn.local().skip();
+                    }
+                    return Next::Rest(took);
+                }
+            }
+            worker.turn.step(&worker.policy, now, world, engine);
+            world.call_flagged();
+            let next = worker.turn.next();
+            let took = engine.charge(next).plus(world.contention.take_delay());
+            if matches!(next, Action::Sleep { .. }) {
+                return Next::Rest(took);
+            }
+            if took > Nanos::ZERO {
+                *busy = busy.plus(took);
+                if !worker.leaves_out(world, engine, now.plus(took)) {
+                    world.event_list.set(id, now.plus(took));
+                }
+                return Next::Later;
+            }
+        }
+    }
+}
+
+impl<J> Worker<J> {
+    /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
+    #[inline(always)]
+    fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
+        let Some((job, left, watch)) = self.turn.pauses() else { return false };
+        let Some((slice, until)) = world.vain_pauses(watch, first) else { return false };
+        let (ran, slices) = engine.slices(job, slice);
+        // The policy is asked after a slice that may be shorter than these.
+        if slices == 0 || left < slice || until <= first {
+            return false;
+        }
+        let vain = until.minus(first).get().div_ceil(ran.get());
+        world.leave_out(first, ran, slices.min(vain).min(left.minus(slice).get() / ran.get() + 1));
+        true
+    }
+
+    /// Lets the job at hand have run for what was left out.
+    #[inline]
+    fn catch_up(&mut self, world: &mut VirtualWorld<J>, engine: &mut impl VirtualEngine<Job = J>, busy: &mut Nanos) {
+        let Some((count, VainPauses { period, .. })) = world.left_out() else { return };
+        let time = period.times(count);
+        *busy = busy.plus(time);
+        if let Some((job, ..)) = self.turn.pauses() {
+            engine.ran_on(job, time);
+        }
+        self.turn.ran_on(time);
+    }
+}

@@ -1,0 +1,158 @@
+//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
+
+use super::Setup;
+use crate::lab::workload::{Cost, Workload};
+use forebay::fate::CLASSES;
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::auto::{Auto, Decision};
+use forebay::inside::sched::estimate::{ServiceTimes, TimesOfClass};
+use forebay::inside::sched::{Adaptation, Made, Measured, PolicyName, Tuning};
+use forebay::time::Nanos;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+
+/// What a policy is fitted to.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// What the user chooses, or what follows from the workload. Its measurements are those below.
+    pub tuning: Tuning,
+    /// Mean number of workers that the requests keep busy, with the time beside their cost.
+    pub offered: f64,
+    /// Service times of all classes together.
+    pub times: ServiceTimes,
+    /// Service times of each class by itself.
+    pub of_class: TimesOfClass,
+    /// For each class, the number of requests and their cost in all.
+    pub by_class: [(u64, Nanos); CLASSES],
+    /// Time that each request takes of a worker beside its cost.
+    pub beside: Nanos,
+}
+
+/// Requests that stand for a workload.
+const REQUESTS: f64 = 1e6;
+/// Costs that are drawn of each class whose costs vary.
+const DRAWS: u64 = 20_000;
+
+impl Fit {
+    /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
+    /// cost. The slice is ten of the smallest class's cost, within what a server takes.
+    pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
+        let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for ((class, sums), times) in workload.classes().iter().zip(&mut by_class).zip(&mut times) {
+            let requests = (class.share * REQUESTS).round().max(1.0) as u64;
+            match class.cost {
+                Cost::Fixed(cost) => times.push((cost, requests)),
+                ref varied => {
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
+                    times.extend((0..DRAWS).map(|_| (varied.draw(&mut random), requests.div_ceil(DRAWS))));
+                }
+            }
+            *sums = (requests, class.cost.mean().times(requests));
+        }
+        let slice = slice_of(workload.smallest_cost());
+        Fit::of(slice, workers, load, times, by_class, workload.time_beside())
+    }
+
+    /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each request takes
+    /// `beside` of a worker's time beside its cost. The slice is that of [`Fit::new`].
+    ///
+    /// # Panics
+    /// If there is no request.
+    pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64, beside: Nanos) -> Fit {
+        let mut times: [BTreeMap<Nanos, u64>; CLASSES] = Default::default();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for (class, cost) in requests {
+            let class = usize::from(class);
+            *times[class].entry(cost).or_default() += 1;
+            let (count, sum) = &mut by_class[class];
+            (*count, *sum) = (*count + 1, sum.plus(cost));
+        }
+        let means = by_class.iter().filter(|(count, _)| *count > 0).map(|(count, sum)| Nanos::new(sum.get() / count));
+        let slice = slice_of(means.min().expect("there is a request"));
+        Fit::of(slice, workers, load, times, by_class, beside)
+    }
+
+    fn of<T: IntoIterator<Item = (Nanos, u64)>>(
+        slice: Nanos,
+        workers: usize,
+        load: f64,
+        times: [T; CLASSES],
+        by_class: [(u64, Nanos); CLASSES],
+        beside: Nanos,
+    ) -> Fit {
+        let of_class = times.map(ServiceTimes::new);
+        Fit {
+            tuning: Tuning::new(workers, slice),
+            offered: load * workers as f64,
+            times: ServiceTimes::together(&of_class),
+            of_class,
+            by_class,
+            beside,
+        }
+    }
+
+    /// The policy called `name`, and what was chosen on the way.
+    ///
+    /// # Panics
+    /// If the chosen sizes do not sum to the workers.
+    pub fn policy(&self, name: PolicyName) -> Made {
+        name.entry().make(&self.tuning())
+    }
+
+    /// The policy called `name`, and a server of these overheads that follows it.
+    ///
+    /// # Panics
+    /// As [`Fit::policy`].
+    pub fn server(&self, name: PolicyName, overheads: Overheads) -> (Made, Setup) {
+        let made = self.clone().knowing(&overheads).policy(name);
+        let classified = self.tuning.classified || name.entry().needs_class;
+        let setup = Setup { classified, ..Setup::with_overheads(made.policy(), overheads) };
+        (made, setup)
+    }
+
+    /// What policies are made from.
+    pub fn tuning(&self) -> Tuning {
+        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
+        let classified = self.tuning.classified;
+        let measured = if classified { measured.classified(self.of_class.clone()) } else { measured };
+        Tuning { measured: Some(measured), ..self.tuning.clone() }
+    }
+
+    /// The same fit with another choice.
+    pub fn tuned(mut self, choose: impl FnOnce(&mut Tuning)) -> Fit {
+        choose(&mut self.tuning);
+        self
+    }
+
+    /// The same fit, for policies that know what these steps cost.
+    pub fn knowing(self, overheads: &Overheads) -> Fit {
+        self.tuned(|tuning| {
+            tuning.yield_cost = overheads.yield_.max(Nanos::new(1));
+            (tuning.look_cost, tuning.notice_cost) = (overheads.look, overheads.notice);
+        })
+    }
+
+    /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for long.
+    pub fn adaptation(&self, name: PolicyName, known: bool) -> Adaptation {
+        let tuning = self.tuning();
+        let measured = tuning.measured.clone().filter(|_| known);
+        Adaptation::new(name, Tuning { measured, ..tuning }, false)
+    }
+
+    /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
+    pub fn budget(&self) -> Nanos {
+        self.decision().budget().unwrap_or(self.tuning.budget)
+    }
+
+    /// What `auto` would decide for these service times, and why.
+    pub fn decision(&self) -> Decision {
+        Auto::settled(&self.tuning()).current().clone()
+    }
+}
+
+/// Ten of the smallest class's mean cost, within what a server takes.
+fn slice_of(smallest: Nanos) -> Nanos {
+    smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
+}

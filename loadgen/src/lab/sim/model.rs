@@ -1,0 +1,328 @@
+//! What requests are in a simulation: a cost each, with a checkpoint after each step, and a fate.
+
+use super::driver::VirtualEngine;
+use super::requests::{Request, RequestId, Requests};
+use super::tally::Tally;
+use super::{ArrivingRequest, Follows, Setup};
+use forebay::fate::Fate;
+use forebay::inside::sched::overload::{Cause, Shedding, WaitLimits};
+use forebay::inside::sched::turn::{
+    Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued,
+};
+use forebay::inside::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId, waits};
+use forebay::metrics::Work;
+use forebay::time::Nanos;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+/// All requests of a simulation, and what each step costs.
+pub(super) struct CostModel<'a> {
+    pub(super) setup: &'a Setup,
+    now: Nanos,
+    worker: WorkerId,
+    sockets: Box<[VecDeque<RequestId>]>,
+    requests: Requests,
+    /// Packets that are free.
+    pub(super) packets: usize,
+    /// For each worker, the request that ends with the slice that it is running, and its fate.
+    ending: Box<[Option<(RequestId, Fate)>]>,
+    /// What each worker knows of the queues that it takes from.
+    shedding: Box<[Shedding]>,
+    /// Requests under way that have been interrupted.
+    interrupted: usize,
+    /// What the present step has cost so far.
+    cost: Nanos,
+    tally: &'a RefCell<Tally>,
+    /// How long requests may wait now.
+    waits: WaitLimits,
+    /// What the server measures, and what follows that, if anything.
+    work: Option<Box<Work>>,
+    follows: Option<Follows>,
+}
+
+impl<'a> CostModel<'a> {
+    /// The requests of this many workers at rest, which are counted in `tally`.
+    pub(super) fn new(setup: &'a Setup, workers: usize, tally: &'a RefCell<Tally>) -> CostModel<'a> {
+        assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
+        CostModel {
+            setup,
+            now: Nanos::ZERO,
+            worker: 0,
+            sockets: vec![VecDeque::new(); workers].into(),
+            requests: Requests::default(),
+            packets: setup.limits.packets_per_worker * workers,
+            ending: vec![None; workers].into(),
+            shedding: vec![Shedding::new(workers, workers, setup.classified); workers].into(),
+            interrupted: 0,
+            cost: Nanos::ZERO,
+            tally,
+            waits: setup.waits,
+            work: setup.follows.as_ref().map(|follows| Box::new(Work::new(workers, follows.every))),
+            follows: setup.follows.clone(),
+        }
+    }
+
+    /// Requests that came and have not ended.
+    pub(super) fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Gives a request that has a packet to `other`, the model of another group.
+    pub(super) fn give(&mut self, request: RequestId, other: &mut CostModel<'_>) -> RequestId {
+        let request = self.removed(request);
+        other.packets -= 1;
+        other.interrupted += usize::from(request.continuation);
+        other.requests.add(Request { socket: other.worker, ..request })
+    }
+
+    /// Moves a batch out of the socket of `owner` into that of the present worker of `other`, the model of another group.
+    pub(super) fn give_datagrams(&mut self, owner: WorkerId, other: &mut CostModel<'_>) -> usize {
+        let batch = self.setup.limits.batch.min(other.packets).min(self.sockets[owner].len());
+        for request in self.sockets[owner].drain(..batch) {
+            let request = Request { socket: other.worker, ..self.requests.remove(request) };
+            other.sockets[other.worker].push_back(other.requests.add(request));
+        }
+        batch
+    }
+
+    /// Makes the present step cost `more`.
+    fn pay(&mut self, more: Nanos) {
+        self.cost = self.cost.plus(more);
+    }
+
+    /// Follows what was measured until `now`; returns the policy if it changes. Workers found nothing to do for `idle` since
+    /// the start, and run slices that have lasted for `running`.
+    pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
+        let Follows { adaptation, max_wait, .. } = self.follows.as_mut()?;
+        let recent = self.work.as_mut()?.recent(now, idle, running);
+        let (beside, first_slice) = (self.setup.overheads.per_request(), adaptation.policy().first_slice());
+        self.waits.follow(waits(&recent, *max_wait, beside, first_slice, self.setup.classified));
+        if !adaptation.follow(&recent) {
+            return None;
+        }
+        self.tally.borrow_mut().changed(now, adaptation.made());
+        Some(adaptation.policy())
+    }
+
+    /// Ends a request that is not answered and holds a packet.
+    fn end(&mut self, request: RequestId, fate: Fate) {
+        let request = self.removed(request);
+        self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
+        self.tally.borrow_mut().lost(request.class, Some(fate), request.counts);
+    }
+
+    /// The request that ends and gives its packet back.
+    fn removed(&mut self, request: RequestId) -> Request {
+        let request = self.requests.remove(request);
+        self.packets += 1;
+        self.interrupted -= usize::from(request.continuation);
+        request
+    }
+
+    /// Requests in queues of continuations, about: one for each worker runs.
+    fn continuations(&self) -> usize {
+        self.interrupted.saturating_sub(self.sockets.len())
+    }
+
+    /// How `request` ends that is about to run, if it must not.
+    fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
+        let (waiting, limits) = (self.continuations(), &self.waits);
+        let shedding = &mut self.shedding[self.worker];
+        let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
+        if self.now >= stay.expires_at {
+            return Some(Fate::ShedExpired);
+        }
+        let cause = match continuation {
+            true => shedding.on_resume(stay, *class, self.now, limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, false), limits),
+        };
+        cause.map(|cause| if let Cause::Expired(_) = cause { Fate::ShedExpired } else { Fate::ShedWaited })
+    }
+
+    /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that takes.
+    fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
+        if fate != Fate::Answered {
+            self.end(request, fate);
+            return Nanos::ZERO;
+        }
+        let send = self.setup.overheads.send;
+        let request = self.removed(request);
+        self.shedding[self.worker].on_end(&request.stay, self.now);
+        self.work.iter_mut().for_each(|work| work.ended(request.class, request.cost, true));
+        let sent = self.now.plus(send);
+        let (latency, counts) = (sent.minus(request.due), request.counts);
+        self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
+        send
+    }
+}
+
+impl VirtualEngine for CostModel<'_> {
+    type Arrival = ArrivingRequest;
+
+    fn arrive(&mut self, owner: WorkerId, arrival: ArrivingRequest) -> bool {
+        assert!(arrival.cost > Nanos::ZERO, "a request asks for something");
+        let socket = &mut self.sockets[owner];
+        let fits = socket.len() < self.setup.limits.socket_capacity;
+        if fits {
+            socket.push_back(self.requests.add(Request::new(&arrival)));
+        } else {
+            self.tally.borrow_mut().lost(arrival.class, None, arrival.counts);
+        }
+        fits
+    }
+
+    fn set(&mut self, worker: WorkerId, now: Nanos) {
+        (self.worker, self.now) = (worker, now);
+    }
+
+    #[inline]
+    fn charge(&mut self, next: &Action<RequestId>) -> Nanos {
+        let overheads = &self.setup.overheads;
+        let more = match next {
+            Action::Settle(ran) => {
+                let (time, step) = (ran.time(), self.setup.checkpoint_step);
+                self.work.iter_mut().for_each(|work| work.ran(time, time > step));
+                time
+            }
+            Action::Put(..) => overheads.yield_,
+            Action::Begin(job, Step::Queue(_)) if self.requests.get(*job).held_by != self.worker => overheads.hop,
+            _ => self.ending[self.worker].take().map_or(Nanos::ZERO, |ending| self.finish(ending)),
+        };
+        std::mem::take(&mut self.cost).plus(more)
+    }
+
+    #[inline]
+    fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
+        let request = self.requests.get(*job);
+        let sheds = !request.continuation && self.waits.waits.of(true).bound != Nanos::MAX;
+        if sheds || request.stay.expires_at != Nanos::MAX {
+            return (Nanos::ZERO, 0);
+        }
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let each = step.plus(checkpoint);
+        let checkpoints = slice.get().div_ceil(each.get()).max(1);
+        (each.times(checkpoints), (request.left().get() - 1) / step.get() / checkpoints)
+    }
+
+    fn ran_on(&mut self, job: &RequestId, time: Nanos) {
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let stay = &mut self.requests.of(*job).stay;
+        stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
+        self.work.iter_mut().for_each(|work| work.ran(time, true));
+    }
+}
+
+impl Engine for CostModel<'_> {
+    type Job = RequestId;
+
+    #[inline(always)]
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<RequestId>>) -> Received {
+        let datagrams = self.packets.min(self.sockets[owner].len()).min(self.setup.limits.batch);
+        if datagrams == 0 {
+            self.pay(self.setup.overheads.poll);
+            return Received::default();
+        }
+        self.pay(self.setup.overheads.receive.times(datagrams as u64));
+        self.work.iter_mut().for_each(|work| work.received(datagrams as u64));
+        for _ in 0..datagrams {
+            let request = self.sockets[owner].pop_front().expect("there are as many");
+            self.packets -= 1;
+            let Request { stay, class, held_by, .. } = self.requests.of(request);
+            if self.now >= stay.expires_at {
+                self.end(request, Fate::ShedExpired);
+                continue;
+            }
+            let (wait, limits) = (self.now.minus(stay.came_at), &self.waits);
+            let shedding = &mut self.shedding[self.worker];
+            if shedding.is_old(owner, self.now, wait, limits) {
+                self.end(request, Fate::ShedWaited);
+                continue;
+            }
+            stay.start_by = shedding.start_by(stay, *class, limits);
+            *held_by = self.worker;
+            let class = self.setup.classified.then_some(*class);
+            batch.push(Arrived { job: request, class });
+        }
+        Received { datagrams, more: false }
+    }
+
+    fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
+        if let Some(fate) = self.shed_fate(job) {
+            self.ending[self.worker] = Some((job, fate));
+            return Ran::Ended { ran: Nanos::ZERO };
+        }
+        let request = self.requests.of(job);
+        request.held_by = self.worker;
+        let (left, stay) = (request.left(), &mut request.stay);
+        stay.start_by = Nanos::MAX;
+        let expires_after = stay.expires_at.minus(self.now);
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let (work, ran, fate) = stretch(left, step, checkpoint, at_most, expires_after);
+        let Some(fate) = fate else {
+            stay.service = stay.service.plus(work);
+            return Ran::Paused { job, resume: Resume::Here, ran };
+        };
+        self.ending[self.worker] = Some((job, fate));
+        Ran::Ended { ran }
+    }
+
+    fn describe(&self, job: &RequestId) -> Description {
+        let request = self.requests.get(*job);
+        let class = self.setup.classified.then_some(request.class);
+        Description { class, continuation: request.continuation, attained: request.stay.service }
+    }
+
+    fn discard(&mut self, job: RequestId, why: Discarded) {
+        self.end(job, if why == Discarded::TooMany { Fate::ShedWaited } else { Fate::ShedQueueFull });
+    }
+
+    fn requeued(&mut self, job: &mut RequestId, _: Requeued) -> bool {
+        let (waiting, limits) = (self.continuations(), &self.waits);
+        let request = self.requests.of(*job);
+        self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
+        request.stay.ready_at = self.now;
+        let stay = &mut request.stay;
+        self.shedding[self.worker].on_put(stay, request.class, self.now, || (waiting, false), limits)
+    }
+
+    #[inline(always)]
+    fn boundary(&mut self, boundary: Boundary) {
+        let overheads = &self.setup.overheads;
+        match boundary {
+            Boundary::Tried { step: Step::Look, jobs, .. } => self.pay(overheads.look_at(jobs)),
+            Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => self.pay(overheads.steal),
+            Boundary::Looked(Looked { waiting, by_kernel }) => self.pay(overheads.learning(by_kernel, waiting)),
+            Boundary::Rest => self.shedding[self.worker].on_rest(self.now),
+            _ => {}
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+/// How far a request that still needs `left` comes in one slice. The slice ends at the first checkpoint after `ask_after` or
+/// `expires_after`, or with the request. Returns the work done, the time that it takes, and the fate with which the request
+/// ends; `None` if it pauses.
+fn stretch(
+    left: Nanos,
+    step: Nanos,
+    checkpoint: Nanos,
+    ask_after: Nanos,
+    expires_after: Nanos,
+) -> (Nanos, Nanos, Option<Fate>) {
+    let until = ask_after.min(expires_after);
+    if left <= step || until == Nanos::MAX && checkpoint == Nanos::ZERO {
+        return (left, left, Some(Fate::Answered));
+    }
+    // A checkpoint stands after each step but the last.
+    let checkpoints = (left.get() - 1) / step.get();
+    let each = step.plus(checkpoint);
+    let asked = until.get().div_ceil(each.get()).max(1);
+    if asked > checkpoints {
+        return (left, left.plus(checkpoint.times(checkpoints)), Some(Fate::Answered));
+    }
+    let expired = each.times(asked) >= expires_after;
+    (step.times(asked), each.times(asked), expired.then_some(Fate::ShedExpired))
+}

@@ -1,0 +1,83 @@
+//! What comes to the sockets: drawn from a workload, each flow at the socket to which it is hashed.
+
+use crate::lab::workload::{Arrival, Arrivals, Shape, Workload};
+use forebay::inside::sched::WorkerId;
+use forebay::time::Nanos;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+
+/// One request as it comes to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrivingRequest {
+    /// The time at which the request comes; no earlier than the one before.
+    pub at: Nanos,
+    /// The time at which the request should have come, from which its latency counts. No later than `at`.
+    pub due: Nanos,
+    /// The CPU time that the request needs; above zero.
+    pub cost: Nanos,
+    /// The number of the request's class.
+    pub class: u8,
+    /// The worker to whose socket the request comes.
+    pub socket: WorkerId,
+    /// How long after it came the request expires; [`Nanos::MAX`] = never.
+    pub deadline: Nanos,
+    /// Whether the request came after the warm-up, and is to be measured.
+    pub counts: bool,
+}
+
+/// The requests that a simulation is offered, in an open loop.
+#[derive(Clone, Debug)]
+pub struct OpenLoop<'w> {
+    /// The classes and costs of the requests, and how they arrive.
+    pub workload: &'w Workload,
+    /// The mean number of requests per second; above zero.
+    pub rate: f64,
+    /// Number of source ports; above zero.
+    pub flows: u16,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// How long after they came requests expire; [`Nanos::MAX`] = never.
+    pub deadline: Nanos,
+    /// Requests that come before any is measured.
+    pub warmup: u64,
+    /// Requests that are measured.
+    pub requests: u64,
+}
+
+impl<'w> OpenLoop<'w> {
+    /// All requests in the order of their times, spread over this many sockets.
+    pub fn arrivals(&self, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
+        self.shaped(Shape::Poisson, sockets)
+    }
+
+    /// All requests in another shape, in the order of their times, spread over this many sockets.
+    pub fn shaped(&self, shape: Shape, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
+        let socket_of = spread(self.flows, sockets, self.seed);
+        self.by_flow(shape, 0.0)
+            .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
+    }
+
+    /// All requests with their flows, in the order of their times, before they are given sockets. The rates of flows fall
+    /// with their rank to the power of `zipf`.
+    pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
+        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
+        let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
+        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| {
+            let counts = number >= warmup;
+            (ArrivingRequest { at, due: at, cost, class, socket: 0, deadline, counts }, flow)
+        })
+    }
+}
+
+/// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as likely as any other.
+pub(crate) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
+    spread_each(1, flows, sockets, seed).swap_remove(0)
+}
+
+/// The socket of each flow at each of `servers`, independently of the others; at the first as [`spread`] has it.
+pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
+    // Of the seed's own family and yet not the streams of times, costs and flows, which begin with the seed itself.
+    let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
+    let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
+    (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()
+}

@@ -1,0 +1,140 @@
+//! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
+//!
+//! Times are divided by the run's time scale, so that costs are what the workload says. Requests come when they were
+//! *sent*, as at the real server. Their latency counts from when they should have been sent, as the client measured it. So
+//! both include how late the generator was.
+
+use super::{ArrivingRequest, Fit, Rest, Setup};
+use crate::lab::workload::{Recording, Trace};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::{Made, PolicyName, Wait};
+use forebay::time::Nanos;
+
+/// What it takes to simulate a [`Trace`].
+pub trait Replay {
+    /// What each step costs: [`Overheads::STOCK`] on real cores. Emulated cores have the overheads that they were charged,
+    /// and the wake-up of their threads ([`Overheads::EMULATED`]) on the time scale of the costs.
+    fn costs_of_steps(&self) -> Overheads;
+
+    /// What policies are fitted to: the costs and the load of the run, and default settings.
+    fn fit(&self) -> Fit;
+
+    /// The policy called `name`, made from `fit`, and a server that follows it.
+    ///
+    /// # Panics
+    /// As [`Fit::policy`].
+    fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup);
+
+    /// What an idle worker did in the run, where it would do `rest` otherwise.
+    fn rest(&self, rest: Rest) -> Rest;
+
+    /// All requests, in the order in which they were sent.
+    fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest>;
+}
+
+impl Replay for Trace {
+    fn costs_of_steps(&self) -> Overheads {
+        let threads = if self.emulated { Overheads::EMULATED } else { Overheads::STOCK };
+        let threads = threads.divided_by(self.time_scale);
+        let wake = self.overheads.wake.plus(threads.wake);
+        // Emulated cores are threads, which were not charged for contention but had it, shorter by the time scale.
+        let charged = self.overheads.without_contention();
+        if self.emulated { Overheads { wake, ..charged } } else { threads }
+    }
+
+    fn fit(&self) -> Fit {
+        let requests = self.requests.iter().map(|request| (request.class, request.cost));
+        let beside = self.costs_of_steps().per_request();
+        Fit::to_requests(requests, self.workers.into(), self.load_with(beside), beside)
+    }
+
+    fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup) {
+        let (made, setup) = fit.server(name, self.costs_of_steps());
+        (made, Setup { rest: self.rest(setup.rest), ..setup })
+    }
+
+    fn rest(&self, rest: Rest) -> Rest {
+        if rest == Rest::LOOKS {
+            return rest;
+        }
+        // An emulated core that is not charged for wake-ups sleeps at once.
+        let parks = self.emulated && self.overheads.wake == Nanos::ZERO;
+        let nap_min = Nanos::new(rest.nap_min.get() / self.time_scale);
+        Rest { wait: if parks { Wait::Park } else { rest.wait }, nap_min }
+    }
+
+    fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest> {
+        let Trace { time_scale, warmup, deadline, ref requests, .. } = *self;
+        let unscaled = move |time: Nanos| Nanos::new(time.get() / time_scale);
+        requests.iter().map(move |request| ArrivingRequest {
+            at: unscaled(request.sent),
+            due: unscaled(request.intended),
+            cost: request.cost,
+            class: request.class,
+            socket: usize::from(request.socket),
+            deadline: deadline.map_or(Nanos::MAX, unscaled),
+            counts: request.intended >= warmup,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sim::simulate;
+    use forebay::metrics::Percentile;
+
+    fn named(policy: &str) -> PolicyName {
+        policy.parse().expect("a policy")
+    }
+
+    fn offered(lines: &str) -> Trace {
+        let header = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=10ms workload=two";
+        Trace::parse(&format!("{header}\n{lines}")).expect("a run")
+    }
+
+    /// Are times divided, costs left alone, and the generator's lateness charged from the intended time?
+    #[test]
+    fn requests_come_when_they_were_sent_and_count_from_when_they_should_have_been() {
+        let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
+        let us = Nanos::from_micros;
+        let incoming: Vec<ArrivingRequest> = offered.arrivals().collect();
+        let last = ArrivingRequest {
+            at: us(24),
+            due: us(20),
+            cost: us(8),
+            class: 1,
+            socket: 0,
+            deadline: Nanos::MAX,
+            counts: true,
+        };
+        assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
+        let (_, setup) = offered.server(&offered.fit(), named("isolated"));
+        let free = Setup { overheads: Overheads::NONE, rest: Rest::LOOKS, ..setup };
+        let tally = simulate(&free, offered.arrivals());
+        assert_eq!((tally.fates().answered, tally.latency_mean(None)), (2, us(12)));
+        assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
+    }
+
+    /// Does a server in virtual time have what the real one had: its wake-up, its sleep, its policies' times?
+    #[test]
+    fn the_server_is_that_of_the_run() {
+        let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
+        let steal = |run: &Trace| run.server(&run.fit(), named("steal")).1;
+        let setup = steal(&offered);
+        assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
+        assert_eq!(setup.rest, Rest { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
+        assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
+        let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
+        let setup = steal(&charged);
+        assert_eq!(
+            Overheads { wake: Nanos::ZERO, ..setup.overheads },
+            Overheads { wake: Nanos::ZERO, ..Overheads::STOCK }.without_contention(),
+            "threads contended by themselves"
+        );
+        let cpu = Trace { emulated: false, time_scale: 1, ..offered };
+        let setup = steal(&cpu);
+        let as_served = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
+        assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
+    }
+}

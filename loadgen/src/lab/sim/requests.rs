@@ -1,0 +1,82 @@
+//! The requests that are under way, by number. A number is used again when its request has ended, so memory follows the
+//! requests that are under way and not those that ever came.
+
+use super::ArrivingRequest;
+use forebay::inside::sched::WorkerId;
+use forebay::inside::sched::overload::Stay;
+use forebay::time::Nanos;
+
+/// A request's number.
+pub(super) type RequestId = u32;
+
+/// One request under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// When the request should have come to the socket: latency counts from then.
+    pub(super) due: Nanos,
+    /// CPU time that the request needs in all.
+    pub(super) cost: Nanos,
+    /// When it came, how long it may wait, and the service that it has had.
+    pub(super) stay: Stay,
+    /// The worker to whose socket it came.
+    pub(super) socket: WorkerId,
+    /// The worker that received it, or on which it ran last.
+    pub(super) held_by: WorkerId,
+    pub(super) class: u8,
+    /// Whether the request was interrupted before.
+    pub(super) continuation: bool,
+    /// Whether the request came after the warm-up.
+    pub(super) counts: bool,
+}
+
+impl Request {
+    /// A request that has just come.
+    pub(super) fn new(incoming: &ArrivingRequest) -> Request {
+        let &ArrivingRequest { at, due, cost, class, socket, deadline, counts } = incoming;
+        let deadline = (deadline != Nanos::MAX).then_some(deadline);
+        let stay = Stay { expires_at: deadline.map_or(Nanos::MAX, |after| at.plus(after)), deadline, ..Stay::new(at) };
+        Request { due, cost, stay, socket, held_by: socket, class, continuation: false, counts }
+    }
+
+    /// CPU time that the request still needs.
+    pub(super) fn left(&self) -> Nanos {
+        self.cost.minus(self.stay.service)
+    }
+}
+
+/// All requests that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    places: Vec<Request>,
+    free: Vec<RequestId>,
+}
+
+impl Requests {
+    /// The number of requests that are under way.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(super) fn add(&mut self, request: Request) -> RequestId {
+        if let Some(id) = self.free.pop() {
+            self.places[id as usize] = request;
+            return id;
+        }
+        self.places.push(request);
+        // Sockets and packets bound the requests under way far below this.
+        (self.places.len() - 1) as RequestId
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Request {
+        self.free.push(id);
+        self.places[id as usize]
+    }
+
+    pub(super) fn get(&self, id: RequestId) -> &Request {
+        &self.places[id as usize]
+    }
+
+    pub(super) fn of(&mut self, id: RequestId) -> &mut Request {
+        &mut self.places[id as usize]
+    }
+}

@@ -1,0 +1,161 @@
+//! Servers side by side in one virtual time. Each request is given to one of them. The earliest step of all is the next.
+//!
+//! A server is one group of workers or several, each with a world of its own. An idle group takes from a full one of its
+//! server (`help.rs`).
+
+mod help;
+
+use super::driver::{Driver, Next};
+use super::event_list::EventList;
+use super::model::CostModel;
+use super::{ArrivingRequest, Setup, Tally};
+use forebay::inside::sched::WorkerId;
+use forebay::metrics::Work;
+use forebay::time::Nanos;
+use std::cell::RefCell;
+
+/// The number of a server, counted from 0.
+pub(super) type ServerId = usize;
+
+/// Equal servers, which share nothing but what comes to them.
+pub(super) struct Servers<'a> {
+    /// The groups of all servers, those of the first server first.
+    groups: Vec<Group<'a>>,
+    /// Number of groups of each server.
+    each: usize,
+    /// When a worker of each group acts next.
+    event_list: EventList,
+    /// When the groups follow what they have measured next, and the time between; [`Nanos::MAX`] = never.
+    follow_at: Nanos,
+    follow_every: Nanos,
+    /// When sleepers look at full groups next; [`Nanos::MAX`] while nothing waits in one.
+    nap_until: Nanos,
+    tally: &'a RefCell<Tally>,
+}
+
+struct Group<'a> {
+    driver: Driver<CostModel<'a>>,
+    /// The first worker, as its server counts them.
+    first: WorkerId,
+    /// When another group last looked at this one.
+    helped_at: Nanos,
+}
+
+impl<'a> Servers<'a> {
+    /// `count` servers at rest, which count their requests in `tally`.
+    pub(super) fn new(setup: &'a Setup, count: usize, tally: &'a RefCell<Tally>) -> Servers<'a> {
+        let group = |group: usize| {
+            let (workers, first) = (setup.groups[group], setup.groups[..group].iter().sum());
+            let model = CostModel::new(setup, workers, tally);
+            let queued = setup.limits.queued_per_worker * workers;
+            let mut driver = Driver::new(setup.policy.on(workers), model, setup.rest, &setup.overheads, queued);
+            driver.world.skips_empty = true;
+            Group { driver, first, helped_at: Nanos::ZERO }
+        };
+        let each = setup.groups.len();
+        let groups: Vec<_> = (0..count * each).map(|number| group(number % each)).collect();
+        let event_list = EventList::new(groups.len().max(1));
+        let follow_at = setup.follows.as_ref().map_or(Nanos::MAX, |follows| follows.every);
+        let (follow_every, nap_until) = (follow_at, Nanos::MAX);
+        let mut all = Servers { groups, each, event_list, follow_at, follow_every, nap_until, tally };
+        (0..all.groups.len()).for_each(|group| all.schedule(group));
+        all
+    }
+
+    /// Requests that `server` holds: in its sockets, in its queues and at its workers.
+    pub(super) fn in_flight(&self, server: ServerId) -> usize {
+        self.groups[server * self.each..][..self.each].iter().map(|group| group.driver.engine.in_flight()).sum()
+    }
+
+    /// Lets `arrivals` come, which are requests and their flows in the order of their times, until all is done. `place`
+    /// gives each a server, and a socket there.
+    pub(super) fn run(
+        mut self,
+        mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
+        mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
+    ) {
+        let mut next = arrivals.next();
+        loop {
+            let (first_at, group) = self.first();
+            let at = next.as_ref().map_or(first_at, |(came, _)| came.at.min(first_at)).min(self.nap_until);
+            match next {
+                _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
+                Some((mut came, flow)) if came.at < first_at.min(self.nap_until) => {
+                    let server = place(&self, &mut came, flow);
+                    self.arrive(server, came);
+                    next = arrivals.next();
+                }
+                _ if self.nap_until < first_at => self.end_nap(),
+                _ if first_at < Nanos::MAX => {
+                    let others_at = next.as_ref().map_or(Nanos::MAX, |(came, _)| came.at).min(self.follow_at);
+                    self.act(group, others_at.minus(Nanos::new(1)));
+                }
+                _ => break,
+            }
+        }
+        for Group { driver, .. } in &self.groups {
+            assert!(driver.world.waiting() == 0, "{} requests were forgotten", driver.world.waiting());
+            self.tally.borrow_mut().add_worked(driver.worked());
+        }
+    }
+
+    /// Lets all groups follow what they have measured. Nothing else happens before `at`: of a silence beyond the window
+    /// all but its end is left out.
+    fn follow(&mut self, at: Nanos) {
+        let now = self.follow_at;
+        for group in 0..self.groups.len() {
+            let driver = &mut self.groups[group].driver;
+            let (worked, busy_since) = (driver.worked(), driver.world.busy_since.iter());
+            // A step counts from its beginning: that is one step too early for each worker.
+            let idle = now.times(worked.workers).minus(worked.busy);
+            let busy_since = busy_since.filter(|since| **since < Nanos::MAX);
+            let running: Vec<Nanos> = busy_since.map(|since| now.minus(*since)).collect();
+            if let Some(policy) = driver.engine.follow(now, idle, &running) {
+                driver.switch(policy.on(worked.workers as usize), now);
+                self.schedule(group);
+            }
+        }
+        let silent = at.minus(now).get() / self.follow_every.get();
+        self.follow_at = now.plus(self.follow_every.times(1 + silent.saturating_sub(Work::INTERVALS + 1)));
+    }
+
+    /// Lets `came` come to `server`, whose sockets it counts from the first of all its groups.
+    fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
+        let groups = &self.groups[server * self.each..][..self.each];
+        let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
+        came.socket -= self.groups[group].first;
+        let at = came.at;
+        self.groups[group].driver.arrive(at, came.socket, came);
+        self.schedule(group);
+        self.doze(group, at);
+    }
+
+    /// Lets `group` act, and an only one again until it rests or would act after `until`.
+    fn act(&mut self, group: usize, until: Nanos) {
+        let until = (self.groups.len() == 1).then_some(until);
+        let mut next = self.groups[group].driver.act_in_group(self.each > 1, until);
+        if matches!(next, Next::Balance) && !self.balance(group) {
+            next = self.groups[group].driver.act_in_group(false, until);
+        }
+        if let Next::Rest(took) = next
+            && !self.help(group, took)
+        {
+            self.groups[group].driver.rest(took);
+        }
+        self.schedule(group);
+        let now = self.groups[group].driver.world.now;
+        self.doze(group, now);
+    }
+
+    /// When a group acts next, and which; an only group needs no list.
+    fn first(&self) -> (Nanos, usize) {
+        if let [only] = &self.groups[..] { (only.driver.next_at(), 0) } else { self.event_list.first }
+    }
+
+    /// Puts down when `group` acts next.
+    fn schedule(&mut self, group: usize) {
+        if self.groups.len() > 1 {
+            self.event_list.set(group, self.groups[group].driver.next_at());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule, which threads follow too.
+
+use super::{Group, Servers};
+use forebay::inside::sched::View;
+use forebay::inside::sched::grouping::{HELP_EVERY, HELP_NAP, is_longer};
+use forebay::time::Nanos;
+
+impl Group<'_> {
+    /// Whether no worker of the group sleeps.
+    fn is_full(&self) -> bool {
+        !self.driver.world.has_sleepers()
+    }
+}
+
+impl Servers<'_> {
+    /// A worker of `group` has searched for `took` and found nothing: takes what waits in a full group of the same server.
+    /// False if there is nothing.
+    pub(super) fn help(&mut self, group: usize, took: Nanos) -> bool {
+        if self.each == 1 || !self.groups[group].driver.helps() {
+            return false;
+        }
+        let now = self.groups[group].driver.world.now.plus(took);
+        self.others(group).any(|full| {
+            let other = &mut self.groups[full];
+            let is_due = now.minus(other.helped_at) >= HELP_EVERY;
+            if !other.is_full() || other.driver.world.waiting() == 0 || !is_due {
+                return false;
+            }
+            other.helped_at = now;
+            self.take(full, group, took)
+        })
+    }
+
+    /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues, where these are far
+    /// longer than its own.
+    pub(super) fn balance(&mut self, group: usize) -> bool {
+        let held = |group: usize| self.groups[group].driver.world.held();
+        let Some(longest) = self.others(group).max_by_key(|other| held(*other)) else { return false };
+        self.groups[group].driver.helps()
+            && is_longer(held(longest), held(group))
+            && self.take(longest, group, Nanos::ZERO)
+    }
+
+    /// The other groups of the server, those after `group` first.
+    fn others(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
+        let (each, first, own) = (self.each, group - group % self.each, group % self.each);
+        (1..each).map(move |further| first + (own + further) % each)
+    }
+
+    /// The worker of `group` takes a job of the group `full`, or a batch out of one of its sockets.
+    fn take(&mut self, full: usize, group: usize, took: Nanos) -> bool {
+        let [Group { driver: idle, .. }, Group { driver: busy, .. }] =
+            self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
+        if idle.engine.packets == 0 {
+            return false;
+        }
+        let now = idle.world.now.plus(took);
+        let Some((given, delay)) = busy.world.give(now) else { return false };
+        let job = match given {
+            Ok(job) => Some(busy.engine.give(job, &mut idle.engine)),
+            Err(owner) => {
+                let datagrams = busy.engine.give_datagrams(owner, &mut idle.engine);
+                busy.world.moved(owner, datagrams, &mut idle.world);
+                None
+            }
+        };
+        // It costs as much as a steal.
+        idle.go_on(job, took.plus(delay).plus(idle.engine.setup.overheads.steal));
+        if busy.world.queued() > 0 {
+            idle.world.wake_next();
+        }
+        true
+    }
+
+    /// After a step of `group` at `now`: while something waits in a full group, a sleeper of another one looks in a while.
+    pub(super) fn doze(&mut self, group: usize, now: Nanos) {
+        let group = &self.groups[group];
+        if self.each > 1 && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {
+            self.nap_until = now.plus(HELP_NAP);
+        }
+    }
+
+    /// Wakes a sleeper for each full group in which something waits.
+    pub(super) fn end_nap(&mut self) {
+        let now = std::mem::replace(&mut self.nap_until, Nanos::MAX);
+        for full in 0..self.groups.len() {
+            if self.groups[full].driver.world.waiting() == 0 || !self.groups[full].is_full() {
+                continue;
+            }
+            self.nap_until = now.plus(HELP_NAP);
+            let first = full - full % self.each;
+            let idle = (first..first + self.each).find(|group| !self.groups[*group].is_full());
+            if let Some(idle) = idle {
+                let driver = &mut self.groups[idle].driver;
+                driver.world.now = now;
+                driver.world.wake_next();
+                self.schedule(idle);
+            }
+        }
+    }
+}

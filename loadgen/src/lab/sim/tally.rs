@@ -1,0 +1,340 @@
+//! The results of a simulation: a fate for each request, and distributions that do not grow with the run.
+
+use crate::lab::stats::{Batches, Memory, Sample};
+use forebay::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
+use forebay::inside::sched::Made;
+use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::time::Nanos;
+use hdrhistogram::Histogram;
+
+/// The fates that a simulated request can meet. It can also be dropped at a full socket.
+pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
+
+/// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones count as infinitely
+/// slow.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    ended: [u64; Fate::ALL.len()],
+    kernel_dropped: u64,
+    pub(crate) latency_us: Figure,
+    pub(crate) slowdown: Figure,
+    /// Sums over the answered requests' costs, in seconds.
+    cost_sum: f64,
+    cost_squares: f64,
+    memory: Memory,
+    /// When the last request ended.
+    ended_at: Nanos,
+    /// What the workers' time went into; none under a reference, which has no workers.
+    worked: Worked,
+    /// When a policy that follows measurements changed, and to what.
+    changes: Vec<(Nanos, String)>,
+}
+
+/// The utilisation above which a backlog that has grown stays: what is left is the run's own beginning and end.
+const SATURATED: f64 = 0.99;
+
+/// The most changes of policy that are kept: a day has some dozens.
+const CHANGES_MAX: usize = 1_000;
+
+/// What the time of workers went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worked {
+    pub(super) workers: u64,
+    /// Steps of all workers, but for searches that found nothing.
+    pub(super) busy: Nanos,
+    /// The part of that which workers have cost one another at queues, sockets and the watch set.
+    pub(super) contended: Nanos,
+}
+
+impl Tally {
+    /// Counts a request of `class` that cost `cost` and was answered after `latency`, at `now`.
+    pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
+        self.ended[Fate::Answered as usize] += 1;
+        self.ended_at = self.ended_at.max(now);
+        if !counts {
+            return;
+        }
+        let slowdown = latency.get() as f64 / cost.get() as f64;
+        self.latency_us.answered(class, latency.as_micros_f64(), latency.get());
+        self.slowdown.answered(class, slowdown, (slowdown * THOUSANDTHS).round() as u64);
+        let seconds = cost.as_secs_f64();
+        self.cost_sum += seconds;
+        self.cost_squares += seconds * seconds;
+    }
+
+    /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full socket where that is
+    /// `None`.
+    pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
+        match fate {
+            Some(fate) => {
+                debug_assert!(FATES.contains(&fate), "{fate:?} is not among those that are shown");
+                self.ended[fate as usize] += 1;
+            }
+            None => self.kernel_dropped += 1,
+        }
+        if counts {
+            self.latency_us.unanswered(class);
+            self.slowdown.unanswered(class);
+        }
+    }
+
+    /// The same tally, of workers that share their work at `load`. A request takes a worker `beside` longer than its
+    /// cost. Intervals need both, and the run cannot show them.
+    pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
+        let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
+        let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
+        let known = Memory::of_moments(load, mean + beside, square + 2.0 * beside * mean + beside * beside);
+        let memory = if self.cost_sum > 0.0 { known } else { Memory::UNKNOWN };
+        Tally { memory, ..self }
+    }
+
+    /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each server.
+    pub fn of_servers(self, servers: usize) -> Tally {
+        Tally { memory: self.memory.of_servers(servers), ..self }
+    }
+
+    /// How all requests ended, warm-up included.
+    pub fn fates(&self) -> Fates {
+        Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
+    }
+
+    /// When the last request was answered, after the start.
+    pub fn ended_at(&self) -> Nanos {
+        self.ended_at
+    }
+
+    /// Counts what more workers did.
+    pub(super) fn add_worked(&mut self, more: Worked) {
+        let Worked { workers, busy, contended } = &mut self.worked;
+        *workers += more.workers;
+        (*busy, *contended) = (busy.plus(more.busy), contended.plus(more.contended));
+    }
+
+    /// A server follows another policy from `now` on.
+    pub(super) fn changed(&mut self, now: Nanos, made: &Made) {
+        if self.changes.len() < CHANGES_MAX {
+            self.changes.push((now, made.chosen.clone()));
+        }
+    }
+
+    /// When a policy that follows measurements changed, at any server, and to what.
+    pub fn changes(&self) -> &[(Nanos, String)] {
+        &self.changes
+    }
+
+    /// Whether a backlog grows through the run. The latency of a class is then higher in the second half, by more than
+    /// chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
+    /// times, as for an interval, or leave its workers no time to catch up.
+    pub fn is_unstable(&self) -> bool {
+        let count = self.latency_us.all().requests();
+        let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
+        tells && self.latency_us.occurring().any(|(number, ..)| self.latency_us.sample(Some(number)).grows())
+    }
+
+    /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a
+    /// reference.
+    pub fn utilisation(&self) -> Option<f64> {
+        self.share_of_time(self.worked.busy)
+    }
+
+    /// The share of the workers' time until the last answer that they have cost one another, part of
+    /// [`Tally::utilisation`]; `None` under a reference.
+    pub fn contention(&self) -> Option<f64> {
+        self.share_of_time(self.worked.contended)
+    }
+
+    fn share_of_time(&self, time: Nanos) -> Option<f64> {
+        let all = self.ended_at.as_secs_f64() * self.worked.workers as f64;
+        (all > 0.0).then(|| time.as_secs_f64() / all)
+    }
+
+    /// The share of requests that were answered within `limit`: of `all`, and of each class that occurred, by name.
+    pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
+        self.latency_us.shares_within(limit.get())
+    }
+
+    /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
+    pub fn share_slower_than(&self, slowdown: f64) -> f64 {
+        let limit = (slowdown * THOUSANDTHS * (1.0 + 1e-3)).round() as u64;
+        self.slowdown.shares_within(limit).first().map_or(0.0, |(_, within)| 1.0 - within)
+    }
+
+    /// Latency in microseconds: of `all`, and of each class that occurred, by name.
+    pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
+        self.latency_us.blocks(self.memory)
+    }
+
+    /// Latency over cost: of `all`, and of each class that occurred, by name.
+    pub fn slowdown(&self) -> Vec<(&'static str, Block)> {
+        self.slowdown.blocks(self.memory)
+    }
+
+    /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
+    pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
+        self.slowdown.percentile(None, percentile)
+    }
+
+    /// Mean latency of the answered requests, of one class or of all; zero if there is none.
+    pub fn latency_mean(&self, class: Option<u8>) -> Nanos {
+        Nanos::new((self.latency_us.mean(class) * 1e3).round() as u64)
+    }
+
+    /// Mean slowdown of the answered requests, of one class or of all; zero if there is none.
+    pub fn slowdown_mean(&self, class: Option<u8>) -> f64 {
+        self.slowdown.mean(class)
+    }
+}
+
+/// The latency or the slowdown of requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figure {
+    classes: [Class; CLASSES],
+    /// The values in the order of the ends of requests, for their intervals.
+    stream: Batches,
+}
+
+/// The values of one class, or of all.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// Those of the answered requests; made when the first is answered.
+    values: Option<Box<Histogram<u64>>>,
+    /// Their sum, for the mean.
+    sum: f64,
+    unanswered: u64,
+}
+
+/// Values are recorded in thousandths: nanoseconds, or thousandths of a slowdown.
+const THOUSANDTHS: f64 = 1_000.0;
+
+/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones are recorded as that.
+const VALUE_MAX: u64 = 1 << 45;
+
+impl Figure {
+    /// Records the value of a request of `class`, also in whole thousandths.
+    fn answered(&mut self, class: u8, value: f64, thousandths: u64) {
+        self.stream.record(class, value);
+        let class = &mut self.classes[usize::from(class)];
+        let histogram = || Box::new(Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("valid bounds"));
+        class.values.get_or_insert_with(histogram).saturating_record(thousandths);
+        class.sum += value;
+    }
+
+    fn unanswered(&mut self, class: u8) {
+        self.stream.record(class, f64::INFINITY);
+        self.classes[usize::from(class)].unanswered += 1;
+    }
+
+    /// The classes that occurred, with their numbers and names.
+    fn occurring(&self) -> impl Iterator<Item = (u8, &'static str, &Class)> {
+        let numbered = (0..).zip(CLASS_NAMES).zip(&self.classes);
+        numbered.map(|((number, name), class)| (number, name, class)).filter(|(.., class)| class.requests() > 0)
+    }
+
+    fn of(&self, class: Option<u8>) -> Class {
+        class.map_or_else(|| self.all(), |class| self.classes[usize::from(class)].clone())
+    }
+
+    fn all(&self) -> Class {
+        let mut all = Class::default();
+        for Class { values, sum, unanswered } in &self.classes {
+            match (&mut all.values, values) {
+                (Some(all), Some(values)) => **all += &**values,
+                (none, values) => *none = none.take().or_else(|| values.clone()),
+            }
+            all.sum += sum;
+            all.unanswered += unanswered;
+        }
+        all
+    }
+
+    /// The share of values up to `limit` thousandths, of `all` and of each class that occurred.
+    fn shares_within(&self, limit: u64) -> Vec<(&'static str, f64)> {
+        let share = |class: &Class| {
+            let within = class.values.as_ref().map_or(0, |values| values.count_between(0, limit));
+            within as f64 / class.requests() as f64
+        };
+        let all = Some(self.all()).filter(|all| all.requests() > 0).map(|all| (ALL_CLASSES, share(&all)));
+        all.into_iter().chain(self.occurring().map(|(_, name, class)| (name, share(class)))).collect()
+    }
+
+    /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the queue.
+    fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
+        let (all, whole) = (self.all(), self.sample(None));
+        let block = |class: &Class, sample: &Sample| {
+            let share = sample.count() as f64 / whole.count().max(1) as f64;
+            class.block().bounded(sample.bounds(memory.of_share(share)))
+        };
+        let classes = self.occurring();
+        let classes = classes.map(|(number, name, class)| (name, block(class, &self.sample(Some(number)))));
+        std::iter::once((ALL_CLASSES, block(&all, &whole))).chain(classes).collect()
+    }
+
+    fn mean(&self, class: Option<u8>) -> f64 {
+        let class = self.of(class);
+        class.sum / class.answered().max(1) as f64
+    }
+
+    /// One percentile; infinite if it falls among the requests that were not answered.
+    pub(crate) fn percentile(&self, class: Option<u8>, percentile: Percentile) -> f64 {
+        self.of(class).block().percentile(percentile).unwrap_or(f64::INFINITY)
+    }
+
+    /// The values of one class or of all, in the order of the ends of requests.
+    pub(crate) fn sample(&self, class: Option<u8>) -> Sample {
+        self.stream.sample(class)
+    }
+}
+
+impl Class {
+    fn answered(&self) -> u64 {
+        self.values.as_ref().map_or(0, |values| values.len())
+    }
+
+    fn requests(&self) -> u64 {
+        self.answered() + self.unanswered
+    }
+
+    /// The block of these values. Unanswered requests are infinitely large.
+    fn block(&self) -> Block {
+        let bins = self.values.iter().flat_map(|values| values.iter_recorded());
+        let up_to = bins.scan(0, |count, bin| {
+            *count += bin.count_at_value();
+            Some((*count, bin.value_iterated_to()))
+        });
+        let mut up_to = up_to.peekable();
+        Block::from_ranks(self.answered(), self.requests(), |rank| {
+            while up_to.next_if(|(count, _)| *count < rank).is_some() {}
+            up_to.peek().map_or(f64::INFINITY, |(_, value)| *value as f64 / THOUSANDTHS)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unanswered_are_infinitely_slow_and_the_warm_up_does_not_count() {
+        let mut tally = Tally::default();
+        let us = Nanos::from_micros;
+        for latency in 1..=98 {
+            tally.answered(0, us(1), us(latency), us(latency), true);
+        }
+        tally.answered(1, us(10), us(20), us(99), false);
+        tally.lost(1, None, true);
+        tally.lost(1, Some(Fate::ShedExpired), true);
+        tally.lost(0, Some(Fate::ShedQueueFull), false);
+        let mut fates = Fates::default();
+        (fates.received, fates.answered, fates.kernel_dropped) = (101, 99, Some(1));
+        (fates.shed_queue_full, fates.shed_expired) = (1, 1);
+        assert_eq!((tally.fates(), fates.arrived()), (fates, Some(102)));
+        let slowdown = tally.slowdown();
+        assert_eq!(slowdown.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["all", "short", "long"]);
+        let (all, long) = (&slowdown[0].1, &slowdown[2].1);
+        assert_eq!((all.count, all.p50, all.p99, long.count, long.p50), (98, Some(50.015), None, 0, None));
+        assert!((tally.slowdown_at(Percentile::P90) / 90.0 - 1.0).abs() < 0.001);
+        assert_eq!(tally.slowdown_at(Percentile::P99_9), f64::INFINITY);
+        assert_eq!((tally.latency_mean(None), tally.slowdown_mean(Some(0))), (Nanos::new(49_500), 49.5));
+        assert_eq!((tally.latency_mean(Some(1)), tally.ended_at()), (Nanos::ZERO, us(99)));
+    }
+}

@@ -1,0 +1,127 @@
+//! Does virtual time do what the policies say, and always the same?
+
+mod inputs;
+mod turns;
+
+use super::*;
+use crate::lab::workload::Workload;
+use forebay::inside::sched::{Patience, Policy, PolicyName};
+use forebay::metrics::Percentile;
+use inputs::{named, offer, policies, workload};
+
+// Has each request one fate, also where groups are of several sizes, and full? The bounds are so small that each is met.
+#[test]
+fn under_every_policy_and_load_each_request_has_one_fate() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    let limits = Limits { batch: 4, packets_per_worker: 8, queued_per_worker: 4, socket_capacity: 16 };
+    for load in [0.5, 0.9, 3.0] {
+        for (name, policy) in policies(&workload, load, 4) {
+            let setup = Setup { limits, ..Setup::with_overheads(policy, Overheads::STOCK) };
+            let deadline = Nanos::from_micros(300);
+            let tally = simulate(&setup, OpenLoop { deadline, ..offer(&workload, load, 4) }.arrivals(4));
+            let fates = tally.fates();
+            assert_eq!(fates.arrived(), Some(22_000), "{name} at {load}: {fates:?}");
+            let measured: u64 = tally.slowdown()[0].1.count;
+            assert!(measured <= 20_000 && fates.answered >= measured, "{name} at {load}");
+            if load > 1.0 {
+                assert!(fates.kernel_dropped > Some(0) && fates.shed_expired > 0, "{name}: {fates:?}");
+            }
+        }
+        for (name, policy) in policies(&workload, load, 3).into_iter().filter(|(_, one)| one.topology().pools() == 1) {
+            let setup = Setup { limits, groups: vec![3, 2, 2], ..Setup::with_overheads(policy, Overheads::STOCK) };
+            let tally = simulate(&setup, offer(&workload, load, 7).arrivals(7));
+            assert_eq!(tally.fates().arrived(), Some(22_000), "groups, {name} at {load}: {:?}", tally.fates());
+        }
+    }
+}
+
+/// A request at the first socket, with times in microseconds.
+fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
+    let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
+    ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
+}
+
+// Does a worker hold no more than its packets, however many came before? Method: one packet and two places in the socket.
+// Two requests come while the second is at work and the third waits: one has a place.
+#[test]
+fn packets_run_out_and_come_back() {
+    let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();
+    let limits = Limits { packets_per_worker: 1, socket_capacity: 2, ..Limits::SERVER };
+    let requests = [1, 2, 3, 150, 151].map(|at| arriving(at, 100, 0));
+    let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
+    assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
+}
+
+// Does a worker pay for what another one has received, and not for what it has received itself? Method: each of two workers
+// has a request. The first one receives what comes meanwhile, and runs one of it; the second one runs the other.
+#[test]
+fn what_another_worker_held_costs_a_hop() {
+    let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy();
+    let setup = Setup::with_overheads(policy, "hop=1us".parse().expect("overheads"));
+    let requests = [arriving(0, 100, 0), arriving(0, 150, 1), arriving(10, 100, 2), arriving(10, 100, 3)];
+    let tally = simulate(&setup, requests.into_iter());
+    let latencies = [0, 1, 2, 3].map(|class| tally.latency_mean(Some(class)));
+    assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
+}
+
+/// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a Linux host. There are
+/// 400,000 requests. Setup and requests are `changed`.
+fn levels_at(
+    workload: &str,
+    workers: usize,
+    load: f64,
+    changed: (impl Fn(&mut Setup), impl FnMut(ArrivingRequest) -> ArrivingRequest),
+) -> Tally {
+    let workload: Workload = workload.parse().expect("a preset");
+    let overheads = Overheads::STOCK;
+    let workload = workload.with_time_beside(overheads.per_request());
+    let fit = Fit::new(&workload, workers.min(16), load).knowing(&overheads);
+    let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
+    let offer =
+        OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };
+    let mut setup = Setup::with_overheads(fit.policy(named("levels")).policy(), overheads);
+    changed.0(&mut setup);
+    simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
+}
+
+// Does giving way leave heavy requests the capacity that they need? TPC-C on 14 workers at a load of .98, under `levels`,
+// and where capacity is never scarce.
+#[test]
+fn near_saturation_heavy_requests_do_not_starve() {
+    let tallies = [false, true].map(|never| {
+        let changed = |patience: Patience| Patience {
+            scarce_from: if never { usize::MAX } else { patience.scarce_from },
+            ..patience
+        };
+        let change = |setup: &mut Setup| {
+            setup.policy = setup.policy.clone().with_patience(setup.policy.patience().map(changed));
+        };
+        levels_at("tpcc", 14, 0.98, (change, |request| request))
+    });
+    let [scarce, never] = tallies.map(|tally| tally.slowdown_at(Percentile::P99_9));
+    assert!(scarce * 2.0 < never, "{scarce}, where it is never scarce {never}");
+}
+
+// Is a run called unstable whose backlog grows to its end, and none at a load that its workers can do? Yields and looks
+// take what a load of .95 leaves.
+#[test]
+fn a_backlog_that_grows_is_unstable() {
+    let runs = [0.9, 0.95].map(|load| levels_at("extreme-bimodal", 14, load, (|_: &mut Setup| {}, |request| request)));
+    assert_eq!(runs.each_ref().map(Tally::is_unstable), [false, true]);
+    assert!(runs.each_ref().map(Tally::utilisation).is_sorted() && runs[1].utilisation() > Some(0.995));
+}
+
+// Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of the requests, as flows
+// are hashed. Two groups that help only when they are idle have a p99.9 slowdown of 161.
+#[test]
+fn the_longest_queues_are_relieved() {
+    let mut count = 0;
+    let uneven = |request: ArrivingRequest| {
+        count += 1;
+        let moves = request.socket >= 16 && count % 10 == 0;
+        ArrivingRequest { socket: if moves { request.socket - 16 } else { request.socket }, ..request }
+    };
+    let tally = levels_at("tpcc", 32, 0.98, (|setup: &mut Setup| setup.groups = vec![16, 16], uneven));
+    let slowdown = tally.slowdown_at(Percentile::P99_9);
+    assert!(slowdown < 60.0, "{slowdown}");
+}

@@ -1,0 +1,152 @@
+//! Does a worker step aside and wake others as its turn says? Method: one worker in a world that a test fills by
+//! hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool that does not exist: a checkpoint.
+
+use crate::lab::sim::Rest;
+use crate::lab::sim::world::{Fault, VirtualWorld};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::estimate::Groups;
+use forebay::inside::sched::ladder::Ladders;
+use forebay::inside::sched::policy::rows;
+use forebay::inside::sched::turn::{
+    Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Turn,
+};
+use forebay::inside::sched::{Place, Policy, PoolId, Resume, Tuning, WorkerId};
+use forebay::time::Nanos;
+
+const US: fn(u64) -> Nanos = Nanos::from_micros;
+/// The worker that acts.
+const ME: WorkerId = 1;
+
+fn tuning(workers: usize) -> Tuning {
+    Tuning::new(workers, US(10))
+}
+
+struct Checkpoints;
+
+impl Engine for Checkpoints {
+    type Job = Nanos;
+
+    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<Nanos>>) -> Received {
+        Received::default()
+    }
+
+    fn run(&mut self, job: Nanos, _: Nanos) -> Ran<Nanos> {
+        Ran::Paused { job, resume: Resume::In(PoolId::MAX), ran: Nanos::ZERO }
+    }
+
+    fn describe(&self, job: &Nanos) -> Description {
+        Description { class: None, continuation: true, attained: *job }
+    }
+
+    fn discard(&mut self, _: Nanos, why: Discarded) {
+        panic!("there is room, and time: {why:?}");
+    }
+
+    fn requeued(&mut self, _: &mut Nanos, _: Requeued) -> bool {
+        true
+    }
+
+    fn boundary(&mut self, _: Boundary) {}
+
+    fn now(&self) -> Nanos {
+        US(1_000)
+    }
+}
+
+/// The worker [`ME`] under `policy`, with its world.
+struct Scene {
+    policy: Policy,
+    world: VirtualWorld<Nanos>,
+    turn: Turn<Nanos>,
+}
+
+impl Scene {
+    /// Workers of which those in `asleep` sleep; the queue of pool 0 holds so many jobs.
+    fn new(policy: Policy, asleep: &[WorkerId], queue: u64) -> Scene {
+        let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &Overheads::NONE, 64);
+        (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
+        for worker in asleep {
+            world.me = *worker;
+            world.rest(Nanos::ZERO);
+        }
+        world.me = ME;
+        let turn = Turn::new(ME, policy.topology(), 0);
+        Scene { policy, world, turn }
+    }
+
+    /// Carries out the next action; returns the one after it.
+    fn step(&mut self) -> &Action<Nanos> {
+        self.turn.step(&self.policy, US(1_000), &mut self.world, &mut Checkpoints);
+        self.turn.next()
+    }
+
+    /// Takes and begins a job.
+    fn begin(&mut self) {
+        assert!(matches!(self.step(), Action::Begin(..)), "there is a job");
+        assert!(matches!(self.step(), Action::Settle(_)));
+    }
+
+    /// Whether the job that has run steps aside.
+    fn yields(&mut self) -> bool {
+        matches!(self.step(), Action::Put(_, _, Requeued::Yielded))
+    }
+
+    /// Lets the worker take a job and begin it; returns which workers sleep then.
+    fn begins(mut self) -> Vec<WorkerId> {
+        self.begin();
+        self.world.idle.roster.asleep().collect()
+    }
+}
+
+// Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in sockets or deques?
+#[test]
+fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
+    let leaves = |queue: Option<PoolId>| {
+        let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
+        let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
+        let mut scene = Scene::new(policy, &[], 0);
+        scene.world.put(Place::Queue(3), US(200)).expect("room");
+        scene.begin();
+        queue.into_iter().for_each(|queue| scene.world.put(Place::Queue(queue), US(50)).expect("room"));
+        scene.yields()
+    };
+    // Queue 0 has level 0, queues 1 and 2 have level 1, queues 3 and 4 level 2.
+    let queues = [None, Some(0), Some(1), Some(2), Some(3), Some(4)];
+    assert_eq!(queues.map(leaves), [false, true, true, true, false, false]);
+}
+
+// Does a heavy request let another have its turn where there is room for it to wait itself, and otherwise run on? The queues
+// hold 64.
+#[test]
+fn a_heavy_request_without_room_keeps_its_turn() {
+    let leaves = |waiting| {
+        let pools = Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, Nanos::ZERO) }.policy("pools");
+        let mut scene = Scene::new(pools, &[], 0);
+        (0..=waiting).for_each(|job| scene.world.put(Place::Queue(1), US(job)).expect("room"));
+        scene.begin();
+        scene.yields()
+    };
+    assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
+}
+
+// Does a worker of the heavy pool that takes one of two light requests wake a worker of theirs for the other?
+#[test]
+fn a_helper_that_leaves_light_requests_wakes_another() {
+    let begins = |light| {
+        let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
+        Scene::new(rows::by_group(groups, &tuning(3)), &[2, 0], light).begins()
+    };
+    assert_eq!(begins(2), [2]);
+    assert_eq!(begins(1), [2, 0], "nothing is left");
+}
+
+// Does a worker that has met another thief know it when it has found nothing, and only then?
+#[test]
+fn a_competitor_is_remembered_for_one_search() {
+    let mut scene = Scene::new(tuning(2).policy("steal"), &[], 0);
+    let contended = [None, Some(Fault::Contends), None].map(|fault| {
+        scene.world.fault = fault;
+        matches!(scene.step(), Action::Sleep { contended: true })
+    });
+    assert_eq!(contended, [false, true, false]);
+}

@@ -1,0 +1,182 @@
+//! Contention in virtual time: places that serve one worker after the other.
+//!
+//! A queue between workers, a socket and the watch set each are a *serial resource*. An operation holds one for
+//! [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker that uses it or waits for it when the
+//! operation begins. Workers are served in the order in which they come, and their cores are busy while they wait.
+//!
+//! The constant of a step includes its operations, where a worker meets no other. These are the push and the pop of a
+//! hop or a yield, and the lock of a receive. So a worker pays here only for others: until it is its turn, and
+//! [`Overheads::contend`] for each of them. Its own [`Overheads::serial`] stands in the constant, and keeps others out
+//! all the same. A look that finds nothing reads, and holds nothing.
+//!
+//! A queue is one resource, whatever its shards are: every push and every pop counts in one word (`runtime/queues.rs`).
+
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::{PoolId, WorkerId};
+use forebay::time::Nanos;
+
+/// A serial resource of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serial {
+    /// The queue of a pool.
+    Queue(PoolId),
+    /// The socket of a worker.
+    Socket(WorkerId),
+    /// The set of sockets whose owners may be busy.
+    WatchSet,
+}
+
+/// The serial resources of one server, and what they cost the worker whose step it is.
+#[derive(Debug)]
+pub(crate) struct Contention {
+    serial: Nanos,
+    contend: Nanos,
+    queues: usize,
+    /// The queues, the sockets and the watch set; empty where no operation holds anything.
+    resources: Box<[Line]>,
+    /// What others have cost the worker in this step.
+    delay: Nanos,
+    /// What others have cost all workers in earlier steps.
+    total: Nanos,
+}
+
+/// Operations at one place that are not over, in their order; those of one step of one worker count as one.
+type Line = Vec<Hold>;
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    worker: WorkerId,
+    /// When the step began to which the operation belongs.
+    step_at: Nanos,
+    until: Nanos,
+}
+
+impl Contention {
+    /// The contention that `overheads` describe, for this many queues and workers.
+    pub(crate) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
+        let Overheads { serial, contend, .. } = *overheads;
+        // Operations that take no time never meet.
+        let resources = if serial == Nanos::ZERO { 0 } else { queues + workers + 1 };
+        let resources = vec![Line::default(); resources].into();
+        Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
+    }
+
+    /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
+    #[inline]
+    pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
+        if !self.resources.is_empty() {
+            self.hold_resource(place, worker, now, operations as u64);
+        }
+    }
+
+    fn hold_resource(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: u64) {
+        let last = self.resources.len() - 1;
+        let line = &mut self.resources[match place {
+            Serial::Queue(pool) => pool,
+            Serial::Socket(owner) => self.queues + owner,
+            Serial::WatchSet => last,
+        }];
+        let ready_at = now.plus(self.delay);
+        let (begins_at, wait, others) = turn_of(line, worker, now, ready_at);
+        let more = self.contend.times(others).times(operations);
+        let until = begins_at.plus(self.serial.times(operations)).plus(more);
+        match line.last_mut() {
+            Some(last) if last.worker == worker => last.until = until,
+            _ => line.push(Hold { worker, step_at: now, until }),
+        }
+        self.delay = self.delay.plus(wait).plus(more);
+    }
+
+    /// What others have cost the worker in the step that is over.
+    #[inline]
+    pub(crate) fn take_delay(&mut self) -> Nanos {
+        let delay = std::mem::take(&mut self.delay);
+        self.total = self.total.plus(delay);
+        delay
+    }
+
+    /// What others have cost all workers so far.
+    pub(crate) fn total(&self) -> Nanos {
+        self.total
+    }
+}
+
+/// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at `ready_at`. Returns when it
+/// begins, for how long others keep the worker waiting, and how many others use the place or wait for it.
+fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
+    // Each ends after the one before it.
+    if line.last().is_none_or(|last| last.until <= now) {
+        line.clear();
+        return (ready_at, Nanos::ZERO, 0);
+    }
+    line.retain(|hold| hold.until > now);
+    // A worker that comes to another step is through with the operations of its last one.
+    line.pop_if(|hold| hold.worker == worker && hold.step_at < now);
+    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+        return (ready_at, Nanos::ZERO, 0);
+    };
+    let begins_at = last.until.max(ready_at);
+    // Operations of one step follow one another, in the constant of that step.
+    let follows = last.worker == worker;
+    let wait = if follows { Nanos::ZERO } else { begins_at.minus(ready_at) };
+    // Of an earlier step there can only be the first, because a worker waits for those before it.
+    let is_first = line.len() > 1 && first.worker == worker;
+    let others = line.len() as u64 - u64::from(follows) - u64::from(is_first);
+    (begins_at, wait, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: Serial = Serial::Queue(0);
+
+    fn contention(serial: u64, contend: u64) -> Contention {
+        let [serial, contend] = [serial, contend].map(Nanos::new);
+        Contention::new(&Overheads { serial, contend, ..Overheads::NONE }, 1, 4)
+    }
+
+    /// What a step of `worker` at `now` with that many operations on each of `places` pays.
+    fn step(contention: &mut Contention, worker: WorkerId, now: u64, places: &[(Serial, usize)]) -> u64 {
+        for (place, operations) in places {
+            contention.hold(*place, worker, Nanos::new(now), *operations);
+        }
+        contention.take_delay().get()
+    }
+
+    #[test]
+    fn workers_are_served_in_order_and_pay_for_each_other_one() {
+        let mut contention = contention(10, 3);
+        // Until 10, 10 + 13 and 23 + 16, of which each has 10 in its constants.
+        let paid = [0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 1)]));
+        assert_eq!(paid, [0, 10 + 3, 23 + 6]);
+        // At 11 the first one is through, and worker 1 has the queue until 23: two are before the fourth.
+        assert_eq!(step(&mut contention, 3, 11, &[(QUEUE, 1)]), 39 - 11 + 6);
+        // The other places are free all the while, and the queue is from 55 on.
+        assert_eq!(step(&mut contention, 0, 11, &[(Serial::Socket(1), 1), (Serial::WatchSet, 1)]), 0);
+        assert_eq!(step(&mut contention, 0, 54, &[(QUEUE, 1)]), 1 + 3);
+        assert_eq!(step(&mut contention, 1, 68, &[(QUEUE, 1)]), 0);
+        assert_eq!(contention.total(), Nanos::new(13 + 29 + 34 + 4));
+    }
+
+    #[test]
+    fn a_worker_that_meets_no_other_pays_nothing() {
+        let mut contention = contention(10, 3);
+        // A batch, the next step before it would be through, and another operation of that step.
+        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 32)]), 0);
+        assert_eq!(step(&mut contention, 1, 5, &[(QUEUE, 1), (QUEUE, 2)]), 0);
+        // Until 35; nothing is left of the batch.
+        assert_eq!(step(&mut contention, 2, 6, &[(QUEUE, 1)]), 29 + 3);
+    }
+
+    #[test]
+    fn operations_of_one_step_wait_once_and_one_after_the_other() {
+        let mut contention = contention(10, 3);
+        step(&mut contention, 0, 0, &[(QUEUE, 1), (Serial::WatchSet, 3)]);
+        // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held until 30.
+        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Serial::WatchSet, 1)]), 10 + 6 + 14 + 3);
+        assert_eq!(step(&mut contention, 2, 0, &[(QUEUE, 1)]), 10 + 2 * 13 + 2 * 3);
+        // Behind its own operation, which is over, stand two more: it waits for them, and they are two.
+        assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
+    }
+}

@@ -1,0 +1,62 @@
+//! What another group takes out of a world in virtual time.
+
+use super::VirtualWorld;
+use super::contention::Serial;
+use forebay::inside::sched::WorkerId;
+use forebay::time::Nanos;
+
+/// A worker of another group. All count as one: they come one at a time.
+const VISITOR: WorkerId = WorkerId::MAX;
+
+impl<J> VirtualWorld<J> {
+    /// Jobs and datagrams that wait anywhere.
+    pub(crate) fn waiting(&self) -> usize {
+        self.held() + self.in_sockets
+    }
+
+    /// Jobs in queues and deques.
+    pub(crate) fn held(&self) -> usize {
+        self.in_deques + self.queues.count()
+    }
+
+    /// Whether any worker sleeps.
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.idle.roster.asleep().next().is_some()
+    }
+
+    /// Wakes the sleeper that is the first to be woken, if any.
+    pub(crate) fn wake_next(&mut self) {
+        if let Some(worker) = self.idle.choose(0) {
+            self.wake(worker);
+        }
+    }
+
+    /// A job for another group, or a socket in which datagrams wait, and for how long others keep the visitor waiting.
+    pub(crate) fn give(&mut self, now: Nanos) -> Option<(Result<J, WorkerId>, Nanos)> {
+        let (given, place) = match self.queues.pop_any() {
+            Some((pool, job)) => (Ok(job), Some(Serial::Queue(pool))),
+            None => match self.deques.iter_mut().find_map(|deque| deque.pop_front()) {
+                Some(job) => {
+                    self.in_deques -= 1;
+                    (Ok(job), None)
+                }
+                None => {
+                    let owner = self.sockets.iter().position(|socket| socket.datagrams > 0)?;
+                    (Err(owner), Some(Serial::Socket(owner)))
+                }
+            },
+        };
+        if let Some(place) = place {
+            self.contention.hold(place, VISITOR, now, 1);
+        }
+        Some((given, self.contention.take_delay()))
+    }
+
+    /// A worker of another group, in whose world `other` it is, has moved these datagrams into its own socket.
+    pub(crate) fn moved(&mut self, owner: WorkerId, datagrams: usize, other: &mut VirtualWorld<J>) {
+        self.sockets[owner].datagrams -= datagrams;
+        self.in_sockets -= datagrams;
+        other.sockets[other.me].datagrams += datagrams;
+        other.in_sockets += datagrams;
+    }
+}

@@ -1,0 +1,381 @@
+//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has
+//! set.
+
+mod contention;
+mod help;
+mod idle;
+mod notices;
+mod take;
+
+pub(super) use notices::VainPauses;
+
+use super::Rest;
+use super::event_list::EventList;
+use contention::{Contention, Serial};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::runtime::queues::Queues;
+use forebay::inside::sched::turn::{Acts, Taken, World};
+use forebay::inside::sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId, look_interval};
+use forebay::time::Nanos;
+use idle::Idle;
+use notices::Notice;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+/// What all workers of one server in virtual time act on, seen by one of them at a time.
+pub(crate) struct VirtualWorld<J> {
+    pub(super) now: Nanos,
+    /// The worker whose step it is.
+    pub(super) me: WorkerId,
+    /// The shortest back-off of the watcher.
+    nap_min: Nanos,
+    /// From the moment that wakes a sleeping worker to its first step.
+    pub(super) wake_cost: Nanos,
+    /// What a receive and a look cost that find nothing.
+    pub(super) poll_and_look: [Nanos; 2],
+    pub(super) thief_threshold: Nanos,
+    pub(super) heartbeat: Nanos,
+    /// Since when each worker has been in one job; [`Nanos::MAX`] while it is in none.
+    pub(super) busy_since: Box<[Nanos]>,
+    /// The deque of each worker. One for each, however many the policy asks for: without contention more would change
+    /// nothing but which jobs are stolen together.
+    pub(super) deques: Box<[VecDeque<J>]>,
+    pub(super) in_deques: usize,
+    /// Whether searches leave out deques and queues that are empty. Where nothing can be, a search is not made, but costs
+    /// as much.
+    pub(super) skips_empty: bool,
+    pub(super) queues: Queues<J>,
+    /// The shard at which each worker begins its next search of each queue.
+    next_shards: Box<[Box<[usize]>]>,
+    pub(super) sockets: Box<[Socket]>,
+    pub(super) in_sockets: usize,
+    /// For each worker, whether it is asked to step aside.
+    pub(super) flags: Box<[Cell<bool>]>,
+    /// Whether a worker was flagged in this step.
+    pub(super) flagged: Cell<bool>,
+    /// For each worker, the pauses that it leaves out.
+    pub(super) vain: Box<[Option<VainPauses>]>,
+    /// When workers acted last, and the highest number of those that did.
+    pub(super) acted: (Nanos, WorkerId),
+    /// How the jobs of each worker notice arrivals.
+    pub(super) notices: Box<[Notice]>,
+    /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
+    pub(super) armed: VecDeque<WorkerId>,
+    /// The time between two looks of jobs that watch by looks.
+    pub(super) interval: Nanos,
+    /// When a worker last looked on behalf of all.
+    pub(super) looked_at: Nanos,
+    /// When each worker last looked by itself.
+    pub(super) looked_rarely_at: Box<[Nanos]>,
+    /// The socket that the next look tells of first, if something waits there.
+    pub(super) looks_from: WorkerId,
+    /// Number of workers that work uninterrupted.
+    uninterrupted: usize,
+    /// The socket into which the next worker looks in turn.
+    socket_turn: WorkerId,
+    abandoned: bool,
+    pub(super) idle: Idle,
+    pub(super) event_list: EventList,
+    pub(super) contention: Contention,
+    /// What goes wrong, if anything.
+    #[cfg(test)]
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What goes wrong in a world, so that a test can show that it would notice.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No sleeper is woken for a job in a queue.
+    LosesWakes,
+    /// No worker looks into the queues of pools that do not exist any more.
+    OrphansQueues,
+    /// No permit to work uninterrupted is given back.
+    KeepsPermits,
+    /// Every thief meets another.
+    Contends,
+}
+
+/// What is known of a worker's socket; its datagrams are the engine's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Socket {
+    pub(super) datagrams: usize,
+    /// Whether the socket stands in the watch set: its owner may be busy, or never receives.
+    pub(super) watched: bool,
+}
+
+impl<J> VirtualWorld<J> {
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues.
+    pub(super) fn new(policy: &Policy, rest: Rest, overheads: &Overheads, queued: usize) -> VirtualWorld<J> {
+        let topology = policy.topology();
+        let workers = topology.workers();
+        let queues = Queues::new(policy.queues(), workers, queued);
+        let socket = |id| Socket { watched: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
+        VirtualWorld {
+            now: Nanos::ZERO,
+            me: 0,
+            nap_min: rest.nap_min,
+            wake_cost: overheads.wake,
+            poll_and_look: [overheads.poll, overheads.look],
+            thief_threshold: policy.thief_threshold(),
+            heartbeat: Nanos::MAX,
+            busy_since: vec![Nanos::MAX; workers].into(),
+            deques: (0..workers).map(|_| VecDeque::new()).collect(),
+            in_deques: 0,
+            skips_empty: false,
+            next_shards: (0..workers).map(|worker| vec![worker; policy.queues()].into()).collect(),
+            queues,
+            sockets: (0..workers).map(socket).collect(),
+            in_sockets: 0,
+            flags: vec![Cell::new(false); workers].into(),
+            flagged: Cell::new(false),
+            vain: vec![None; workers].into(),
+            acted: (Nanos::ZERO, 0),
+            notices: vec![Notice::Off; workers].into(),
+            armed: VecDeque::with_capacity(workers),
+            interval: look_interval(overheads.look),
+            looked_at: Nanos::ZERO,
+            looked_rarely_at: vec![Nanos::ZERO; workers].into(),
+            looks_from: 0,
+            uninterrupted: 0,
+            socket_turn: 0,
+            abandoned: false,
+            idle: Idle::new(policy, rest.wait),
+            event_list: EventList::new(workers),
+            contention: Contention::new(overheads, policy.queues(), workers),
+            #[cfg(test)]
+            fault: None,
+        }
+    }
+
+    /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for what they may discard.
+    #[cfg(test)]
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
+        self.wake_all();
+    }
+
+    /// Empties the socket of `owner`, which no worker has done.
+    #[cfg(test)]
+    pub(crate) fn emptied(&mut self, owner: WorkerId) {
+        self.in_sockets -= std::mem::take(&mut self.sockets[owner].datagrams);
+    }
+
+    /// Puts another policy to work: sleepers look where the old one let them.
+    pub(super) fn switch(&mut self, policy: &Policy) {
+        self.thief_threshold = policy.thief_threshold();
+        self.wake_all();
+    }
+
+    /// Makes this worker, which is awake, follow `policy` from now on.
+    pub(super) fn follow(&mut self, policy: &Policy) {
+        let id = self.me;
+        self.idle.roster.follow(id, policy);
+        if !self.idle.roster.is_candidate(id) {
+            self.hand_on();
+        }
+        self.idle.seats[id].owns = policy.receives_own(policy.topology().pool_of(id));
+        if !self.idle.seats[id].owns {
+            // No worker sleeps on its socket any more: the watcher must see it.
+            self.sockets[id].watched = true;
+        }
+        // Another worker may have woken this one for what it no longer serves.
+        self.wake_all();
+    }
+
+    /// Notes a datagram that has come to the socket of `owner`.
+    pub(super) fn arrived(&mut self, owner: WorkerId) {
+        self.sockets[owner].datagrams += 1;
+        self.in_sockets += 1;
+        if self.sockets[owner].watched {
+            self.notify();
+        }
+        self.readable(owner);
+    }
+
+    /// Carries out `operations` on `place`, which others may be using.
+    #[inline]
+    pub(super) fn hold(&mut self, place: Serial, operations: usize) {
+        self.contention.hold(place, self.me, self.now, operations);
+    }
+}
+
+impl<J> View for VirtualWorld<J> {
+    // Both without a panic: policies ask them of all workers in turn.
+    #[inline]
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
+        self.busy_since.get(worker).copied().filter(|since| *since < Nanos::MAX)
+    }
+
+    #[inline]
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.deques.get(worker).map_or(0, VecDeque::len)
+    }
+
+    #[inline]
+    fn queue_len(&self, pool: PoolId) -> usize {
+        if self.queues.count() == 0 { 0 } else { self.queues.len(pool) }
+    }
+
+    fn queued(&self) -> usize {
+        self.queues.count()
+    }
+
+    fn asleep(&self, pool: PoolId) -> usize {
+        self.idle.asleep(pool, self.now)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.queues.are_half_full()
+    }
+
+    #[inline]
+    fn finds_nothing(&self, step: Step) -> bool {
+        let is_empty = match step {
+            Step::Own => self.deques[self.me].is_empty(),
+            Step::Queue(pool) => self.queue_len(pool) == 0,
+            Step::Steal(victim) => self.in_deques == 0 || self.deques[victim].is_empty(),
+            Step::Receive(_) | Step::ReceiveNext | Step::Look => false,
+        };
+        is_empty && self.skips_empty
+    }
+}
+
+impl<J> World for VirtualWorld<J> {
+    fn any_asleep(&self, pool: PoolId) -> bool {
+        self.idle.any_asleep(pool)
+    }
+
+    fn is_flagged(&self) -> bool {
+        self.flags[self.me].get()
+    }
+
+    fn accepts(&self) -> bool {
+        !self.abandoned
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+}
+
+impl<J> Acts for VirtualWorld<J> {
+    type Job = J;
+
+    const AT_ONCE: bool = false;
+
+    fn take(&mut self, from: Step) -> Taken<J> {
+        match from {
+            Step::Own => self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1).into(),
+            Step::Queue(pool) => self.pop_queue(pool).into(),
+            Step::Steal(victim) => self.steal(victim),
+            Step::Receive(_) | Step::ReceiveNext | Step::Look => Taken::Nothing,
+        }
+    }
+
+    fn put(&mut self, place: Place, job: J) -> Result<(), J> {
+        match place {
+            Place::Own => {
+                self.in_deques += 1;
+                self.deques[self.me].push_back(job);
+            }
+            Place::Queue(pool) => {
+                self.queues.push(pool, self.me, job)?;
+                self.hold(Serial::Queue(pool), 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, owner: WorkerId, datagrams: usize) {
+        self.sockets[owner].datagrams -= datagrams;
+        self.in_sockets -= datagrams;
+        if datagrams > 0 {
+            self.hold(Serial::Socket(owner), datagrams);
+        }
+    }
+
+    fn next_socket(&mut self) -> WorkerId {
+        let next = (self.socket_turn + 1) % self.sockets.len();
+        std::mem::replace(&mut self.socket_turn, next)
+    }
+
+    fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool) {
+        self.end_idle();
+        let socket = &mut self.sockets[self.me];
+        if !std::mem::replace(&mut socket.watched, true) {
+            if socket.datagrams > 0 {
+                self.notify();
+            }
+            // A worker that has only spun has left its socket where it was.
+            if self.idle.seats[self.me].slept && (policy.has_watchers() || policy.watches()) {
+                self.hold(Serial::WatchSet, 1);
+            }
+        }
+        self.hand_on();
+        if more {
+            self.wake_for(policy, self.idle.roster.pool_of(self.me));
+        }
+        self.busy_since[self.me] = since.unwrap_or(Nanos::MAX);
+        self.flags[self.me].set(false);
+    }
+
+    fn end_work(&mut self) {
+        self.busy_since[self.me] = Nanos::MAX;
+    }
+
+    fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
+        #[cfg(test)]
+        if self.fault == Some(Fault::LosesWakes) {
+            return;
+        }
+        let chosen = policy.servers_of(pool).find_map(|server| self.idle.choose(server));
+        if let Some(worker) = chosen {
+            self.wake(worker);
+        }
+    }
+
+    fn flag(&self, worker: WorkerId) {
+        self.flags[worker].set(true);
+        self.flagged.set(true);
+    }
+
+    fn take_permit(&mut self, max: usize) -> bool {
+        let begins = self.uninterrupted < max;
+        if begins {
+            self.uninterrupted += 1;
+            self.disarm();
+        }
+        begins
+    }
+
+    fn return_permit(&mut self) {
+        #[cfg(test)]
+        if self.fault == Some(Fault::KeepsPermits) {
+            return;
+        }
+        self.uninterrupted -= 1;
+    }
+
+    fn look(&mut self) -> Noticed {
+        self.seen(1)
+    }
+
+    fn watch(&mut self, watch: Watch) -> Nanos {
+        self.heartbeat.min(match watch {
+            Watch::Never => Nanos::MAX,
+            Watch::Every(_) => Nanos::new(1),
+            Watch::Notices => self.watch_for_notice(),
+            Watch::Looks => self.until_look(),
+        })
+    }
+
+    fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed> {
+        match watch {
+            Watch::Never => None,
+            Watch::Notices => self.notice(),
+            Watch::Looks => self.looked(now),
+            Watch::Every(slice) => self.noticed_rarely(slice, now),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
+
+use super::VirtualWorld;
+use super::contention::Serial;
+use forebay::inside::sched::bounds::LOOK_MAX;
+use forebay::inside::sched::{Noticed, Watch, WorkerId};
+use forebay::time::Nanos;
+
+/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
+/// worker at each arrival (`runtime/notice`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The kernel does not know that the worker wants to know.
+    #[default]
+    Off,
+    /// The kernel is going to raise the mark.
+    Armed,
+    /// Something has come since.
+    Raised,
+}
+
+/// Pauses of a running job that change nothing while nothing comes. The worker acts at a later one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VainPauses {
+    /// When the first of them is.
+    pub(crate) first: Nanos,
+    /// From one to the next, all of which the job runs.
+    pub(crate) period: Nanos,
+}
+
+impl<J> VirtualWorld<J> {
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. The first is at
+    /// `first`. Returns the least time between two of them, and when there is none any more.
+    pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
+        if self.flags[self.me].get() {
+            return None;
+        }
+        match watch {
+            Watch::Never => None,
+            Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
+            Watch::Looks => {
+                // Another worker has looked on behalf of all: the next look is that much later.
+                let passed = self.now.minus(self.looked_at);
+                let is_vain = first == self.now && passed < self.interval;
+                is_vain.then(|| (self.interval.minus(passed), first.plus(Nanos::new(1))))
+            }
+            Watch::Notices => {
+                let is_vain = self.notices[self.me] == Notice::Armed;
+                is_vain.then_some((Nanos::new(1), Nanos::MAX))
+            }
+        }
+    }
+
+    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `period`.
+    pub(crate) fn leave_out(&mut self, first: Nanos, period: Nanos, count: u64) {
+        self.vain[self.me] = Some(VainPauses { first, period });
+        self.event_list.set(self.me, first.plus(period.times(count)));
+    }
+
+    /// How many pauses of this worker were left out, and what they are.
+    pub(crate) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
+        let vain = self.vain[self.me].take()?;
+        Some((self.now.minus(vain.first).get() / vain.period.get(), vain))
+    }
+
+    /// Something has come for `worker`: its next pause is not in vain.
+    fn call(&mut self, worker: WorkerId) {
+        let Some(VainPauses { first, period }) = self.vain[worker] else { return };
+        let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
+        // Of several events at one time the one of the lowest worker is the first, and all are before an arrival.
+        if at == self.now && self.acted.0 == self.now && worker < self.acted.1 {
+            at = at.plus(period);
+        }
+        if at < self.event_list.of(worker) {
+            self.event_list.set(worker, at);
+        }
+    }
+
+    /// Lets workers that were flagged in the step that is over see it.
+    pub(crate) fn call_flagged(&mut self) {
+        if self.flagged.take() {
+            for worker in 0..self.flags.len() {
+                if self.flags[worker].get() {
+                    self.call(worker);
+                }
+            }
+        }
+    }
+
+    /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
+    pub(crate) fn seen(&mut self, most: usize) -> Noticed {
+        if self.in_sockets == 0 {
+            return Noticed::default();
+        }
+        let sockets = self.sockets.len();
+        let owners = (self.looks_from..sockets).chain(0..self.looks_from);
+        let waits = owners.filter(|owner| self.has_arrivals(*owner)).take(most);
+        let noticed = Noticed::of(waits);
+        if let Some(named) = noticed.first() {
+            self.looks_from = (named + 1) % sockets;
+            self.hold(Serial::WatchSet, 1);
+        }
+        noticed
+    }
+
+    pub(super) fn has_arrivals(&self, owner: WorkerId) -> bool {
+        self.sockets[owner].watched && self.sockets[owner].datagrams > 0
+    }
+
+    /// How long a job that watches by looks runs until it asks.
+    pub(crate) fn until_look(&self) -> Nanos {
+        self.interval.minus(self.now.minus(self.looked_at)).max(Nanos::new(1))
+    }
+
+    /// Before a slice of a job that watches by the kernel's notices; it asks at its next checkpoint.
+    pub(crate) fn watch_for_notice(&mut self) -> Nanos {
+        // The kernel gives notice of the next arrival, or of one that waits already.
+        if self.notices[self.me] == Notice::Off {
+            if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
+                self.notices[self.me] = Notice::Raised;
+            } else {
+                self.notices[self.me] = Notice::Armed;
+                self.armed.push_back(self.me);
+            }
+        }
+        Nanos::new(1)
+    }
+
+    /// What such a job has noticed.
+    pub(crate) fn notice(&mut self) -> Option<Noticed> {
+        if self.notices[self.me] != Notice::Raised {
+            return None;
+        }
+        self.notices[self.me] = Notice::Off;
+        Some(self.seen(LOOK_MAX).by_kernel())
+    }
+
+    /// What a job that watches by looks has noticed. One worker's look serves all of them.
+    pub(crate) fn looked(&mut self, now: Nanos) -> Option<Noticed> {
+        if now.minus(self.looked_at) < self.interval {
+            return None;
+        }
+        self.looked_at = now;
+        Some(self.seen(LOOK_MAX))
+    }
+
+    /// What a job that looks once in `slice` has noticed.
+    pub(crate) fn noticed_rarely(&mut self, slice: Nanos, now: Nanos) -> Option<Noticed> {
+        let looked_at = &mut self.looked_rarely_at[self.me];
+        if now.minus(*looked_at) < slice {
+            return None;
+        }
+        *looked_at = now;
+        Some(self.seen(LOOK_MAX))
+    }
+
+    /// Lets the kernel give notice to other workers only.
+    pub(crate) fn disarm(&mut self) {
+        if self.notices[self.me] == Notice::Armed {
+            self.notices[self.me] = Notice::Off;
+            self.armed.retain(|worker| *worker != self.me);
+        }
+    }
+
+    /// Gives one of the workers that want to know notice of an arrival.
+    pub(crate) fn notify(&mut self) {
+        if let Some(worker) = self.armed.pop_front() {
+            self.notices[worker] = Notice::Raised;
+            self.call(worker);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What a worker takes from the deque of another, and from a queue.
+
+use super::VirtualWorld;
+use super::contention::Serial;
+use forebay::inside::sched::sharing::steal_limit;
+use forebay::inside::sched::turn::Taken;
+use forebay::inside::sched::{PoolId, WorkerId};
+
+impl<J> VirtualWorld<J> {
+    pub(super) fn steal(&mut self, victim: WorkerId) -> Taken<J> {
+        #[cfg(test)]
+        if self.fault == Some(super::Fault::Contends) {
+            return Taken::Contended;
+        }
+        let limit = steal_limit(self.deques[victim].len(), self.deques[self.me].len());
+        let Some(first) = self.deques[victim].pop_front() else { return Taken::Nothing };
+        self.in_deques -= 1;
+        for _ in 1..limit {
+            let job = self.deques[victim].pop_front().expect("there are as many");
+            self.deques[self.me].push_back(job);
+        }
+        Taken::Job(first, limit - 1)
+    }
+
+    pub(super) fn pop_queue(&mut self, pool: PoolId) -> Option<J> {
+        #[cfg(test)]
+        if self.fault == Some(super::Fault::OrphansQueues)
+            && (2..forebay::inside::sched::UNINTERRUPTED).contains(&pool)
+            && !self.idle.has_pool(pool)
+        {
+            return None;
+        }
+        if self.queues.count() == 0 {
+            return None;
+        }
+        self.queues.pop(pool, &mut self.next_shards[self.me]).inspect(|_| self.hold(Serial::Queue(pool), 1))
+    }
+}

@@ -1,0 +1,245 @@
+//! The flags of `loadgen simulate`.
+
+use crate::lab::sim::Balance;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::scenario::most_requests;
+use crate::lab::workload::{Shape, Workload, forms_help};
+use crate::values::{number, pools, positive};
+use clap::Args;
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::{MaxWait, Objective, PolicyName};
+use forebay::time::{Nanos, parse_duration};
+use std::path::PathBuf;
+
+/// Flags of `loadgen simulate`. A type written as a path is one value to clap: `auto` is no missing flag, and a range many
+/// loads.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// What requests cost: a preset or a form (--help lists them)
+    #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
+    pub(super) workload: Workload,
+    /// Instead of --workload: requests that `GET /capture` wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
+    pub(super) replay: Option<PathBuf>,
+    /// Workers of the server [default: the sum of --pools, else 14]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) workers: Option<u16>,
+    /// Groups of the workers, or auto
+    ///
+    /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers of its own, and an idle
+    /// group takes from a full one. The policies pools and reserve have one group. So has a replayed run.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
+    pub(super) groups: std::option::Option<usize>,
+    /// Number of servers behind a balancer
+    ///
+    /// A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself.
+    /// The balancer random takes any server, and jsq the one with the fewest requests. With two-choices it takes the better
+    /// of two at random. With flow-hash each of --flows has a server. With :zipf=S the rates of flows fall with their rank
+    /// to the power of S. A balancer knows the present number of requests and takes no time. With --lost 1 the last server
+    /// is gone, and as much comes as before. Its flows go to the others.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) servers: Option<u16>,
+    /// How the balancer chooses a server
+    ///
+    /// random, flow-hash, flow-hash:zipf=S, two-choices or jsq; --servers explains them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "random", requires = "servers")]
+    pub(super) balance: Vec<Balance>,
+    /// Servers assumed down at full fleet load
+    ///
+    /// 0,1 shows the fleet whole and without one.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", requires = "servers")]
+    pub(super) lost: Vec<u16>,
+    /// Policies to compare
+    ///
+    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
+    pub(super) policy: Vec<PolicySpec>,
+    /// Loads to offer, as shares of the workers' capacity
+    ///
+    /// A list like 0.5,0.7, or a range like 0.1..0.9:0.1 (from, to, step), 0.001 to 10. Overheads count.
+    #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
+    pub(super) load: std::vec::Vec<f64>,
+    /// Instead of --load: find the highest load that holds this goal
+    ///
+    /// A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated
+    /// until the 95 % interval of the percentile lies on one side of the limit. After --requests it counts as not sustained.
+    /// Before a goal holds, a run takes 20 times the time in which a backlog relaxes (by theory). It also takes the time of
+    /// 1,000 services of the longest class. A goal fails where the sizes of groups cannot keep up. It fails where the
+    /// latency of a class grows as long as the run lasts. It fails where a class with 0.005 % of the requests or more
+    /// starves. Then its p99 is above the limit, and above ten times what its requests take alone.
+    #[arg(long, value_name = "GOAL", conflicts_with = "load")]
+    pub(super) max_load: Option<Goal>,
+    /// Seed of arrivals, costs and flows
+    ///
+    /// The same seed repeats them, for every policy.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Number of requests to measure [default: 1000000; with --max-load 30000000]
+    ///
+    /// A tenth as many come before them as warm-up. With --max-load: the most requests for one load.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+    pub(super) requests: Option<u64>,
+    /// Sizes for pools and reserve, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
+    #[arg(long, value_name = "SIZES", value_parser = pools)]
+    pub(super) pools: Option<std::vec::Vec<usize>>,
+    /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub(super) slice: Option<Nanos>,
+    /// Time in one job until others receive from that worker's socket [default: as forebay serve]
+    ///
+    /// Under policy steal.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) thief_threshold: Option<Nanos>,
+    /// CPU time between two checkpoints of a request
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
+    pub(super) checkpoint: Nanos,
+    /// Time after which a request expires [default: never]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub(super) deadline: Option<Nanos>,
+    /// Sheds requests that waited longer than this
+    ///
+    /// As for forebay serve. Not with --replay.
+    #[arg(long, value_name = "DURATION|auto|off", default_value = "off")]
+    pub(super) max_wait: MaxWait,
+    /// Policies know a request's class before it runs
+    ///
+    /// As with --classify header. reserve always knows it.
+    #[arg(long)]
+    pub(super) classified: bool,
+    /// What auto and levels optimise
+    ///
+    /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
+    #[arg(long, value_name = "WHAT", default_value = "slowdown")]
+    pub(super) optimise: Objective,
+    /// How requests follow one another: poisson, or bursts:MEAN
+    ///
+    /// bursts: 1.5 times the rate for a time of that mean, then 0.5 times the rate for as long.
+    #[arg(long, value_name = "HOW", default_value = "poisson")]
+    pub(super) arrivals: Shape,
+    /// Number of source ports [default: 32 per worker, 256 to 32768]
+    ///
+    /// All requests from one port arrive at one worker's socket.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) flows: Option<u16>,
+    /// What each step of the server costs [default: stock]
+    ///
+    /// With --replay of emulated cores the default is what these were charged, and a wake-up of 50 us divided by the time
+    /// scale.
+    ///
+    /// Set none costs nothing. Set lab has 0.1 us for a steal and a yield, and no network, as the literature assumes.
+    /// Set stock was measured with stock sockets on a small virtual machine. A request's way in and out takes 2.7 us there.
+    /// Set measured is what loadgen calibrate wrote to forebay-overheads.toml here, and file:PATH what it wrote there.
+    /// Single steps differ as in lab,send=2.3us. A step is steal, hop, yield, wake, receive, send, poll, look, notice or
+    /// checkpoint.
+    ///
+    /// A load is a share of capacity with these costs: each request takes its cost, a receive and a send.
+    #[arg(long, value_name = "SET")]
+    pub(super) overheads: Option<Overheads>,
+    /// Also write the result as JSON; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Also write the result as a page with curves; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print no progress
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// The most loads on one curve.
+const LOADS_MAX: usize = 1_000;
+
+/// Flags that cannot be combined with `--replay`, because their values come from the trace.
+const DRAWN: [&str; 10] =
+    ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
+
+const REPLAY_HELP: &str = "\
+Instead of --workload: requests that `GET /capture` wrote
+
+Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
+been sent. Times are divided by the run's time scale. Workers, load, seed, warm-up and deadline are those of the run. With \
+--servers the requests come to the whole fleet, whose servers have as many workers each. A capture has times of arrival in place of times of sending, and no deadline. Flows are \
+not kept in order. A header, then a line a request:
+
+  forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+  # intended sent class cost flow socket
+  1.204us 18.7us short 500ns 211 7";
+
+/// Requests of a simulation unless given, and the most of a load that a search looks at.
+const REQUESTS: u64 = 1_000_000;
+const REQUESTS_OF_SEARCH: u64 = 30_000_000;
+
+impl SimulateArguments {
+    /// Requests that a simulation measures, or at most measures. In a search by default no more of long ones than one
+    /// simulation may take.
+    pub(super) fn requests_or_default(&self) -> u64 {
+        let bounded = || most_requests(self.workload.mean(), self.checkpoint).min(REQUESTS_OF_SEARCH);
+        self.requests.unwrap_or_else(|| if self.max_load.is_some() { bounded() } else { REQUESTS })
+    }
+
+    /// What each step costs where there is no replay.
+    pub(super) fn overheads_or_stock(&self) -> Overheads {
+        self.overheads.unwrap_or(Overheads::STOCK)
+    }
+
+    /// These arguments with a workload whose requests take time beside their cost, as the overheads say.
+    pub(super) fn settled(&self) -> SimulateArguments {
+        let beside = self.overheads_or_stock().per_request();
+        SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }
+    }
+}
+
+fn workload_help() -> String {
+    format!("What requests cost: the name of a preset or a form\n\n{}", forms_help())
+}
+
+fn parse_loads(text: &str) -> Result<Vec<f64>, String> {
+    let mut loads = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match part.split_once("..") {
+            None => loads.push(parse_load(part)?),
+            Some((from, rest)) => {
+                let (to, step) = rest.split_once(':').unwrap_or((rest, "0.05"));
+                let (from, to, step) = (parse_load(from)?, parse_load(to)?, parse_load(step)?);
+                let steps = ((to - from) / step + 1e-9).floor();
+                if steps < 0.0 || steps >= LOADS_MAX as f64 {
+                    return Err(format!("`{part}` is no range: write FROM..TO:STEP with at most {LOADS_MAX} steps"));
+                }
+                // Rounded, so that 0.1 + 2 x 0.1 is written as 0.3.
+                loads.extend((0..=steps as u32).map(|n| ((from + f64::from(n) * step) * 1e9).round() / 1e9));
+            }
+        }
+    }
+    if loads.len() > LOADS_MAX {
+        return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
+    }
+    Ok(loads)
+}
+
+fn parse_groups(text: &str) -> Result<Option<usize>, String> {
+    let given = text.parse().ok().filter(|groups| (1..=64).contains(groups)).map(Some);
+    given.or((text == "auto").then_some(None)).ok_or_else(|| "write auto, or 1 to 64".to_owned())
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    let remedy = "write a share of the workers' capacity, 0.001 to 10, like 0.7, or a range like 0.1..0.9:0.1";
+    number(text.trim(), 0.001..=10.0, &format!("`{text}` is no load: {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_lists_and_ranges() {
+        assert_eq!(parse_loads("0.5, 0.7"), Ok(vec![0.5, 0.7]));
+        assert_eq!(parse_loads("0.1..0.5:0.2,0.9"), Ok(vec![0.1, 0.3, 0.5, 0.9]));
+        assert_eq!(parse_loads("0.8..0.9"), Ok(vec![0.8, 0.85, 0.9]));
+        for text in
+            ["", "0", "-1", "x", "0.5,", "0.5..", "0.9..0.1", "0.1..0.9:0", "11", "NaN", "inf", "0.001..10:0.001"]
+        {
+            assert!(parse_loads(text).is_err(), "{text} was taken");
+        }
+    }
+}

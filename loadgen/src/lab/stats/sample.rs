@@ -1,0 +1,199 @@
+//! Quantiles of dependent values, with intervals.
+
+use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
+use super::order::{Ranks, student, widening};
+use super::{Interval, Memory};
+use forebay::metrics::{Block, Bounds};
+
+/// The fewest groups of batches that a variance is estimated from.
+const GROUPS_MIN: usize = 8;
+/// The groups of batches that are compared for drift, half of them with the other half.
+const DRIFT_GROUPS: usize = 16;
+/// Student's 99.95 % quantile for the freedom of [`DRIFT_GROUPS`] in two halves: one stationary run in 1,000 is beyond.
+const DRIFT_MAX: f64 = 4.14;
+
+/// Values of a stream in consecutive batches.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub(super) batches: Vec<Counts>,
+    all: Counts,
+    count: u64,
+}
+
+/// Values in one group of batches, and how many of them are above a limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    values: f64,
+    above: f64,
+}
+
+impl Sample {
+    pub(super) fn new(batches: Vec<Counts>) -> Sample {
+        let mut all = Counts::new();
+        batches.iter().for_each(|batch| merge_into(&mut all, batch));
+        let count = all.iter().map(|(_, count)| u64::from(*count)).sum();
+        Sample { batches, all, count }
+    }
+
+    /// The values of several independent runs, as one sample.
+    pub fn joined(samples: &[Sample]) -> Sample {
+        Sample::new(samples.iter().flat_map(|sample| sample.batches.clone()).collect())
+    }
+
+    /// The number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The quantile with the share `share` (0 to 1) of the values at or below it, to 0.8 % and not too low; 0 without
+    /// values.
+    pub fn quantile(&self, share: f64) -> f64 {
+        if self.count == 0 { 0.0 } else { upper_edge(self.bin_below(1.0 - share)) }
+    }
+
+    /// The 95 % interval of that quantile's long-run value; [`Interval::UNKNOWN`] where the run is too short for the
+    /// `memory` of its queue, or drifts.
+    pub fn interval(&self, share: f64, memory: Memory) -> Interval {
+        if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
+    }
+
+    /// The intervals of all percentiles, for the `memory` of the queue.
+    pub fn bounds(&self, memory: Memory) -> Bounds {
+        Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
+    }
+
+    /// The percentiles to 0.8 %, with intervals for the `memory` of the queue.
+    pub fn block(&self, memory: Memory) -> Block {
+        let endless = self.all.last().filter(|(bin, _)| *bin >= INFINITE).map_or(0, |(_, count)| u64::from(*count));
+        let value = |rank| self.quantile(rank as f64 / self.count as f64);
+        Block::from_ranks(self.count - endless, self.count, value).bounded(self.bounds(memory))
+    }
+
+    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a
+    /// run from an idle start are too good, if anything. So the lower end says something before [`Sample::interval`] does.
+    pub fn seen(&self, share: f64, memory: Memory) -> Interval {
+        if self.count == 0 {
+            return Interval::UNKNOWN;
+        }
+        let ranks = Ranks::of(1.0 - share, self.effective(share, memory));
+        Interval {
+            low: ranks.from_low.map_or(0.0, |from| lower_edge(self.bin_below(from))),
+            high: ranks.above_high.map_or(f64::INFINITY, |above| upper_edge(self.bin_below(above))),
+        }
+    }
+
+    /// The number of independent values that would know the quantile as well: at most [`Sample::count`].
+    pub fn effective(&self, share: f64, memory: Memory) -> f64 {
+        let groups = self.groups(share);
+        let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
+        let independent = above * (1.0 - above / values);
+        let most = memory.effective_most(self.count).min(values);
+        // Batches shorter than the correlation time show too small a variance, and few groups an uncertain one: the
+        // least favourable size counts.
+        sizes(groups.len())
+            .map(|size| {
+                let deviations = deviations(&groups, size);
+                let variance = variance_of_sum(&deviations) * widening(deviations.len()).powi(2);
+                if variance > 0.0 { values * independent / variance } else { values }
+            })
+            .fold(most, f64::min)
+    }
+
+    /// Whether the share above the quantile differs between the first half and the second by more than chance. Then a
+    /// backlog grows, or the warm-up was too short. False where there are too few batches to tell.
+    pub fn drifts(&self, share: f64) -> bool {
+        self.drift(share).abs() > DRIFT_MAX
+    }
+
+    /// Whether the median or p90 grows from the first half to the second by more than chance: a backlog that grows.
+    pub fn grows(&self) -> bool {
+        [0.5, 0.9].into_iter().any(|share| self.drift(share) > DRIFT_MAX)
+    }
+
+    /// The change of the share above the quantile from one half to the other, in standard errors. It is 0 where there are
+    /// too few batches.
+    fn drift(&self, share: f64) -> f64 {
+        let groups = self.groups(share);
+        let shares: Vec<f64> = groups
+            .chunks(groups.len().div_ceil(DRIFT_GROUPS).max(1))
+            .map(sum)
+            .filter(|group| group.values > 0.0)
+            .map(|group| group.above / group.values)
+            .collect();
+        if shares.len() < GROUPS_MIN {
+            return 0.0;
+        }
+        let [(first, first_error), (second, second_error)] =
+            [&shares[..shares.len() / 2], &shares[shares.len() / 2..]].map(mean_and_error);
+        let error = first_error.hypot(second_error);
+        let change = second - first;
+        if error > 0.0 { change / error } else { change * f64::MAX }
+    }
+
+    /// Each batch as a group, with the values above the quantile counted, or where no value is, those at it.
+    fn groups(&self, share: f64) -> Vec<Group> {
+        let limit = self.bin_below(1.0 - share);
+        let group = |batch: &Counts| {
+            let first = batch.partition_point(|(bin, _)| *bin < limit);
+            let count = |bins: &[(u32, u32)]| bins.iter().map(|(_, count)| f64::from(*count)).sum();
+            Group { values: count(batch), above: count(&batch[first..]) }
+        };
+        self.batches.iter().map(group).collect()
+    }
+
+    /// The lowest bin that has at most the share `above` of the values above it.
+    fn bin_below(&self, above: f64) -> u32 {
+        // A hair more, since a share times a count is no whole number.
+        let most = above * self.count as f64 * (1.0 + 1e-12);
+        let mut left = self.count;
+        let found = self.all.iter().find(|(_, count)| {
+            left -= u64::from(*count);
+            left as f64 <= most
+        });
+        found.map_or(0, |(bin, _)| *bin)
+    }
+}
+
+/// The sizes of groups of batches to estimate a variance from: 1, 2, 4, ... of `batches`.
+fn sizes(batches: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(1), |size| Some(size * 2)).take_while(move |size| batches / size >= GROUPS_MIN)
+}
+
+fn sum(groups: &[Group]) -> Group {
+    groups.iter().fold(Group::default(), |all, group| Group {
+        values: all.values + group.values,
+        above: all.above + group.above,
+    })
+}
+
+/// Deviations of groups of `size` batches.
+fn deviations(groups: &[Group], size: usize) -> Vec<f64> {
+    let all = sum(groups);
+    let share = if all.values > 0.0 { all.above / all.values } else { 0.0 };
+    groups.chunks(size).map(sum).map(|group| group.above - share * group.values).collect()
+}
+
+/// The variance of the sum of independent deviations around a common mean.
+fn variance_of_sum(deviations: &[f64]) -> f64 {
+    let count = deviations.len() as f64;
+    count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()
+}
+
+/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms. It
+/// includes what differs from run to run. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or
+/// infinity.
+pub fn of_runs(ratios: &[f64]) -> Interval {
+    if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
+        return Interval::UNKNOWN;
+    }
+    let (mean, error) = mean_and_error(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>());
+    let reach = student(ratios.len() - 1) * error;
+    Interval { low: (mean - reach).exp(), high: (mean + reach).exp() }
+}
+
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0) / count).sqrt())
+}

@@ -1,0 +1,176 @@
+//! Streams whose quantiles are known.
+
+use super::*;
+use forebay::metrics::{Block, Percentile};
+use rand::SeedableRng;
+use rand_distr::{Distribution, Exp1, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// `exp(X)` of a first-order autoregression with standard normal values: each share has the normal quantile's.
+fn autoregression(seed: u64, correlation: f64, count: usize) -> Vec<f64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+    let mut value = normal();
+    let fresh = (1.0 - correlation * correlation).sqrt();
+    (0..count)
+        .map(|_| {
+            value = correlation * value + fresh * normal();
+            value.exp()
+        })
+        .collect()
+}
+
+/// Sojourn times of M/M/1 with mean service 1, from a stationary start: exponential with mean 1 / (1 - load).
+fn mm1(seed: u64, load: f64, count: usize) -> Vec<f64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut exponential = || -> f64 { Exp1.sample(&mut rng) };
+    let mut sojourn = exponential() / (1.0 - load).abs();
+    (0..count)
+        .map(|_| {
+            sojourn = (sojourn - exponential() / load).max(0.0) + exponential();
+            sojourn
+        })
+        .collect()
+}
+
+fn sample(values: &[f64]) -> Sample {
+    let mut batches = Batches::default();
+    values.iter().for_each(|value| batches.record(0, *value));
+    batches.sample(None)
+}
+
+/// How many of `runs` have an interval that holds `truth`, and how many have one at all.
+fn held(runs: impl Iterator<Item = Sample>, share: f64, memory: Memory, truth: f64) -> (usize, usize) {
+    let intervals: Vec<Interval> = runs.map(|run| run.interval(share, memory)).collect();
+    let bounded = intervals.iter().filter(|interval| interval.high.is_finite() && interval.low > 0.0);
+    (bounded.clone().filter(|interval| (interval.low..=interval.high).contains(&truth)).count(), bounded.count())
+}
+
+/// Do 95 % intervals hold the known quantiles of an autoregression, where 39 of 40 values repeat what is known? Runs of
+/// 20,000 values; with the intervals of independent values a quarter holds.
+#[test]
+fn intervals_hold_what_an_autoregression_has() {
+    for (share, normal) in [(0.5, 0.0_f64), (0.9, 1.2816), (0.99, 2.3263)] {
+        let runs = (0..40).map(|seed| sample(&autoregression(seed, 0.95, 20_000)));
+        let (held, bounded) = held(runs, share, Memory::UNKNOWN, normal.exp());
+        assert!(bounded >= 36 && held * 100 >= 90 * bounded, "{share}: {held} of {bounded}");
+    }
+}
+
+/// Do they hold those of M/M/1 at .8, whose memory is known? Runs of 312 relaxation times and more.
+#[test]
+fn intervals_hold_what_a_queue_has() {
+    let memory = Memory::of_queue(0.8, 2.0);
+    for (share, count) in [(0.5, 10_000), (0.9, 10_000), (0.99, 60_000)] {
+        let truth = -(1.0_f64 - share).ln() / 0.2;
+        let (held, bounded) = held((0..40).map(|seed| sample(&mm1(seed, 0.8, count))), share, memory, truth);
+        assert!(bounded >= 25 && held * 100 >= 90 * bounded, "{share}: {held} of {bounded}");
+    }
+}
+
+/// Is the interval of eight batches the one computed by hand? Of the values 1.05^1 to 1.05^128, 65 are from the median on.
+/// Batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these: the squares of the deviations from 65 / 8 sum up to 136.875. With
+/// 8 / 7 for the common mean, and Student's 2.3646 over 1.96 squared for eight groups, their variance is 227.69. So
+/// 65 * 63 / 227.69 = 17.98 independent values know the median as well. Of as many, 4.39 are above the upper end with a
+/// chance of 2.5 %: 31 of 128. As many are below the lower end.
+#[test]
+fn eight_batches_have_the_interval_of_the_textbook() {
+    let value = |rank: usize| 1.05_f64.powi(rank as i32);
+    let (mut below, mut from) = (1..64, 64..129);
+    let batch = |above: usize| {
+        let low = below.by_ref().take(16 - above).collect::<Vec<_>>();
+        low.into_iter().chain(from.by_ref().take(above)).map(value).collect::<Vec<_>>()
+    };
+    let eight = sample(&[4, 12, 4, 12, 4, 13, 4, 12].map(batch).concat());
+    let effective = eight.effective(0.5, Memory::UNKNOWN);
+    assert!((effective - 17.98).abs() < 0.01, "{effective}");
+    let Interval { low, high } = eight.interval(0.5, Memory::UNKNOWN);
+    // A bin is less than 0.8 % wide, and values are 5 % apart.
+    assert!((0.992..=1.0).contains(&(low / value(32))), "{low}, and {}", value(32));
+    assert!((1.0..1.008).contains(&(high / value(97))), "{high}, and {}", value(97));
+}
+
+/// Is a run that is too short for its queue, or for the percentile, unknown instead of narrow?
+#[test]
+fn short_runs_tell_nothing() {
+    let values = mm1(1, 0.9, 3_000);
+    assert_eq!(sample(&values).interval(0.5, Memory::of_queue(0.9, 2.0)), Interval::UNKNOWN);
+    assert_eq!(sample(&values).interval(0.5, Memory::of_queue(1.0, 1.0)), Interval::UNKNOWN);
+    assert_eq!(sample(&values).interval(0.999, Memory::UNKNOWN).high, f64::INFINITY);
+    let nothing = Batches::default().sample(None);
+    assert_eq!(nothing.interval(0.5, Memory::UNKNOWN), Interval::UNKNOWN);
+    assert!(!nothing.drifts(0.01) && !nothing.grows(), "nothing ends the program");
+}
+
+/// Does a backlog that grows drift, and do at most two stationary runs of 100?
+#[test]
+fn what_grows_drifts() {
+    let drifting = (0..20).filter(|seed| sample(&mm1(*seed, 1.1, 20_000)).drifts(0.5)).count();
+    assert!(drifting >= 18, "{drifting} of 20");
+    let stationary = (0..100).filter(|seed| sample(&autoregression(*seed, 0.9, 5_000)).drifts(0.9)).count();
+    assert!(stationary <= 2, "{stationary} of 100");
+    // What drifts has no interval, though one is seen.
+    let fresh = autoregression(1, 0.0, 20_000).into_iter().enumerate();
+    let grown = sample(&fresh.map(|(at, value)| if at < 10_000 { value } else { 1.5 * value }).collect::<Vec<_>>());
+    assert!(grown.drifts(0.5) && grown.seen(0.5, Memory::UNKNOWN).high.is_finite());
+    assert_eq!(grown.interval(0.5, Memory::UNKNOWN), Interval::UNKNOWN);
+}
+
+/// Are all values there, by class and together, with infinite ones, in a bounded number of batches?
+#[test]
+fn batches_keep_every_value_in_bounded_memory() {
+    let mut batches = Batches::default();
+    for number in 0..100_000_u32 {
+        batches.record((number % 4 == 0).into(), f64::from(number % 1_000 + 1));
+    }
+    batches.record(1, f64::INFINITY);
+    let [all, first, second] = [None, Some(0), Some(1)].map(|class| batches.sample(class));
+    assert_eq!((all.count(), first.count(), second.count()), (100_001, 75_000, 25_001));
+    assert!((all.quantile(0.5) / 500.0 - 1.0).abs() < 0.01 && all.quantile(1.0).is_infinite());
+    assert!((64..=128).contains(&all.batches.len()), "{}", all.batches.len());
+}
+
+/// Student's factor for two degrees of freedom is 4.3027.
+#[test]
+fn runs_have_the_interval_of_the_textbook() {
+    let Interval { low, high } = of_runs(&[2.0, 4.0, 8.0]);
+    let reach = (4.3027 * 2.0_f64.ln() / 3.0_f64.sqrt()).exp();
+    assert!((low * reach / 4.0 - 1.0).abs() < 1e-4 && (high / reach / 4.0 - 1.0).abs() < 1e-4, "{low} to {high}");
+    assert_eq!(of_runs(&[2.0, 2.0]), Interval { low: 2.0_f64.ln().exp(), high: 2.0_f64.ln().exp() });
+    for unknown in [&[][..], &[2.0], &[2.0, 0.0], &[2.0, f64::INFINITY], &[2.0, f64::NAN]] {
+        assert_eq!(of_runs(unknown), Interval::UNKNOWN);
+    }
+}
+
+/// Do the values of several runs count together?
+#[test]
+fn runs_are_joined() {
+    let runs: Vec<Sample> = (0..5).map(|seed| sample(&autoregression(seed, 0.9, 20_000))).collect();
+    let joined = Sample::joined(&runs);
+    let width =
+        |sample: &Sample| sample.interval(0.99, Memory::UNKNOWN).high / sample.interval(0.99, Memory::UNKNOWN).low;
+    assert_eq!(joined.count(), 100_000);
+    assert!(width(&joined) < width(&runs[0]), "{} and {}", width(&joined), width(&runs[0]));
+}
+
+// Does the width of intervals decide, never the number of values? The same 40,000 values in two orders.
+#[test]
+fn the_width_decides_and_not_the_count() {
+    let mixed: Vec<f64> = (0..40_000_u32).map(|number| f64::from(number * 7_919 % 1_000 + 1_000)).collect();
+    let mut clustered = mixed.clone();
+    // Rare slow episodes: the highest values stand together, in four stretches.
+    let mut slow = clustered.iter_mut().enumerate().filter(|(place, _)| place % 10_000 < 200);
+    slow.by_ref().for_each(|(_, value)| *value *= 50.0);
+    let supported = |values: &[f64]| {
+        let mut batches = Batches::default();
+        values.iter().for_each(|value| batches.record(0, *value));
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Block::from_sorted(&sorted).bounded(batches.sample(None).bounds(Memory::UNKNOWN))
+    };
+    let (mixed, clustered) = (supported(&mixed), supported(&clustered));
+    assert_eq!((mixed.count, mixed.supported), (clustered.count, Some(Percentile::P99_95)));
+    assert!(!clustered.supports(Percentile::P99) && clustered.supports(Percentile::P50), "{clustered:?}");
+    let text = serde_json::to_string(&mixed).expect("serializes");
+    assert!(text.contains(r#""bounds":{"p50":[14"#) && text.contains(r#","supported":"p99_95"#), "{text}");
+}

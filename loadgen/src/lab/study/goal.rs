@@ -1,0 +1,185 @@
+//! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
+
+use crate::lab::sim::{Figure, Tally};
+use forebay::fate::CLASS_NAMES;
+use forebay::inside::sched::estimate::ServiceTimes;
+use forebay::metrics::Percentile;
+use forebay::time::{Nanos, parse_duration};
+use std::fmt;
+use std::str::FromStr;
+
+/// A goal: a percentile of latency or slowdown, of all requests or of one class, and its upper bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) percentile: Percentile,
+    /// The number of the goal's class; `None` for all.
+    pub(super) class: Option<u8>,
+    is_latency: bool,
+    /// The limit as a slowdown, or in microseconds.
+    pub(super) limit: f64,
+}
+
+impl Goal {
+    /// A goal for p99.9 of the slowdown of all requests.
+    pub(crate) fn of_slowdown(limit: f64) -> Goal {
+        Goal { percentile: Percentile::P99_9, class: None, is_latency: false, limit }
+    }
+
+    /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
+    pub(crate) fn figure(&self, tally: &Tally) -> f64 {
+        self.values(tally).percentile(self.class, self.percentile)
+    }
+
+    /// The figure of requests that never wait, the share `share` of which counts: each takes one of `times`, and `beside`.
+    pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
+        if times.count() == 0 {
+            0.0
+        } else if self.is_latency {
+            times.quantile(share).plus(beside).as_micros_f64()
+        } else {
+            // The shortest requests have the highest slowdowns.
+            1.0 + beside.as_secs_f64() / times.quantile(1.0 - share).as_secs_f64()
+        }
+    }
+
+    /// The values of the goal's kind.
+    pub(super) fn values<'t>(&self, tally: &'t Tally) -> &'t Figure {
+        if self.is_latency { &tally.latency_us } else { &tally.slowdown }
+    }
+
+    /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
+    pub(crate) fn name(&self) -> String {
+        let class = self.class.map_or_else(String::new, |class| format!("-{}", CLASS_NAMES[usize::from(class)]));
+        let kind = if self.is_latency { "latency" } else { "slowdown" };
+        format!("{}-{kind}{class}", self.percentile)
+    }
+
+    /// A figure of the goal as text, with its unit.
+    pub(crate) fn shown(&self, figure: f64) -> String {
+        if self.is_latency { shown_latency(figure) } else { shown_slowdown(figure) }
+    }
+
+    /// True if `tally` reaches the goal.
+    pub(crate) fn holds(&self, tally: &Tally) -> bool {
+        self.figure(tally) <= self.limit
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_latency {
+            true => write!(f, "{}<={}", self.name(), Nanos::new((self.limit * 1e3).round() as u64)),
+            false => write!(f, "{}<={}", self.name(), self.limit),
+        }
+    }
+}
+
+/// A slowdown as text: about three digits.
+pub(crate) fn shown_slowdown(slowdown: f64) -> String {
+    match slowdown {
+        slowdown if slowdown.is_infinite() => "inf".to_owned(),
+        slowdown if slowdown >= 99_999.5 => format!("{slowdown:.1e}"),
+        slowdown if slowdown >= 99.95 => format!("{slowdown:.0}"),
+        slowdown if slowdown >= 9.995 => format!("{slowdown:.1}"),
+        slowdown => format!("{slowdown:.2}"),
+    }
+}
+
+/// A latency in microseconds as text: about three digits, and a unit.
+pub(crate) fn shown_latency(us: f64) -> String {
+    match us {
+        us if us.is_infinite() => "inf".to_owned(),
+        us if us >= 999_500.0 => format!("{}s", shown_slowdown(us / 1e6)),
+        us if us >= 999.5 => format!("{}ms", shown_slowdown(us / 1e3)),
+        us => format!("{}us", shown_slowdown(us)),
+    }
+}
+
+impl FromStr for Goal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Goal, String> {
+        let read = || {
+            let (figure, limit) = text.split_once("<=")?;
+            let mut parts = figure.trim().splitn(3, '-');
+            let percentile = parts.next()?.parse().ok()?;
+            let figure = parts.next()?;
+            let class = match parts.next() {
+                None => None,
+                Some(class) => Some(CLASS_NAMES.iter().position(|name| *name == class)? as u8),
+            };
+            let limit = limit.trim();
+            let limit = match figure {
+                "slowdown" => limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?,
+                "latency" => parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
+                _ => return None,
+            };
+            Some(Goal { percentile, class, is_latency: figure == "latency", limit })
+        };
+        read().ok_or_else(|| {
+            format!(
+                "`{text}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 \
+                 or p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
+                 p99.9-slowdown-short<=10)"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy_spec::PolicySpec;
+    use super::super::scenario::Scenario;
+    use super::*;
+    use crate::lab::workload::Workload;
+    use forebay::inside::emulation::overheads::Overheads;
+
+    #[test]
+    fn goals_are_read_as_they_are_shown() {
+        for text in ["p99.9-slowdown<=10", "p99-latency<=2ms", "p99.95-slowdown-short<=1.5", "p50-latency-long<=1s"] {
+            assert_eq!(text.parse::<Goal>().map(|goal| goal.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(
+            "99.9-slowdown <= 10".parse::<Goal>().map(|goal| goal.to_string()),
+            Ok("p99.9-slowdown<=10".to_owned())
+        );
+        let goal: Goal = "p99-latency-short<=2ms".parse().expect("a goal");
+        assert_eq!((goal.name().as_str(), goal.shown(1_234.5).as_str()), ("p99-latency-short", "1.23ms"));
+        assert_eq!(
+            [0.5, 99.96, 999.6, 2e6, f64::INFINITY].map(shown_latency),
+            ["0.50us", "100us", "1.00ms", "2.00s", "inf"]
+        );
+        for text in [
+            "",
+            "p99.9",
+            "p98-slowdown<=10",
+            "p99.9-slowdown<10",
+            "p99.9-slowdown<=0.5",
+            "p99-latency<=2",
+            "p99-latency-huge<=2ms",
+            "p99-goodput<=1",
+        ] {
+            assert!(text.parse::<Goal>().is_err(), "{text} was taken");
+        }
+    }
+
+    // Is a run that is too short for its load known to be, where a count would have called p99.9 known?
+    #[test]
+    fn short_runs_cannot_tell() {
+        let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+        let workload = workload.with_time_beside(Overheads::LAB.per_request());
+        let run = |policy: &str, load| {
+            let spec: PolicySpec = policy.parse().expect("a policy");
+            Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load).tally
+        };
+        for (policy, load) in [("steal", 0.5), ("global", 0.7), ("ondemand", 0.9), ("pools", 0.9)] {
+            let tally = run(policy, load);
+            let block = tally.slowdown()[0].1;
+            let bounds = block.bounds.expect("bounds");
+            assert_eq!(bounds.interval(Percentile::P99_9).high, f64::INFINITY, "{policy}");
+            assert!(!block.supports(Percentile::P99_9) && block.supported < Some(Percentile::P99_9), "{policy}");
+        }
+        let median = run("steal", 0.5).slowdown()[0].1.bounds.expect("bounds");
+        assert!(median.interval(Percentile::P50).high < 10.0);
+    }
+}

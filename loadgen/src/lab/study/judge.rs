@@ -1,0 +1,246 @@
+//! Whether a policy holds a goal at a load: a simulation that goes on until its intervals tell.
+//!
+//! A run from an idle start flatters: queues that grow without bound, and long requests that meet rarely, are not yet there.
+//! So a goal *holds* after the least length of a run at the earliest (see [`Trial::least`]). It *fails* as soon as the
+//! interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
+
+use super::goal::Goal;
+use super::policy_spec::PolicySpec;
+use super::scenario::{Scenario, Simulation};
+use crate::lab::sim::{Fleet, Tally};
+use crate::lab::stats::{Memory, Sample};
+use crate::lab::workload::Recording;
+use forebay::fate::CLASS_NAMES;
+use std::cell::RefCell;
+use std::{fmt, iter};
+
+/// What a simulation said of a goal.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) simulation: Simulation,
+    pub(crate) verdict: Verdict,
+    /// Requests that were measured.
+    pub(crate) requests: u64,
+}
+
+/// Whether a goal holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The goal holds, and no class starves.
+    Holds,
+    /// The most requests do not tell.
+    Undecided,
+    /// The goal does not hold.
+    Fails(Cause),
+}
+
+/// Why a goal does not hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cause {
+    /// More comes than all workers can do.
+    Overload,
+    /// More comes to some group than its workers can do, from this load on.
+    Sizes(f64),
+    /// More comes to the busiest server of a fleet than it can do, from this load on.
+    Server(f64),
+    /// The percentile of the goal is above its limit.
+    Goal,
+    /// A class waits for more than ten times what it takes alone, and longer than the goal allows: its slowdown.
+    Starves(&'static str, f64),
+    /// The latency of a class grows for as long as the run lasts.
+    Grows(&'static str),
+}
+
+impl Judged {
+    /// Whether `goal` holds, or seems to where the run does not tell.
+    pub(crate) fn seems(&self, goal: &Goal) -> bool {
+        match self.verdict {
+            Verdict::Holds => true,
+            Verdict::Fails(_) => false,
+            Verdict::Undecided => goal.holds(&self.simulation.tally),
+        }
+    }
+}
+
+impl Verdict {
+    /// One word: `holds`, `fails` or `undecided`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Undecided => "undecided",
+            Verdict::Fails(_) => "fails",
+        }
+    }
+
+    /// Whether the goal fails since more comes than can be done: then figures are only a beginning.
+    pub(crate) fn is_hopeless(self) -> bool {
+        matches!(self, Verdict::Fails(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
+    }
+
+    /// Why the goal does not hold.
+    pub(crate) fn cause(self) -> Option<Cause> {
+        if let Verdict::Fails(cause) = self { Some(cause) } else { None }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Overload => f.write_str("more comes than all workers can do"),
+            Cause::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
+            Cause::Server(load) => write!(f, "the busiest server is overloaded from a load of {load:.3} on"),
+            Cause::Goal => f.write_str("the goal is missed"),
+            Cause::Starves(class, slowdown) => write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}"),
+            Cause::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),
+        }
+    }
+}
+
+/// Services of the longest class, one after the other on each worker, that the least run has time for.
+const LONGEST_SERVICES: f64 = 1_000.0;
+/// The shortest least run, for percentiles beyond p99.
+const LEAST: u64 = 10_000;
+/// The first look at a run, in measured requests; each further one comes after half as many again.
+const FIRST: u64 = 20_000;
+const GROWTH: f64 = 1.5;
+/// The least share of the requests of a class whose starvation is a failure: in 20 million requests it has 1,000.
+const SHARE_MIN: f64 = 0.000_05;
+/// A class starves beyond this many times what one of its requests takes alone.
+const STARVED: f64 = 10.0;
+/// The highest quantile of a class that is looked at for starvation.
+const GUARDED: f64 = 0.99;
+/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be the whole run. There
+/// only a figure above this many times the limit exceeds it.
+const FAR: f64 = 3.0;
+const FAR_UNTIL: f64 = 0.1;
+
+/// One policy at one load, and what it takes to judge it.
+struct Trial<'t> {
+    goal: &'t Goal,
+    memory: Memory,
+    /// Classes that must not starve: number, and the slowdown beyond which one does.
+    guarded: Vec<(u8, f64)>,
+    /// Measured requests without which nothing holds.
+    least: u64,
+    most: u64,
+}
+
+impl Scenario<'_> {
+    /// The least measured requests of a run at `load` that can say that a goal holds. They cover 20 times the time in which
+    /// a backlog relaxes, by theory. They also cover 1,000 services of the longest class.
+    fn least(&self, load: f64, memory: Memory) -> u64 {
+        let beside = self.workload.time_beside();
+        let longest = self.workload.classes().iter().map(|class| class.cost.mean().plus(beside)).max();
+        let services = LONGEST_SERVICES * longest.unwrap_or_default().as_secs_f64();
+        let requests = services * self.rate(load);
+        (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
+    }
+
+    /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.
+    fn memory(&self, load: f64) -> Memory {
+        let fit = self.fit(load);
+        Memory::of_queue(load, fit.times.clone().with_beside(fit.beside).dispersion())
+            .of_servers(self.fleet.map_or(1, Fleet::left))
+    }
+
+    /// Why no run of any length is needed to say that `load` is too much for what is unstable from `bound` on.
+    fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
+        let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
+        if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
+    }
+
+    fn trial<'t>(&self, goal: &'t Goal, load: f64, bound: f64, most: u64) -> Trial<'t> {
+        let memory = self.memory(load / bound);
+        let alone = self.overheads.per_request().plus(self.overheads.wake).as_secs_f64();
+        let guard = |(number, class): (u8, &crate::lab::workload::Class)| {
+            let cost = class.cost.mean().as_secs_f64().max(1e-9);
+            // The goal itself says when its own class is too slow.
+            let is_goals = goal.class == Some(number) || self.workload.classes().len() == 1;
+            let limit = if is_goals { f64::INFINITY } else { STARVED * (cost + alone) / cost };
+            (class.share >= SHARE_MIN).then_some((number, limit))
+        };
+        let guarded = (0..).zip(self.workload.classes()).filter_map(guard).collect();
+        Trial { goal, memory, guarded, least: self.least(load, memory), most }
+    }
+
+    /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured requests. What cannot be
+    /// stable is not simulated to any length. The verdict on recorded requests is as certain as they are: all of them come.
+    pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Judged {
+        let bound = self.unstable_from(spec, load).unwrap_or(1.0);
+        let hopeless = self.hopeless(load, bound);
+        let recorded = self.stretched.map(|run| run.offered.measured());
+        let most = recorded.unwrap_or(if hopeless.is_some() { FIRST.min(most) } else { most });
+        let trial = self.trial(goal, load, bound, most);
+        let warmup = if recorded.is_some() { 0 } else { (trial.least.min(most) / 10).max(1) };
+        let mut measured = recorded.unwrap_or(FIRST.min(most));
+        let (mut taken, mut verdict, tally) = (0, None, RefCell::default());
+        let mut incoming = self.incoming(load, warmup, most);
+        let until_told = iter::from_fn(|| {
+            if recorded.is_none() && taken == warmup + measured {
+                verdict = trial.verdict(&tally.borrow(), measured);
+                let next = trial.next(measured);
+                if verdict.is_some() || next == measured {
+                    return None;
+                }
+                measured = next;
+            }
+            taken += 1;
+            incoming.next()
+        });
+        let simulation = self.run_on(spec, load, warmup, until_told, &tally);
+        let told = hopeless.map(Verdict::Fails).or(verdict);
+        let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(Verdict::Undecided);
+        Judged { simulation, verdict, requests: measured }
+    }
+}
+
+impl Trial<'_> {
+    /// The measured requests at the look after that at `measured`: the least run has one of its own.
+    fn next(&self, measured: u64) -> u64 {
+        let next = (measured as f64 * GROWTH) as u64;
+        if measured < self.least && next > self.least { self.least.min(self.most) } else { next.min(self.most) }
+    }
+
+    /// The verdict after `measured` requests, if they tell.
+    fn verdict(&self, tally: &Tally, measured: u64) -> Option<Verdict> {
+        let values = self.goal.values(tally);
+        let whole = values.sample(None);
+        let of_goal = self.goal.class.map(|class| values.sample(Some(class)));
+        let sample = of_goal.as_ref().unwrap_or(&whole);
+        let memory = |sample: &Sample| self.memory.of_share(share(sample, &whole));
+        let quantile = self.goal.percentile.quantile();
+        let early = (measured as f64) < FAR_UNTIL * self.memory.requests_needed();
+        let factor = if early { FAR } else { 1.0 };
+        if sample.seen(quantile, memory(sample)).low > self.goal.limit * factor {
+            return Some(Verdict::Fails(Cause::Goal));
+        }
+        let is_long = measured >= self.least;
+        let guarded = quantile.min(GUARDED);
+        for (number, limit) in &self.guarded {
+            let class = tally.slowdown.sample(Some(*number));
+            let name = CLASS_NAMES[usize::from(*number)];
+            // A run that is long enough answers with its figure: few requests of a class need not say it twice over.
+            let lowest = |sample: &Sample| match is_long {
+                true => sample.quantile(guarded),
+                false => sample.seen(guarded, memory(sample)).low / factor,
+            };
+            if lowest(&class) > *limit && lowest(&values.sample(Some(*number))) > self.goal.limit {
+                return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
+            }
+            if is_long && class.grows() {
+                // A slow start may still be in a run of the least length.
+                let told = measured >= self.most.min(2 * self.least);
+                return told.then_some(Verdict::Fails(Cause::Grows(name)));
+            }
+        }
+        (is_long && sample.interval(quantile, memory(sample)).high <= self.goal.limit).then_some(Verdict::Holds)
+    }
+}
+
+/// The share of all values that `sample` holds; never zero.
+fn share(sample: &Sample, whole: &Sample) -> f64 {
+    (sample.count() as f64 / whole.count().max(1) as f64).max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
+
+use crate::lab::sim::Reference;
+use forebay::inside::sched::{Entry, PolicyName, Sizes, name_here};
+use forebay::time::Nanos;
+use std::fmt;
+use std::str::FromStr;
+
+/// The spec of a policy to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicySpec {
+    /// A policy that a server can follow.
+    Server(PolicyName),
+    /// A reference policy, simulated as a bound.
+    Reference(Reference),
+}
+
+impl PolicySpec {
+    /// The time for which the policy runs a request before the next one, if it is a parameter of the spec.
+    pub(crate) fn quantum(self) -> Option<Nanos> {
+        match self {
+            PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
+            _ => None,
+        }
+    }
+
+    /// The meaning of the policy's sizes.
+    pub(crate) fn sizes(self) -> Sizes {
+        self.entry().map_or(Sizes::None, |entry| entry.sizes)
+    }
+
+    /// The table entry of a policy that a server can follow; `None` for a reference policy.
+    pub(crate) fn entry(self) -> Option<&'static Entry> {
+        match self {
+            PolicySpec::Server(policy) => Some(policy.entry()),
+            PolicySpec::Reference(_) => None,
+        }
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PolicySpec, String> {
+        let text = text.trim();
+        let ours = text.parse().map(PolicySpec::Server);
+        ours.or_else(|_| text.parse().map(PolicySpec::Reference)).map_err(|()| {
+            format!(
+                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH \
+                 (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
+                name_here(text),
+                PolicyName::list(|_| true)
+            )
+        })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicySpec::Server(policy) => policy.fmt(f),
+            PolicySpec::Reference(reference) => reference.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_offered() {
+        for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
+            assert_eq!(text.parse::<PolicySpec>().map(|spec| spec.to_string()), Ok(text.to_owned()));
+        }
+        let error = "stael".parse::<PolicySpec>().expect_err("a slip");
+        assert!(PolicyName::ALL.iter().all(|policy| error.contains(policy.name())), "{error}");
+    }
+}

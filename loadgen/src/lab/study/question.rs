@@ -1,0 +1,125 @@
+//! What a plan asks: how few workers hold a goal, under which policy, and what becomes of them when the demand changes.
+
+use super::goal::Goal;
+use super::judge::Judged;
+use super::parallel;
+use super::policy_spec::PolicySpec;
+use super::replayed::Replayed;
+use super::scenario::Scenario;
+use crate::lab::sim::Fleet;
+use crate::lab::workload::Shape;
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::time::Nanos;
+use std::ops::RangeInclusive;
+
+/// The question of a plan: the fewest workers for a workload, a rate and a goal.
+#[derive(Clone, Debug)]
+pub(crate) struct Question<'a> {
+    /// The scenario of every simulation, except for the number of workers of each server. Its requests are the most of one
+    /// simulation.
+    pub(crate) scenario: Scenario<'a>,
+    /// The rate in requests per second.
+    pub(crate) rate: f64,
+    /// The share of the rate by which the planned rate is higher.
+    pub(crate) headroom: f64,
+    pub(crate) goal: Goal,
+    /// The numbers of workers to consider.
+    pub(crate) workers: RangeInclusive<usize>,
+}
+
+impl<'a> Question<'a> {
+    /// The rate at which the goal must hold.
+    pub(crate) fn planned_rate(&self) -> f64 {
+        self.rate * (1.0 + self.headroom)
+    }
+
+    /// Servers in all.
+    pub(crate) fn servers(&self) -> usize {
+        self.scenario.fleet.map_or(1, |fleet| fleet.servers)
+    }
+
+    /// The share of the capacity of `workers` workers at each server that `rate` requests per second are.
+    pub(crate) fn load_at(&self, rate: f64, workers: usize) -> f64 {
+        self.scenario.workload.load_at(rate, workers * self.servers(), 1)
+    }
+
+    /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for the planned rate.
+    fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
+        let flows = Scenario::flows_for(workers * self.servers());
+        let scenario = Scenario { workers, flows, ..self.scenario.clone() };
+        Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
+    }
+
+    /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most `most` of them.
+    pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Judged {
+        let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
+        scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
+    }
+
+    /// The figure of the goal for requests that never wait, where it is above the limit: no number of workers holds such
+    /// a goal. A request takes its cost, and the time to receive and answer it.
+    pub(crate) fn impossible(&self) -> Option<f64> {
+        let figure = self.alone(&self.goal, self.scenario.overheads.per_request(), DOUBT);
+        (figure > self.goal.limit).then_some(figure)
+    }
+
+    /// The figure of `goal` on an idle server, which a request has to wake.
+    pub(crate) fn idle(&self, goal: &Goal) -> f64 {
+        let Overheads { wake, .. } = self.scenario.overheads;
+        self.alone(goal, self.scenario.overheads.per_request().plus(wake), 0.0)
+    }
+
+    /// The figure of `goal` where each request takes its cost and `beside`, of a percentile that is lower by `doubt`
+    /// standard errors.
+    fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
+        let fit = self.scenario.fit(1.0);
+        let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
+        let share = goal.percentile.quantile();
+        let share = share - doubt * (share * (1.0 - share) / DRAWS).sqrt();
+        goal.of_alone(times, share, beside)
+    }
+}
+
+/// Costs of a class are drawn where they vary: of so few the highest percentiles are uncertain.
+const DRAWS: f64 = 20_000.0;
+/// The standard errors by which a goal that is refused without a simulation is missed: one in 30,000 is beyond.
+const DOUBT: f64 = 4.0;
+
+/// A possible change, and how the settings do then.
+pub(crate) struct Change {
+    pub(crate) what: String,
+    pub(crate) judged: Judged,
+}
+
+/// Mean lengths of bursts, and of the times between them.
+const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
+/// The most requests of a look: a change is shown with its figure, decided or not.
+const MOST: u64 = 1_000_000;
+
+impl<'a> Question<'a> {
+    /// How `spec` does on `workers` workers after each change that may be.
+    pub(crate) fn changes(&self, spec: PolicySpec, workers: usize, replayed: Option<&'a Replayed>) -> Vec<Change> {
+        let same = &self.scenario_for(spec, workers);
+        let mut all = vec![("the rate as asked for".to_owned(), 1.0, same.clone())];
+        if let Some(fleet) = same.fleet {
+            let others = [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten();
+            all.extend(others.filter(|lost| *lost < fleet.servers).map(|lost| {
+                let what = match lost {
+                    0 => format!("all {} servers", fleet.servers),
+                    _ => format!("{} of {} servers", fleet.servers - lost, fleet.servers),
+                };
+                (what, 1.0, Scenario { fleet: Some(Fleet { lost, ..fleet }), ..same.clone() })
+            }));
+        }
+        let factors = [("20 % more load", 1.2), ("twice the load", 2.0)];
+        all.extend(factors.map(|(what, factor)| (what.to_owned(), factor, same.clone())));
+        let bursts = |mean| Scenario { shape: Shape::Bursts(mean), ..same.clone() };
+        all.extend(BURSTS.map(|mean| (format!("bursts of {mean}"), 1.0, bursts(mean))));
+        let recorded = |run| Scenario { stretched: Some(run), ..same.clone() };
+        all.extend(replayed.map(|run| ("as recorded".to_owned(), 1.0, recorded(run))));
+        parallel::map(&all, |(what, factor, scenario)| {
+            let load = self.load_at(self.rate * factor, workers);
+            Change { what: what.clone(), judged: scenario.judge(spec, load, &self.goal, MOST.min(scenario.requests)) }
+        })
+    }
+}

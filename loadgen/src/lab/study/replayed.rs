@@ -1,0 +1,85 @@
+//! A replayed run: requests of a trace, simulated again.
+
+use crate::lab::sim::ArrivingRequest;
+use crate::lab::sim::spread;
+use crate::lab::workload::{Recording, Trace, Workload};
+use forebay::fate::CLASSES;
+use forebay::time::Nanos;
+use std::path::{Path, PathBuf};
+
+/// A trace to replay.
+#[derive(Clone, Debug)]
+pub(crate) struct Replayed {
+    /// The path of the trace.
+    pub(crate) path: PathBuf,
+    /// The requests of the trace.
+    pub(crate) offered: Trace,
+    /// The costs of the trace as a workload.
+    pub(crate) workload: Workload,
+}
+
+impl Replayed {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// A message that names the flag, the file, and the line if one is wrong.
+    pub(crate) fn read(path: &Path) -> Result<Replayed, String> {
+        let offered = Trace::read(path).map_err(|error| format!("--replay {}: {error}", path.display()))?;
+        Ok(Replayed { path: path.to_owned(), workload: offered.to_workload(), offered })
+    }
+
+    /// Requests per second, where costs are what the workload says.
+    pub(crate) fn rate(&self) -> f64 {
+        self.offered.requests.len() as f64 / self.offered.seconds()
+    }
+
+    /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.
+    /// The times are stretched so that `rate` requests come in a second. Classes have the numbers of `workload`.
+    pub(super) fn stretched(
+        &self,
+        rate: f64,
+        workers: usize,
+    ) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'_> {
+        let Trace { time_scale, warmup, seed, ref requests, .. } = self.offered;
+        let stretch = self.rate() / rate / time_scale as f64;
+        let mut numbers = [0_u8; CLASSES];
+        requests.iter().for_each(|request| numbers[usize::from(request.class)] = 1);
+        let mut next = 0;
+        numbers.iter_mut().for_each(|number| (*number, next) = (next, next + *number));
+        let sockets = spread(u16::MAX, workers, seed);
+        let mut last = Nanos::ZERO;
+        requests.iter().map(move |request| {
+            // In the order of sending, which differs from that of intended times by the generator's lateness.
+            last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
+            let arriving = ArrivingRequest {
+                at: last,
+                due: last,
+                cost: request.cost,
+                class: numbers[usize::from(request.class)],
+                socket: sockets[usize::from(request.flow % u16::MAX)],
+                deadline: Nanos::MAX,
+                counts: request.intended >= warmup,
+            };
+            (arriving, request.flow)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Are times stretched to the rate, in order, with the classes that the workload has?
+    #[test]
+    fn a_trace_comes_at_another_rate() {
+        let header = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=2ms workload=two";
+        let lines = "1ms 1ms short 2us 0 1\n3ms 3ms class2 8us 1 0\n4ms 5ms short 2us 1 0\n";
+        let offered: Trace = Trace::parse(&format!("{header}\n{lines}")).expect("a trace");
+        let replayed = Replayed { path: PathBuf::new(), workload: offered.to_workload(), offered };
+        assert!((replayed.rate() - 750_000.0).abs() < 1e-6, "{}", replayed.rate());
+        let (arrivals, flows): (Vec<_>, Vec<_>) = replayed.stretched(75_000.0, 3).unzip();
+        let seen: Vec<_> = arrivals.iter().map(|one| (one.at.get(), one.class, one.counts)).collect();
+        assert_eq!(seen, [(10_000, 0, false), (30_000, 1, true), (40_000, 0, true)]);
+        assert_eq!((flows.as_slice(), arrivals[1].socket), ([0, 1, 1].as_slice(), arrivals[2].socket));
+    }
+}

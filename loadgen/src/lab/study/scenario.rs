@@ -1,0 +1,351 @@
+//! One simulation: a policy with its sizes and budgets at a load.
+
+use super::policy_spec::PolicySpec;
+use super::replayed::Replayed;
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
+use crate::lab::workload::{Shape, Workload};
+use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::estimate::ServiceTimes;
+use forebay::inside::sched::{Made, MaxWait, Objective, PolicyName, Sizes, Tuning, grouping};
+use forebay::time::Nanos;
+use indicatif::ProgressBar;
+use std::cell::RefCell;
+
+/// The common conditions of all simulations of a report.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario<'a> {
+    pub(crate) workload: &'a Workload,
+    /// Workers of each server.
+    pub(crate) workers: usize,
+    /// Groups of each server; `None` = as many as a server would form.
+    pub(crate) groups: Option<usize>,
+    /// The servers, of whose workers a load is a share; `None` = one server without a balancer.
+    pub(crate) fleet: Option<Fleet>,
+    pub(crate) seed: u64,
+    pub(crate) requests: u64,
+    pub(crate) flows: u16,
+    pub(crate) overheads: Overheads,
+    /// The slice; `None` = fitted to the workload.
+    pub(crate) slice: Option<Nanos>,
+    /// The sizes of groups, for policies that have any; `None` = fitted to the workload.
+    pub(crate) sizes: Option<Vec<usize>>,
+    /// The thief threshold; `None` = the server's.
+    pub(crate) thief_threshold: Option<Nanos>,
+    pub(crate) checkpoint_step: Nanos,
+    pub(crate) deadline: Option<Nanos>,
+    /// How long requests may wait.
+    pub(crate) max_wait: MaxWait,
+    /// Whether policies that can use a request's class may read it; `reserve` always may.
+    pub(crate) classified: bool,
+    /// What levels are for.
+    pub(crate) objective: Objective,
+    /// The trace to replay, in place of drawn requests.
+    pub(crate) replayed: Option<&'a Replayed>,
+    /// Recorded requests in their order, in place of drawn ones, whose times are stretched so that they amount to the load.
+    pub(crate) stretched: Option<&'a Replayed>,
+    /// How drawn requests follow one another.
+    pub(crate) shape: Shape,
+    /// Counts simulated requests, from every thread that simulates, and names the current simulation: `pools on 14
+    /// workers`. Of several at once, that is the last to start.
+    pub(crate) progress: ProgressBar,
+}
+
+/// The result of one simulation.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulation {
+    pub(crate) spec: PolicySpec,
+    /// Workers of each server.
+    pub(crate) workers: usize,
+    /// The sizes of groups, where they were given.
+    pub(crate) sizes: Option<Vec<usize>>,
+    pub(crate) load: f64,
+    /// Where there is a fleet, that and the load of its busiest server.
+    pub(crate) fleet: Option<(Fleet, f64)>,
+    /// The sizes and budgets, in words.
+    pub(crate) chosen: String,
+    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues. `None`
+    /// where that is all the capacity, or unknown.
+    pub(crate) unstable_from: Option<f64>,
+    pub(crate) tally: Tally,
+}
+
+impl Simulation {
+    /// Whether more comes than all workers, or those of the busiest server, can do.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
+    }
+}
+
+/// The most steps between checkpoints in one simulation, over all requests: a day of computing.
+const STEPS_MAX: f64 = 1e11;
+/// Requests between two reports of progress: some milliseconds of simulating.
+const REPORTED: u64 = 1 << 14;
+/// A server decides anew each second, by what it has measured in so many.
+const SECOND: Nanos = Nanos::from_secs(1);
+const WINDOW: u64 = 10;
+
+/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
+/// load that it can bear needs ten times as long.
+const SECONDS_MAX: f64 = 1e9;
+
+/// The most requests of that mean cost with that step between checkpoints that one simulation may measure.
+pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
+    let steps = mean.as_secs_f64() / step.as_secs_f64();
+    // With a tenth of warm-up, and a little to spare.
+    (STEPS_MAX / 1.2 / steps).min(1e18) as u64
+}
+
+impl<'a> Scenario<'a> {
+    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+    ///
+    /// # Errors
+    /// A message that names the flags in question and what is allowed.
+    pub(crate) fn check(&self, spec: PolicySpec, load: f64) -> Result<(), String> {
+        let requests = (self.requests + self.warmup()) as f64;
+        let work = requests * self.workload.mean().as_secs_f64();
+        let step = spec.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
+        let steps = work / step.as_secs_f64();
+        if steps > STEPS_MAX {
+            return Err(format!(
+                "{requests:.0} requests of {} in the mean are {steps:.1e} steps of {step}, and one simulation takes at most \
+                 {STEPS_MAX:.0e}: lower --requests, or raise --checkpoint, where there is one",
+                self.workload.mean(),
+            ));
+        }
+        // A balancer may send all to one server.
+        let seconds = (work / self.workers as f64).max(requests / self.rate(load));
+        if seconds > SECONDS_MAX {
+            return Err(format!(
+                "{requests:.0} requests at load {load} last {seconds:.1e} simulated seconds, and one simulation at most \
+                 {SECONDS_MAX:.0e}: lower --requests, or raise the load"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A scenario with defaults for all options.
+    pub(crate) fn new(
+        workload: &'a Workload,
+        workers: usize,
+        overheads: Overheads,
+        seed: u64,
+        requests: u64,
+    ) -> Scenario<'a> {
+        Scenario {
+            workload,
+            workers,
+            groups: None,
+            fleet: None,
+            seed,
+            requests,
+            flows: Scenario::flows_for(workers),
+            overheads,
+            slice: None,
+            sizes: None,
+            thief_threshold: None,
+            checkpoint_step: Nanos::from_micros(1),
+            deadline: None,
+            max_wait: MaxWait::Off,
+            classified: false,
+            objective: Objective::default(),
+            replayed: None,
+            stretched: None,
+            shape: Shape::Poisson,
+            progress: ProgressBar::hidden(),
+        }
+    }
+
+    /// The number of source ports that `loadgen` would use.
+    pub(crate) fn flows_for(workers: usize) -> u16 {
+        (32 * workers).clamp(256, 32_768) as u16
+    }
+
+    /// Requests per second at `load`.
+    pub(crate) fn rate(&self, load: f64) -> f64 {
+        self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
+    }
+
+    /// The load of the servers that are left where `load` comes to all.
+    pub(crate) fn load_of_left(&self, load: f64) -> f64 {
+        self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
+    }
+
+    /// The number of warm-up requests, before the measured ones.
+    pub(crate) fn warmup(&self) -> u64 {
+        self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
+    }
+
+    /// The sizes with which `spec` starts if none are given.
+    pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
+        match spec {
+            PolicySpec::Server(policy) if spec.sizes() != Sizes::None => Some(self.fit(load).policy(policy).sizes()),
+            _ => None,
+        }
+    }
+
+    /// Simulates `spec` at `load`.
+    pub(crate) fn run(&self, spec: PolicySpec, load: f64) -> Simulation {
+        let warmup = self.warmup();
+        self.run_on(spec, load, warmup, self.incoming(load, warmup, self.requests), &RefCell::default())
+    }
+
+    /// The requests that come at `load`, each with its source port: `warmup` of them before `most` are measured.
+    pub(super) fn incoming(
+        &self,
+        load: f64,
+        warmup: u64,
+        most: u64,
+    ) -> Box<dyn Iterator<Item = (ArrivingRequest, u16)> + 'a> {
+        let offer = OpenLoop {
+            workload: self.workload,
+            rate: self.rate(load),
+            flows: self.flows,
+            seed: self.seed,
+            deadline: self.deadline.unwrap_or(Nanos::MAX),
+            warmup,
+            requests: most,
+        };
+        match (self.replayed, self.stretched, self.fleet) {
+            (Some(run), ..) => {
+                let flows = run.offered.requests.iter().map(|request| request.flow);
+                Box::new(run.offered.arrivals().zip(flows))
+            }
+            (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
+            (.., Some(fleet)) => Box::new(offer.by_flow(self.shape, fleet.balance.zipf())),
+            _ => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
+        }
+    }
+
+    /// Simulates `spec` with `incoming`, of which `warmup` are not measured. They are as much as `load`, and are counted in
+    /// `tally`, which is taken.
+    pub(super) fn run_on(
+        &self,
+        spec: PolicySpec,
+        load: f64,
+        warmup: u64,
+        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
+        tally: &RefCell<Tally>,
+    ) -> Simulation {
+        let mut taken = 0_u64;
+        let incoming = incoming.inspect(|_| {
+            taken += 1;
+            if taken.is_multiple_of(REPORTED) {
+                self.progress.inc(REPORTED);
+            }
+        });
+        let alone = |(request, _): (ArrivingRequest, u16)| request;
+        let (mut chosen, mut of_server, mut busiest) = (String::new(), None, None);
+        match spec {
+            PolicySpec::Reference(reference) => {
+                reference.simulate_into(self.workers, incoming.map(alone), tally);
+                if self.overheads != Overheads::NONE {
+                    "free of --overheads".clone_into(&mut chosen);
+                }
+            }
+            PolicySpec::Server(policy) => {
+                let (made, setup) = self.adapting(policy, load, warmup);
+                (chosen, of_server) = (made.chosen, made.unstable_from);
+                if let Some(fleet) = self.fleet {
+                    let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
+                    let loads = fleet.simulate_into(&setup, (self.flows, self.seed), incoming, tally);
+                    busiest = Some(loads.into_iter().fold(0.0, f64::max));
+                } else {
+                    simulate_into(&setup, incoming.map(alone), tally);
+                }
+            }
+        }
+        let unstable_from = self.bound(of_server);
+        // A group at its own bound is as busy as all workers at theirs.
+        let busy = load / unstable_from.unwrap_or(1.0);
+        let tally = tally.take().of_queue(busy, self.overheads.per_request());
+        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
+        let (workers, sizes, fleet) = (self.workers, self.sizes.clone(), self.fleet.zip(busiest));
+        Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally }
+    }
+
+    /// A server under `policy`, which follows what it measures if the policy does. It begins to measure with the run if the
+    /// warm-up is as long as its window. In a shorter run it is a server that has measured these requests before.
+    fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup) {
+        let (made, setup, fit) = self.server(policy, load);
+        if !policy.entry().adapts {
+            return (made, setup);
+        }
+        let (time_scale, warmup) = match self.replayed {
+            Some(Replayed { offered, .. }) => {
+                (offered.time_scale, (offered.warmup.get() / offered.time_scale) as f64 / 1e9)
+            }
+            None => (1, warmup as f64 / self.rate(load)),
+        };
+        let every = Nanos::new(SECOND.get() / time_scale);
+        let known = warmup < every.times(WINDOW).as_secs_f64();
+        let adaptation = fit.adaptation(policy, known);
+        let unmeasured = |setup: Setup| setup.with_max_wait(self.max_wait, &ServiceTimes::default(), None);
+        let setup = if known { setup } else { unmeasured(setup) };
+        let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
+        let policy = adaptation.policy();
+        let follows = Some(Follows { adaptation, max_wait: self.max_wait, every });
+        (made, Setup { policy, follows, ..setup })
+    }
+
+    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
+    /// capacity.
+    pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
+        match spec {
+            PolicySpec::Server(policy) => self.bound(self.server(policy, load).0.unstable_from),
+            PolicySpec::Reference(_) => None,
+        }
+    }
+
+    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the bound of one server.
+    fn bound(&self, of_server: Option<f64>) -> Option<f64> {
+        let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
+        let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
+        // Rounding alone is no bound.
+        match share.filter(|share| *share > 1.0 + 1e-9) {
+            Some(share) => Some(of_server.unwrap_or(1.0) / share),
+            None => of_server,
+        }
+    }
+
+    /// What is made of `policy` at `load`, a server that follows it, and what both are fitted to.
+    fn server(&self, policy: PolicyName, load: f64) -> (Made, Setup, Fit) {
+        let entry = policy.entry();
+        let groups = match entry.may_group() && self.replayed.is_none() {
+            true => grouping::sizes(self.workers, self.groups.unwrap_or(grouping::groups_of(self.workers, None))),
+            false => vec![self.workers],
+        };
+        let fit = self.fit(load);
+        let tuning = Tuning {
+            sizes: self.sizes.clone().filter(|_| entry.sizes != Sizes::None),
+            workers: groups[0],
+            groups: groups.len(),
+            ..fit.tuning
+        };
+        let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
+        let (made, setup) = fit.server(policy, self.overheads);
+        let mut setup = Setup { groups, checkpoint_step: self.checkpoint_step, ..setup };
+        if let Some(run) = self.replayed {
+            setup.rest = run.offered.rest(setup.rest);
+        }
+        let setup = setup.with_max_wait(self.max_wait, &fit.times, self.classified.then_some(&fit.of_class));
+        (made, setup, fit)
+    }
+
+    /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would measure.
+    pub(crate) fn fit(&self, load: f64) -> Fit {
+        let fit = match self.replayed {
+            Some(run) => run.offered.fit(),
+            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
+        };
+        // What was recorded comes to all servers that are left.
+        let shared_by = self.replayed.and(self.fleet).map_or(1, Fleet::left);
+        let tuning = Tuning {
+            budget: self.slice.unwrap_or(fit.tuning.budget),
+            thief_threshold: self.thief_threshold,
+            classified: self.classified,
+            objective: self.objective,
+            ..fit.tuning
+        };
+        Fit { offered: fit.offered / shared_by as f64, tuning, ..fit }.knowing(&self.overheads)
+    }
+}

@@ -1,0 +1,74 @@
+//! Is what is recommended confirmed by other requests than those by which it was found, and is it the fewest workers?
+
+use super::*;
+use crate::lab::study::scenario::Scenario;
+use crate::lab::workload::Workload;
+use forebay::inside::emulation::overheads::Overheads;
+use std::ops::RangeInclusive;
+
+fn ask<T>(
+    [workload, goal]: [&str; 2],
+    rate: f64,
+    workers: RangeInclusive<usize>,
+    answer: impl Fn(&Question<'_>) -> T,
+) -> T {
+    let workload: Workload = workload.parse().expect("a form");
+    let workload = workload.with_time_beside(Overheads::LAB.per_request());
+    let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 300_000);
+    let scenario = Scenario { slice: Some(scenario.fit(1.0).budget()), ..scenario };
+    let goal = goal.parse().expect("a goal");
+    answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
+}
+
+// Is the recommendation the look with the worst figure of two other seeds than that of the bisection?
+#[test]
+fn a_recommendation_is_confirmed_by_other_requests() {
+    ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
+        let spec = "ondemand".parse().expect("a policy");
+        let search = question.search(&[spec]);
+        let look = &search.answers[search.chosen.expect("a recommendation")].judged;
+        let figure = |look: &Judged| question.goal.figure(&look.simulation.tally);
+        let by = |seed| figure(&question.look(spec, look.simulation.workers, seed, question.scenario.requests));
+        let seed = question.scenario.seed;
+        assert_ne!(by(!seed), by(!seed ^ 1));
+        assert_eq!(figure(look), by(!seed).max(by(!seed ^ 1)));
+        assert_ne!(figure(look), by(seed));
+    });
+}
+
+// Is the number of workers that a bisection finds the one that counting up finds, for each policy? Method: each number is
+// looked at as the bisection looks.
+#[test]
+fn bisection_finds_what_counting_up_finds() {
+    for (policy, goal) in [("global", "p99-latency<=60us"), ("isolated", "p99-latency<=68us")] {
+        ask(["exponential:10us", goal], 250_000.0, 3..=14, |question| {
+            let spec = policy.parse().expect("a policy");
+            let found = question.fewest(spec, 3);
+            let seems = |workers: &usize| question.look(spec, *workers, 1, question.bisected()).seems(&question.goal);
+            let counted = question.workers.clone().find(seems);
+            assert_eq!((found.seems, Some(found.judged.simulation.workers)), (true, counted), "{policy}, {goal}");
+        });
+    }
+}
+
+// Is a goal below what a request takes that never waits impossible, and one above it not, for a latency and a slowdown?
+#[test]
+fn arithmetic_knows_what_no_number_of_workers_holds() {
+    for (goal, impossible) in [
+        ("p99-latency<=49us", Some(50.0)),
+        ("p99-latency<=51us", None),
+        ("p50-latency<=1us", None),
+        ("p99-latency-short<=1us", None),
+        ("p99-latency-class5<=1us", None),
+        ("p99.9-slowdown<=1", None),
+    ] {
+        let found = ask(["bimodal:0.9:1us:50us", goal], 1_000.0, 1..=2, |question| question.impossible());
+        assert_eq!(found, impossible, "{goal}");
+    }
+    let workload: Workload = "bimodal:0.9:1us:50us".parse().expect("a form");
+    let scenario = Scenario::new(&workload, 1, Overheads::STOCK, 1, 1_000);
+    let goal = "p99.9-slowdown<=3".parse().expect("a goal");
+    let question = Question { scenario, rate: 1.0, headroom: 0.1, goal, workers: 1..=2 };
+    assert!(question.impossible().is_some_and(|figure| (figure - 3.68).abs() < 1e-9), "1 us, and 2.68 us beside it");
+    assert!((question.idle(&goal) - 23.68).abs() < 1e-9, "and 20 us until a worker is awake");
+}

@@ -1,0 +1,57 @@
+//! Values of flags that several commands have.
+
+use forebay::config::Config;
+use forebay::time::{Nanos, parse_duration};
+use std::ops::RangeBounds;
+
+/// A number in `range`.
+///
+/// # Errors
+/// The `remedy` for any other text.
+pub(crate) fn number(text: &str, range: impl RangeBounds<f64>, remedy: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| remedy.to_owned())
+}
+
+/// Requests per second.
+///
+/// # Errors
+/// What is allowed.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let remedy = "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s";
+    number(text.strip_suffix("/s").unwrap_or(text), 0.001..=1e9, remedy)
+}
+
+/// A duration above zero.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn positive(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// The workers of each pool of `front=3,heavy=11`, as a server reads it.
+///
+/// # Errors
+/// What a server says to it.
+pub(crate) fn pools(text: &str) -> Result<Vec<usize>, String> {
+    let config = Config::from_pairs([("pools", text)]);
+    let config =
+        config.map_err(|problems| problems.iter().map(|problem| &*problem.message).collect::<Vec<_>>().join("; "))?;
+    Ok(config.pools.iter().map(|pool| pool.workers).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_sizes() {
+        assert_eq!(pools("front=3, heavy=11"), Ok(vec![3, 11]));
+        for text in ["", "3", "best", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
+            assert!(pools(text).is_err_and(|error| error.contains("like front=3,heavy=11")), "{text} was taken");
+        }
+    }
+}

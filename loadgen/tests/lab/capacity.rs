@@ -1,0 +1,44 @@
+//! Does every command of `deploy/capacity.md` run, each within ten seconds? Method: the page's blocks, beside files that it
+//! names.
+
+use crate::program::trace;
+use forebay::time::{Nanos, clock};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const PAGE: &str = include_str!("../../../deploy/capacity.md");
+/// What the page promises of a release build.
+const LONGEST: Nanos = Nanos::from_secs(10);
+
+/// A table of costs and a recorded run, as the page describes them.
+fn write_inputs(folder: &Path) {
+    let costs: String = (0..2_000).map(|line| if line % 100 == 0 { "long 2ms\n" } else { "20us\n" }).collect();
+    fs::write(folder.join("costs.txt"), costs).expect("a file");
+    let kind = |number: u64| if number.is_multiple_of(100) { "long 100us" } else { "short 20us" };
+    let trace = trace("time-scale=1 warmup=0s", 100, 40_000, kind);
+    fs::copy(trace.path(), folder.join("hour.trace")).expect("a file");
+}
+
+#[test]
+fn the_commands_of_the_page_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_inputs(folder.path());
+    let blocks = PAGE.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let commands: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert!(commands.len() >= 8, "{commands:?}");
+    for command in commands {
+        let words = command.strip_prefix("loadgen ").unwrap_or_else(|| panic!("{command}"));
+        let begin = clock::now();
+        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+            .args(words.split_whitespace())
+            .current_dir(folder.path())
+            .output()
+            .expect("the program starts");
+        let took = clock::now().minus(begin);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}:\n{said}");
+        assert!(!words.starts_with("plan") || said.contains("Do this: "), "{command}:\n{said}");
+        assert!(cfg!(debug_assertions) || took < LONGEST, "{command}: {took}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
+
+#[path = "emulation/mod.rs"]
+pub mod emulation;
+#[path = "net/mod.rs"]
+pub mod net;
+#[path = "queue/mod.rs"]
+pub mod queue;
+#[path = "runtime/mod.rs"]
+pub mod runtime;
+#[path = "sched/mod.rs"]
+pub mod sched;
+#[cfg(feature = "admin")]
+#[path = "trace.rs"]
+pub mod trace;
+
+#[cfg(feature = "cli")]
+pub use crate::cli::{command, get, run};
+#[cfg(feature = "cli")]
+pub use crate::handler::builtin::wire;
+
+/// What a yield and a checkpoint cost on this host.
+pub mod yields {
+    pub use crate::server::yields::{checkpoints, mean_time};
+}
