@@ -11,7 +11,7 @@ set -eu
 bin=${BIN:-target/release}
 mixes=${MIXES:-extreme-bimodal high-bimodal tpcc rocksdb exponential:10us lognormal:10us:3 lognormal:10us:10 \
 fixed:10us bimodal:0.9:10us:100us bounded-pareto:1us:100ms:1.1}
-policies=${POLICIES:-auto,global,steal,hybrid,ondemand,levels,isolated}
+policies=${POLICIES:-auto,global,steal,levels,isolated}
 
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

@@ -185,7 +185,7 @@ fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, re
         bencher.iter_custom(|iterations| called(handler, request, count(iterations)));
     });
     // What `auto` may choose.
-    for name in ["hybrid", "steal", "global", "levels"] {
+    for name in ["levels", "steal", "global", "auto"] {
         let policy: PolicyName = name.parse().expect("a policy");
         for batch in [1, net::BATCH] {
             group.bench_function(format!("{name}, batch {batch}"), |bencher| {

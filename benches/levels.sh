@@ -3,7 +3,7 @@
 # benches/emulated.md: p99.9 of the slowdown under each policy, beside that of the very same requests in virtual time, and
 # how that under auto compares with it, pair by pair. Needs jq, and `cargo build --profile dist --workspace`.
 #
-# A scene is a workload, the number of workers, a load, a time scale, and the slice with which ondemand and hybrid serve it
+# A scene is a workload, the number of workers, a load, a time scale, and the slice with which levels serves it
 # best; each is run with each seed under each policy, on emulated cores that are charged OVERHEADS, or with BURN=cpu on real
 # ones, where the load is a share of what isolated bears. With KEEP=DIRECTORY the results stay there, and scenes whose
 # results are there are not repeated: so the table can go on after an interrupt, or be made by several at once. Lists are
@@ -18,7 +18,7 @@ dns=mix:0.95@lognormal:3us:0.25+0.045@lognormal:120us:0.25+0.005@lognormal:1ms:0
 scenes=${SCENES:-extreme-bimodal/14/0.9/2000/5us high-bimodal/14/0.9/500/10us rocksdb/14/0.9/200/15us tpcc/14/0.9/500/20us \
 lognormal:10us:3/14/0.9/1000/20us lognormal:10us:10/14/0.9/1000/20us bounded-pareto:1us:100ms:1.1/14/0.9/1000/100us \
 $dns/7/0.79/1000/10us exponential:10us/14/0.9/1000/100us fixed:10us/14/0.9/1000/100us}
-policies=${POLICIES:-auto,ondemand,hybrid,global}
+policies=${POLICIES:-auto,levels,global}
 rounds=${ROUNDS:-5}
 duration=${DURATION:-50s}
 burn=${BURN:-sleep}

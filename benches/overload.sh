@@ -7,7 +7,7 @@
 # Requests of 10 us, where the way in and out takes a fifth: SCALE=1000 COST=10us CAPACITY=315 benches/overload.sh
 set -eu
 
-policies=${POLICIES:-isolated steal pools hybrid ondemand auto}
+policies=${POLICIES:-isolated steal pools levels auto}
 loads=${LOADS:-1.2 2 5}
 retries=${RETRIES:-0 2}
 waits=${WAITS:-auto off}

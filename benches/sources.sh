@@ -6,8 +6,8 @@
 # of the emulated cores, SCALE times as long as on real ones. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
 # Lists are words: SENDERS="1 100" LOADS="2 20" KINDS=fixed:2ms SERVE="--gate off" benches/sources.sh
-# With SERVE="--trusted-networks 127.16.0.0/12" the honest networks are validated. With SERVE="--policy reserve --classify
-# header" the server believes the class, and heavy requests of the others lie.
+# With SERVE="--trusted-networks 127.16.0.0/12" the honest networks are validated. With SERVE="--classify header" the
+# server believes the class, and heavy requests of the others lie.
 set -eu
 # shellcheck source=benches/server.sh
 . "${0%/*}/server.sh"

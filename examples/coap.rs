@@ -191,7 +191,7 @@ fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u32> {
 }
 
 fn main() -> ExitCode {
-    let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "ondemand")];
+    let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "levels")];
     forebay::main(&defaults, |flags: Flags, server| {
         let coap = Coap { sender: server.sender()?, slow: flags.slow };
         server.run(&coap)

@@ -170,16 +170,16 @@ fn serving_a_request_allocates_nothing() {
     let _alone = alone();
     let pools = [("policy", "pools"), ("pools", "front=2,heavy=2")];
     let of = |policy| [("policy", policy), ("workers", "4")];
-    let sliced = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
+    let sliced = [("policy", "levels"), ("workers", "4"), ("slice", "1us")];
     for (settings, way, reason, continuations, each) in [
         (&of("steal")[..], Way::AtOnce, "yield", 0, 0),
         (&of("global"), Way::AtOnce, "yield", 0, 0),
-        (&of("ondemand"), Way::AtOnce, "yield", 0, 0),
+        (&of("levels"), Way::AtOnce, "yield", 0, 0),
         (&pools, Way::Hop, "hop", REQUESTS, 0),
         (&pools, Way::Flow, "hop", REQUESTS, 0),
         (&of("auto"), Way::Datagrams, "yield", 0, 0),
         (&sliced, Way::Work, "yield", 1_000, 0),
-        (&of("ondemand"), Way::Fork, "join", 0, 2),
+        (&of("levels"), Way::Fork, "join", 0, 2),
     ] {
         let (allocated, counted) = allocated(settings, way, reason, false);
         assert_eq!(allocated, each * REQUESTS, "{settings:?} {way:?}");

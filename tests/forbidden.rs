@@ -76,7 +76,7 @@ fn logged(text: &str) -> Vec<String> {
 // none? Is a start refused that accepts nothing else?
 #[test]
 fn without_a_ring_heavy_requests_look() {
-    let settings = [("policy", "ondemand"), ("workers", "1")];
+    let settings = [("policy", "levels"), ("workers", "1")];
     for (calls, notices) in [(&[][..], "ring"), (&[SYS_io_uring_setup][..], "looks (no io_uring of Linux 6.1: ")] {
         let server = where_forbidden(calls, move || {
             Running::start(&settings, Bench::new(Spin::new(Burner::calibrated(), 1), CAP))

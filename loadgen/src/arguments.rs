@@ -113,9 +113,6 @@ pub(crate) struct CompareArguments {
     /// workers' time, rounded up]
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
-    /// Workers that hybrid and reserve keep for light requests, instead of what they measure
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) reserved: Option<u16>,
     /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Nanos>,
@@ -134,7 +131,7 @@ pub(crate) struct CompareArguments {
     /// Whether servers may read the class of a request from its header
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) classify: Classify,
-    /// What levels and auto optimise, slowdown or latency, as for forebay serve
+    /// What auto optimises, slowdown or latency, as for forebay serve
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(crate) optimise: Objective,
     /// Also show the settings, the account of each run, and the log of each server
@@ -143,9 +140,8 @@ pub(crate) struct CompareArguments {
     /// Runs of each policy, each with a new server and the next seed; the policies take turns
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) rounds: u64,
-    /// Simulate the requests of each run once more, under the same policy, and compare both. Under hybrid a fixed
-    /// number of workers is then reserved. With levels and auto the --warmup must be long enough to learn. The policy
-    /// reserve is not simulated
+    /// Simulate the requests of each run once more, under the same policy, and compare both. With auto the --warmup must be
+    /// long enough to learn
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Requests of each policy in virtual time, shown beside; 0 for none

@@ -61,10 +61,10 @@ fn the_command_is_consistent() {
 #[test]
 fn what_is_right_is_taken() {
     for line in [
-        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000 --overheads lab",
-        "simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
+        "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
+        "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
-        "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",
+        "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,levels --overheads lab",
         "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",
     ] {
         assert_eq!(refusal(&words("loadgen", line)), None, "{line}");

@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn what_is_live_changes_and_the_rest_is_named() {
         let running = effective(&[("workers", "4"), ("slice", "10us")]);
-        let new = effective(&[("workers", "8"), ("policy", "hybrid"), ("cost-cap", "2s"), ("pin", "true")]);
+        let new = effective(&[("workers", "8"), ("policy", "levels"), ("cost-cap", "2s"), ("pin", "true")]);
         let Reloaded { effective: taken, changed, restart } = reload(&running, &new).expect("they fit");
         assert_eq!(keys(&changed), ["policy", "slice", "cost-cap"]);
         assert_eq!(keys(&restart), ["workers", "pin"]);
-        assert_eq!(taken.config, effective(&[("workers", "4"), ("policy", "hybrid"), ("cost-cap", "2s")]).config);
+        assert_eq!(taken.config, effective(&[("workers", "4"), ("policy", "levels"), ("cost-cap", "2s")]).config);
         let again = reload(&taken, &new).expect("they fit");
         assert_eq!((again.effective, again.changed, keys(&again.restart)), (taken, vec![], vec!["workers", "pin"]));
     }
@@ -82,9 +82,6 @@ mod tests {
         let problems = reload(&running, &new).expect_err("eight are not four").to_string();
         let expected = "workers = \"4\" (running) with pools = \"front=2,heavy=6\" (code): the pools have 8 workers";
         assert!(problems.contains(expected), "{problems}");
-        let reserve = effective(&[("policy", "reserve"), ("classify", "header"), ("workers", "4")]);
-        let problems = reload(&running, &reserve).expect_err("it may not know classes").to_string();
-        assert!(problems.contains("classify = \"none\" (running)"), "{problems}");
         let grouped = effective(&[("workers", "4"), ("groups", "2")]);
         let problems =
             reload(&grouped, &effective(&[("policy", "pools"), ("workers", "4")])).expect_err("they have sizes");
@@ -95,7 +92,7 @@ mod tests {
     #[test]
     fn every_setting_is_live_or_named() {
         let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 \
-            policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency reserved=1 classify=header handler=echo \
+            policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency classify=header handler=echo \
             burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 \
             amplification=2 amplification-allowance=9 stack-bytes=300000 cost-cap=2s max-wait=off gate=off source-prefix=32,64 trusted-networks=10.0.0.0/8 \
             shed-answers=silence drain-timeout=1s lame-duck=1s unhealthy-after=1s log-delays=10ms \

@@ -1,9 +1,9 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
 use super::layers::Layers;
-use super::{Burn, Classify, Config, Pool, SOCKETS_MAX, Wait, caches};
+use super::{Burn, Config, Pool, SOCKETS_MAX, Wait, caches};
 use crate::emulation::overheads::Overheads;
-use crate::sched::{Sizes, grouping};
+use crate::sched::grouping;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
@@ -31,7 +31,7 @@ fn pools(config: &mut Config, layers: &mut Layers) {
             layers.conflict(config, ["workers", "pools"], why);
         }
         config.workers = sum;
-    } else if config.policy.entry().sizes == Sizes::Pools && config.workers == 1 && !layers.is_open("pools") {
+    } else if config.policy.entry().has_pools() && config.workers == 1 && !layers.is_open("pools") {
         let why = "one worker makes no two pools; allowed: 2 or more workers, or one pool on purpose (pools = \
                    \"front=1\"), or another policy";
         layers.conflict(config, ["policy", "workers"], why.to_owned());
@@ -54,8 +54,8 @@ fn parking(config: &mut Config, layers: &mut Layers) {
 }
 
 /// Whether two settings exclude each other, which ones, and why.
-fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
-    let &Config { ref listen, policy, workers, groups, classify, reserved, burn, .. } = config;
+fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 5] {
+    let &Config { ref listen, policy, workers, groups, burn, .. } = config;
     let addresses = listen.len();
     [
         (
@@ -81,21 +81,11 @@ fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 7] {
             ["handover", "admin"],
             "a successor is to take the admin endpoint over; allowed: handover off, or an address for admin".to_owned(),
         ),
-        (
-            policy.entry().needs_class && classify == Classify::None,
-            ["policy", "classify"],
-            format!("{policy} must know the class of a request; allowed: classify header, or another policy"),
-        ),
         (groups > workers, ["groups", "workers"], format!("a group has a worker; allowed: auto, or 1 to {workers}")),
         (
             groups > 1 && !policy.entry().may_group(),
             ["groups", "policy"],
             format!("the sizes of {policy} are of all workers; allowed: groups auto or 1, or another policy"),
-        ),
-        (
-            reserved.is_some_and(|reserved| reserved > workers),
-            ["reserved", "workers"],
-            format!("there are {workers} workers; allowed: auto, or 1 to {workers}"),
         ),
     ]
 }
@@ -165,7 +155,6 @@ mod tests {
             (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
-            (("reserved", "5"), ("workers", "4")),
             (("groups", "5"), ("workers", "4")),
             (("groups", "2"), ("policy", "pools")),
             (("workers", "1024"), ("listen", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5")),

@@ -174,7 +174,7 @@ settings! {
     /// Number of groups of workers.
     /// - A group has queues and sleepers of its own. An idle group takes from a full one.
     /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.
-    /// - The policies pools and reserve have one group.
+    /// - The policy pools has one group.
     ///
     /// 1 to `workers`; 1 under policies with sizes of their own.
     groups: usize {
@@ -203,22 +203,12 @@ settings! {
         value_name: "DURATION", live: true, default: "50us",
         form: text!("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
     }
-    /// What auto and levels optimise.
+    /// What auto optimises.
     /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it
     ///   goes.
     /// - latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest
     ///   0.05 % last.
     optimise: Objective { value_name: "WHAT", live: true, default: "slowdown", form: choice!(Objective) }
-    /// Number of workers reserved for light requests.
-    /// - auto: by the demand, measured every second.
-    /// - hybrid: heavy requests on these workers give way soonest.
-    /// - reserve: these workers serve the class of lowest cost.
-    ///
-    /// 1 to `workers`; `None` = as measured.
-    reserved: Option<usize> {
-        value_name: "WORKERS", live: true, default: "auto",
-        form: text!("auto, or 1 to the number of workers", value::reserved, |workers| option_text(*workers, "auto")),
-    }
     /// Whether the header's class chooses pool or level.
     /// - none: the class is read after the request has been served.
     /// - header: the class is read when the request arrives.
@@ -307,7 +297,7 @@ settings! {
     /// - ring: the kernel raises a bit (io_uring, Linux 6.1), which costs nothing while nothing comes.
     /// - looks: they look now and then, for at most 3 % of the CPU time.
     /// - auto: ring where the kernel permits it.
-    /// - Policies that let requests give way use it: ondemand, hybrid, levels and auto.
+    /// - Policies that let requests give way use it: levels and auto.
     notices: Notices { value_name: "HOW", live: false, default: "auto", form: choice!(Notices) }
 }
 

@@ -155,11 +155,6 @@ fn workers(text: &str) -> Result<usize, Refusal> {
     number(text, 1..=WORKERS_MAX as u64)
 }
 
-/// A number of reserved workers; `None` for `auto`.
-pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
-    if text == "auto" { Ok(None) } else { workers(text).map(Some) }
-}
-
 /// A number of groups; 0 for `auto`.
 pub(super) fn groups(text: &str) -> Result<usize, Refusal> {
     if text == "auto" { Ok(0) } else { workers(text) }

@@ -5,8 +5,7 @@ pub(super) mod numbers;
 mod sharing;
 
 use super::*;
-use crate::sched::estimate::Groups;
-use crate::sched::policy::rows;
+use crate::sched::auto::Decision;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, Tuning};
 use crate::time::Nanos;
@@ -180,12 +179,12 @@ impl Playground {
 }
 
 /// Every policy, of three workers.
-fn policies() -> [Policy; 8] {
-    let tuning = Tuning { reserved: Some(1), ..Tuning::new(3, Nanos::from_micros(5)) };
-    let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
-    let [isolated, global, steal, shed, ondemand, hybrid] =
-        ["isolated", "global", "steal", "shed", "ondemand", "hybrid"].map(|name| tuning.policy(name));
-    [isolated, global, steal, pools(&[2, 1]), shed, rows::by_group(groups, &tuning), ondemand, hybrid]
+fn policies() -> [Policy; 7] {
+    let tuning = Tuning::new(3, Nanos::from_micros(5));
+    let [isolated, global, steal, shed, levels] =
+        ["isolated", "global", "steal", "shed", "levels"].map(|name| tuning.policy(name));
+    let reserved = Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy();
+    [isolated, global, steal, pools(&[2, 1]), shed, levels, reserved]
 }
 
 fn pools(sizes: &[usize]) -> Policy {

@@ -7,7 +7,7 @@ use super::overload::{QueueBounds, expected_by_class};
 use super::{Made, MaxWait, Measured, Policy, PolicyName, Tuning};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
-use crate::time::{Nanos, Steady};
+use crate::time::Nanos;
 
 /// A policy in force, and the state for changing it.
 #[derive(Clone, Debug)]
@@ -20,19 +20,16 @@ pub struct Adaptation {
     /// The share of the measured work that the largest group of workers does: the policy is for that.
     share: f64,
     /// The policy that the workers follow.
-    made: Steady<Made>,
+    made: Made,
     /// The decision rule of `auto`; `None` under any other policy.
     auto: Option<Auto>,
 }
-
-/// Measurements in a row that must make the same policy before it comes into force.
-const IN_A_ROW: u32 = 2;
 
 impl Adaptation {
     /// The policy called `name`, made from `tuning`. What that has measured counts as measured for long enough.
     pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
-        let made = Steady::new(made(&auto, name, &tuning));
+        let made = made(&auto, name, &tuning);
         Adaptation { name, tuning, emulated, share: 1.0, made, auto }
     }
 
@@ -43,12 +40,12 @@ impl Adaptation {
 
     /// The policy for the workers to follow.
     pub fn policy(&self) -> Policy {
-        self.made.get().policy()
+        self.made.policy()
     }
 
     /// The policy, and what was chosen on the way.
     pub fn made(&self) -> &Made {
-        self.made.get()
+        &self.made
     }
 
     /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
@@ -59,21 +56,19 @@ impl Adaptation {
         measured.has_shifted = recent.has_shifted;
         measured.are_left = are_left(of_this_mix, self.tuning.workers as f64 / self.share);
         measured.busy_workers *= self.share;
-        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
+        let decided = self.auto.as_mut().is_some_and(|auto| auto.decide(&measured).is_some());
         // A second without requests says nothing about the load to come.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
             return false;
         }
         self.tuning.measured = Some(measured);
-        if let Some(decision) = decided {
-            self.made.set(decision.make(&self.tuning));
-            return true;
-        }
         let made = made(&self.auto, self.name, &self.tuning);
-        if made.is_like(self.made.get()) {
-            self.made.get_mut().reason.clone_from(&made.reason);
+        if !decided && made.is_like(&self.made) {
+            self.made.reason = made.reason;
+            return false;
         }
-        self.made.read(made, IN_A_ROW, Made::is_like)
+        self.made = made;
+        true
     }
 }
 
@@ -99,7 +94,7 @@ fn of_class(recent: &Recent) -> TimesOfClass {
 
 /// The policy called `name`, or what `auto` has decided for, made from `tuning`.
 fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
-    auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current().make(tuning))
+    auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current().explained(tuning))
 }
 
 /// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if the rest gave way.
@@ -126,7 +121,7 @@ fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let beside_workers = if emulated { recent.charged_workers } else { recent.between_workers };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);
-    let measured = Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers);
+    let measured = Measured::new(times, beside, recent.busy_workers + beside_workers);
     if classified { measured.classified(of_class(recent)) } else { measured }
 }
 
@@ -141,7 +136,6 @@ mod tests {
             between_workers: 3.0,
             charged_workers: 6.0,
             rate: 1e6,
-            by_class: [(1_000, Nanos::from_micros(500)); CLASSES],
             service_times: vec![(Nanos::from_micros(1), 1_000)],
             busy_workers: 2.0,
             ..Recent::default()
@@ -149,7 +143,6 @@ mod tests {
         for (emulated, workers, beside_ns) in [(false, 5.0, 3_000), (true, 8.0, 6_000)] {
             let measured = measured(&recent, emulated, false);
             assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
-            assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
         }
         let unknown = measured(&Recent { rate: 0.0, ..recent }, false, false);
         assert_eq!(unknown.times.beside(), Nanos::ZERO);

@@ -1,7 +1,7 @@
 //! Groups: the workers of a large server, so few together that they do not wait for one another. Each group has queues,
 //! sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says when one group takes from another.
 
-use super::{Entry, Policy, Sizes, Topology};
+use super::{Entry, Policy, Topology};
 use crate::time::Nanos;
 
 /// Workers of a group, about. In virtual time, p99.9 slowdown of 64 workers on extreme-bimodal at .9 is 273 in one group.
@@ -46,7 +46,7 @@ pub fn sizes(workers: usize, groups: usize) -> Vec<usize> {
 impl Entry {
     /// Whether workers may form groups: not where the policy has sizes of its own.
     pub fn may_group(&self) -> bool {
-        !matches!(self.sizes, Sizes::Pools | Sizes::Groups)
+        !self.has_pools()
     }
 }
 
@@ -109,10 +109,7 @@ mod tests {
     #[test]
     fn a_policy_fits_a_smaller_group() {
         for policy in PolicyName::ALL.iter().filter(|policy| policy.entry().may_group()) {
-            let made = |workers| {
-                let tuning = Tuning { reserved: Some(3), ..Tuning::new(workers, Nanos::from_micros(5)) };
-                policy.entry().make(&tuning).policy()
-            };
+            let made = |workers| policy.entry().make(&Tuning::new(workers, Nanos::from_micros(5))).policy();
             assert_eq!(made(13).on(12), made(12), "{policy}");
             assert_eq!(made(13).on(13), made(13), "{policy}");
         }

@@ -24,14 +24,14 @@ mod wait;
 
 pub use adapt::{Adaptation, waits};
 pub use arrivals::{Patience, look_interval};
-pub use auto::{Objective, estimate, gittins, stability};
+pub use auto::{Objective, estimate, gittins};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
 pub use policy::{
-    Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Tuning, UNINTERRUPTED, UnknownPolicy,
-    Walk, name_here,
+    Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Tuning, UNINTERRUPTED, UnknownPolicy, Walk,
+    name_here,
 };
 pub use roster::Roster;
 pub use wait::{Spinning, WAKE_LATENCY, Wait};

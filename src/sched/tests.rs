@@ -5,6 +5,7 @@ mod looks;
 mod search;
 mod tasks;
 
+use super::auto::Decision;
 use super::ladder::Ladders;
 use super::policy::rows;
 use super::*;
@@ -56,7 +57,7 @@ impl View for Seen {
 }
 
 /// Of five workers; those with pools have 2, 1 and 2.
-fn policies() -> [Policy; 10] {
+fn policies() -> [Policy; 9] {
     let tuning = tuning(5);
     let pools = Tuning { sizes: Some(vec![2, 1, 2]), ..Tuning::new(5, Nanos::from_micros(50)) };
     [
@@ -64,10 +65,9 @@ fn policies() -> [Policy; 10] {
         tuning.policy("global"),
         tuning.policy("steal"),
         pools.policy("pools"),
-        tuning.policy("ondemand"),
-        Tuning { reserved: Some(2), ..tuning.clone() }.policy("hybrid"),
+        tuning.policy("levels"),
+        Decision { watchers: Some(2), ..Decision::given(tuning.budget) }.make(&tuning).policy(),
         tuning.policy("shed"),
-        reserve(),
         rows::tasks(&Topology::new(&[2, 1, 2]), Nanos::from_micros(50)),
         levels(),
     ]
@@ -84,12 +84,7 @@ fn levels() -> Policy {
 }
 
 fn levels_of(ladders: Ladders) -> Policy {
-    Tuning { ladders: Some(ladders), ..tuning(5) }.policy("levels")
-}
-
-/// `reserve` where classes 0 and 1 have one worker each, the others three.
-fn reserve() -> Policy {
-    rows::by_group(estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] }, &tuning(5))
+    Decision::of(ladders, "").make(&tuning(5)).policy()
 }
 
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.

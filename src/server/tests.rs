@@ -63,10 +63,9 @@ fn get(admin: SocketAddr, path: &str) -> serde_json::Value {
 fn exhausted_packets_are_named() {
     let packets = |cause: &Option<String>| cause.as_deref() == Some("packets");
     let mut said = Vec::new();
-    for policy in ["steal", "ondemand", "levels", "reserve"] {
-        let classify = if policy == "reserve" { "header" } else { "none" };
+    for policy in ["steal", "levels", "auto"] {
         let ports = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")];
-        let config = Config::from_pairs(ports.into_iter().chain([("policy", policy), ("classify", classify)]));
+        let config = Config::from_pairs(ports.into_iter().chain([("policy", policy)]));
         let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
         // The thread that stops it has a batch.
         server.bound.packets = BATCH + 8;

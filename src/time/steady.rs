@@ -24,28 +24,13 @@ impl<T> Steady<T> {
         &mut self.value
     }
 
-    /// Sets the value at once.
-    pub(crate) fn set(&mut self, value: T) {
-        *self = Steady::new(value);
-    }
-
-    /// Takes a reading. It becomes the value if it differs from it and is the last of `in_a_row` readings that agree. True
-    /// if the value has changed.
-    pub(crate) fn read(&mut self, reading: T, in_a_row: u32, agree: impl Fn(&T, &T) -> bool) -> bool {
-        if agree(&self.value, &reading) {
-            self.confirm();
-            return false;
-        }
-        self.differ(reading, 1, in_a_row, agree)
-    }
-
     /// A reading confirms the value: earlier ones that differ count no more.
     pub(crate) fn confirm(&mut self) {
         self.other = None;
     }
 
-    /// As [`Steady::read`], for a reading that differs from the value. If it does not agree with the one before it, it
-    /// counts as `first` readings.
+    /// Takes a reading that differs from the value. It becomes the value if it is the last of `in_a_row` readings that
+    /// agree. If it does not agree with the one before it, it counts as `first` readings. True if the value has changed.
     pub(crate) fn differ(&mut self, reading: T, first: u32, in_a_row: u32, agree: impl Fn(&T, &T) -> bool) -> bool {
         let before = self.other.take().filter(|(other, _)| agree(other, &reading));
         let count = before.map_or(first, |(_, count)| count + 1);
@@ -66,15 +51,20 @@ mod tests {
     #[test]
     fn a_value_changes_when_readings_agree() {
         let mut steady = Steady::new(10);
-        let mut read = |reading| (steady.read(reading, 3, |one: &i32, other| (one - other).abs() < 2), *steady.get());
+        let mut read = |reading: i32| {
+            let agree = |one: &i32, other: &i32| (one - other).abs() < 2;
+            let changed = match agree(steady.get(), &reading) {
+                true => {
+                    steady.confirm();
+                    false
+                }
+                false => steady.differ(reading, 1, 3, agree),
+            };
+            (changed, *steady.get())
+        };
         let readings = [20, 21, 11, 20, 30, 31, 20, 20, 21, 20];
         let changes = readings.map(&mut read);
         let (unchanged, changed) = ((false, 10), (true, 21));
         assert_eq!(changes, [[unchanged; 8].as_slice(), &[changed, (false, 21)]].concat()[..]);
-        let mut at_once = Steady::new(1);
-        assert!(at_once.read(2, 1, PartialEq::eq) && !at_once.read(2, 1, PartialEq::eq));
-        at_once.read(3, 2, PartialEq::eq);
-        at_once.set(4);
-        assert!(!at_once.read(3, 2, PartialEq::eq), "what came before counts no more");
     }
 }

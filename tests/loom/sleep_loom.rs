@@ -34,6 +34,7 @@ pub(crate) mod kernel;
 mod sleeper;
 pub(crate) mod world;
 
+use crate::sched::auto::Decision;
 use crate::sched::policy::rows;
 use crate::sched::{Policy, Topology, Tuning};
 use crate::time::Nanos;
@@ -70,8 +71,9 @@ fn tasks(workers: usize) -> Policy {
     rows::tasks(&Topology::new(&[workers]), Nanos::MAX)
 }
 
-pub(crate) fn hybrid(workers: usize) -> Policy {
-    Tuning { reserved: Some(1), ..tuning(workers) }.policy("hybrid")
+pub(crate) fn reserved(workers: usize) -> Policy {
+    let tuning = tuning(workers);
+    Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy()
 }
 
 pub(crate) fn global() -> Policy {
@@ -108,7 +110,7 @@ fn who_begins_a_job_wakes_somebody_for_the_next() {
 
 /// Two datagrams come to the ingress of one worker, which is stuck in the first, or to two that may be.
 pub(crate) fn two_arrivals(arrive: fn(&World), flaw: Flaw) {
-    check(3, move || play(&World::new(&[hybrid(2)], 3, 2, flaw), 0..2, &[arrive]));
+    check(3, move || play(&World::new(&[reserved(2)], 3, 2, flaw), 0..2, &[arrive]));
 }
 
 pub(crate) fn at_one(world: &World) {
@@ -130,7 +132,7 @@ fn a_datagram_behind_a_stuck_worker_is_not_forgotten() {
 /// Three datagrams behind one worker: each worker gets stuck in one. However many a receive or a theft takes, the rest is
 /// for another worker, and the role goes round until no worker is left.
 pub(crate) fn three_arrivals(arrive: fn(&World), flaw: Flaw) {
-    check(1, move || play(&World::new(&[hybrid(3)], 4, 3, flaw), 0..3, &[arrive]));
+    check(1, move || play(&World::new(&[reserved(3)], 4, 3, flaw), 0..3, &[arrive]));
 }
 
 #[test]
@@ -159,7 +161,7 @@ pub(crate) fn arrival_at_a_switch(flaw: Flaw) {
         world.switch(1);
         world.arrive(1, 1);
     };
-    check(2, move || play(&World::new(&[pools(), hybrid(2)], 3, 1, flaw), 0..2, &[switch_and_arrive]));
+    check(2, move || play(&World::new(&[pools(), reserved(2)], 3, 1, flaw), 0..2, &[switch_and_arrive]));
 }
 
 #[test]
@@ -201,8 +203,8 @@ fn what_is_put_before_a_stop_is_done() {
     stopped(Flaw::None);
 }
 
-fn ondemand(workers: usize) -> Policy {
-    tuning(workers).policy("ondemand")
+fn levels(workers: usize) -> Policy {
+    tuning(workers).policy("levels")
 }
 
 /// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or steps aside.
@@ -212,7 +214,7 @@ pub(crate) fn arrivals_in_heavy_work(flaw: Flaw) {
         world.arrive(0, 1);
         world.arrive(0, 1);
     };
-    check(3, move || play(&World::new(&[ondemand(1)], 2, 2, flaw), 0..1, &[come]));
+    check(3, move || play(&World::new(&[levels(1)], 2, 2, flaw), 0..1, &[come]));
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn two_heavy_jobs_step_aside_for_what_comes_to_one() {
         (0..2).for_each(|_| world.put(0, HEAVY));
         (0..3).for_each(|_| world.arrive(1, 1));
     };
-    check(2, move || play(&World::new(&[ondemand(2)], 3, 3, Flaw::None), 0..2, &[come]));
+    check(2, move || play(&World::new(&[levels(2)], 3, 3, Flaw::None), 0..2, &[come]));
 }
 
 /// One worker sleeps while its poll still stands in the ring, and takes the turn of the other one, which is at work.
@@ -236,7 +238,7 @@ pub(crate) fn a_swallowed_turn(flaw: Flaw) {
         world.put(0, HEAVY);
         world.arrive(1, 1);
     };
-    check(2, move || play(&World::new(&[ondemand(2)], 3, 1, flaw), 0..2, &[come]));
+    check(2, move || play(&World::new(&[levels(2)], 3, 1, flaw), 0..2, &[come]));
 }
 
 #[test]

@@ -218,9 +218,7 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     let listen = listen();
     // Without a bound on the wait: on a busy machine it would shed some requests of any test.
     let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("max-wait", "off")];
-    // The one policy that does not go without.
-    let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
-    let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
+    let pairs = ports.into_iter().chain(settings.iter().copied());
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
 }
 

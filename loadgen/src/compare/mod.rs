@@ -101,8 +101,8 @@ pub(crate) struct ComparedRun {
 pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
     let began = clock::now();
     let interrupt = Interrupt::listen()?;
-    let mut settings = ServerSettings::of(arguments)?;
-    let plan = checked_plan(&mut settings)?;
+    let settings = ServerSettings::of(arguments)?;
+    let plan = checked_plan(&settings)?;
     let arguments = &settings.arguments;
     let outputs = arguments.offer.outputs()?;
     let tasks = Task::all(arguments);
@@ -143,12 +143,9 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
 }
 
 /// The plan of each run. Every error of the flags is reported before the first server runs for its half minute.
-fn checked_plan(settings: &mut ServerSettings) -> Result<Plan, Failure> {
+fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
     let plan = settings.plan(ANY_PORT)?;
     schedule::check(&plan)?;
-    if settings.arguments.simulate {
-        validation::prepare(settings, &plan)?;
-    }
     for policy in &settings.arguments.policies {
         server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }

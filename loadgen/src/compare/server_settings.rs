@@ -9,7 +9,7 @@ use crate::plan::{Defaults, Plan, cpus, workload_of};
 use crate::values;
 use forebay::config::{Burn, Classify};
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::{PolicyName, Sizes};
+use forebay::inside::sched::PolicyName;
 use forebay::time::Nanos;
 use std::net::SocketAddr;
 
@@ -35,8 +35,6 @@ pub(crate) struct ServerSettings {
     pub(crate) workers: u16,
     /// Value of `--pools`; `None` for a single worker, which cannot be divided.
     pub(crate) pools: Option<String>,
-    /// Value of `--reserved`; `None` for `auto`.
-    pub(crate) reserved: Option<u16>,
     /// Value of `--slice`, unscaled.
     pub(crate) slice: Nanos,
     /// Real or emulated cores.
@@ -104,7 +102,6 @@ impl ServerSettings {
         let mut settings = ServerSettings {
             workers,
             pools: arguments.pools.clone(),
-            reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn,
             time_scale,
@@ -131,7 +128,7 @@ impl ServerSettings {
 
     /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.
     fn pools_for(&self, workload: &Workload) -> Option<String> {
-        let pools = PolicyName::ALL.iter().find(|name| name.entry().sizes == Sizes::Pools)?;
+        let pools = PolicyName::ALL.iter().find(|name| name.entry().has_pools())?;
         match self.fit(workload, 1.0).policy(*pools).sizes()[..] {
             [front, heavy] => Some(format!("front={front},heavy={heavy}")),
             _ => None,
@@ -154,10 +151,9 @@ impl ServerSettings {
             set("--handler", "spin".to_owned()),
             set("--optimise", arguments.optimise.name().to_owned()),
         ];
-        let reserved = self.reserved.map(|reserved| set("--reserved", reserved.to_string()));
         let pools = self.pools.clone().map(|pools| set("--pools", pools));
         let charged = (self.burn == Burn::Sleep).then(|| set("--overheads", self.overheads.text()));
-        always.into_iter().chain(reserved).chain(pools).chain(charged).flatten().collect()
+        always.into_iter().chain(pools).chain(charged).flatten().collect()
     }
 
     /// Workers of each pool; `None` without pools.

@@ -4,14 +4,13 @@ use crate::compare::server_settings::ServerSettings;
 use crate::drive::receiver::Reply;
 use crate::drive::{Exchange, trace};
 use crate::endpoint::ServerView;
-use crate::failure::Failure;
 use crate::lab::sim::{Replay, simulate};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::text::time;
 use forebay::config::Burn;
-use forebay::inside::sched::{Entry, Made, PolicyName, Sizes};
+use forebay::inside::sched::{Made, PolicyName};
 use forebay::inside::wire::Status;
 use forebay::metrics::Block;
 use forebay::time::Nanos;
@@ -79,34 +78,6 @@ impl Simulated {
     }
 }
 
-/// Makes server and simulator follow the same policies. The value that `hybrid` would measure is fixed, as virtual
-/// time would choose it for the offered load. `levels` and `auto` decide the same in both, once the server has
-/// measured enough service times. [`simulated`] tells where they do not.
-///
-/// # Errors
-/// A usage failure for a policy that follows the load besides.
-pub(crate) fn prepare(settings: &mut ServerSettings, plan: &Plan) -> Result<(), Failure> {
-    // An unknown policy is refused by the server.
-    for name in settings.arguments.policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok()) {
-        if !is_followed(name.entry()) {
-            return Err(Failure::usage(format!(
-                "--simulate cannot follow --policies {name}, which changes with the load that it measures: choose from {}",
-                PolicyName::list(is_followed)
-            )));
-        }
-        if name.entry().sizes == Sizes::Reserved && settings.reserved.is_none() {
-            let reserved = settings.fit(&plan.workload, plan.load().unwrap_or(1.0)).policy(name).sizes()[0];
-            settings.reserved = Some(u16::try_from(reserved).unwrap_or(settings.workers));
-        }
-    }
-    Ok(())
-}
-
-/// True if the policy's decisions follow service times alone, or nothing, or can be fixed by a setting.
-fn is_followed(entry: &Entry) -> bool {
-    !entry.adapts || matches!(entry.sizes, Sizes::Reserved | Sizes::None)
-}
-
 /// Simulates the run of `plan`, in which `exchange` passed, under `policy`. The server has the settings of `settings` and
 /// said `server` at the end; `socket_of` is its socket of each flow. `None` if the run offered nothing.
 pub(crate) fn simulated(
@@ -122,12 +93,7 @@ pub(crate) fn simulated(
     let policy: PolicyName = policy.parse().ok().filter(|_| !offered.requests.is_empty())?;
     let fit = offered.fit().tuned(|tuning| {
         tuning.budget = settings.slice;
-        tuning.sizes = match (policy.entry().sizes, settings.reserved.map(usize::from)) {
-            (Sizes::Reserved, reserved) => {
-                reserved.map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
-            }
-            _ => settings.sizes(),
-        };
+        tuning.sizes = settings.sizes();
         tuning.classified = settings.classified();
         tuning.objective = settings.arguments.optimise;
         if settings.burn == Burn::Sleep {
@@ -202,7 +168,7 @@ mod tests {
         for (other, words) in [
             (json!({"policy": "levels", "budget_us": budget_us * 2.1}), "levels from"),
             (json!({"policy": "levels", "budget_us": budget_us / 2.1}), "levels from"),
-            (json!({"policy": "hybrid", "budget_us": budget_us}), "hybrid from"),
+            (json!({"policy": "global", "budget_us": budget_us}), "global from"),
             (json!({"policy": "global"}), "global, not levels from"),
             (serde_json::Value::Null, "nothing, not levels from"),
         ] {

@@ -60,7 +60,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let one = |policy: &String| {
         let name: PolicyName = policy.parse().ok()?;
         let (made, setup) = fit.server(name, overheads);
-        let busy = load / made.unstable_from.unwrap_or(1.0);
+        let busy = load / fit.unstable_from(&made).unwrap_or(1.0);
         let tally = simulate(&setup, drawn.arrivals(workers.into()));
         let tally = tally.of_queue(busy, overheads.per_request());
         Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown()) })

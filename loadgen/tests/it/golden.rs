@@ -31,15 +31,15 @@ const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto 
 
 /// What the tables above leave out.
 const OTHERS: [&str; 9] = [
-    "extreme-bimodal --load 0.8 --policy pools,levels,auto --classified",
-    "tpcc --load 0.9 --policy levels,auto --optimise latency",
+    "extreme-bimodal --load 0.8 --policy pools,auto --classified",
+    "tpcc --load 0.9 --policy auto --optimise latency",
     "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:2ms",
     "extreme-bimodal --load 0.7 --policy steal,auto --workers 4 --servers 3 --balance random,jsq --lost 0,1",
     "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
-    "fixed:10us --load 2 --overheads stock --workers 4 --policy global,reserve,levels --classified",
-    "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,hybrid,levels,auto",
+    "fixed:10us --load 2 --overheads stock --workers 4 --policy global,levels,auto --classified",
+    "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,levels,auto",
     "tpcc --load 0.8 --workers 37 --servers 2 --groups 3 --policy steal,auto",
-    "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq",
+    "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq,darc",
 ];
 
 #[test]
@@ -54,7 +54,7 @@ fn an_overload_ends_as_before() {
     let mut table = String::new();
     for mix in OVERLOAD {
         for waits in WAITS {
-            let policies = "isolated,steal,pools,ondemand,levels,auto";
+            let policies = "isolated,steal,pools,levels,auto";
             let cell = format!("{mix} --load 1.2,2,5 {waits} --workers 4 --policy {policies} --requests 20000");
             table += &simulated(&cell);
         }

@@ -10,7 +10,7 @@ const SMALL: &str = "compare --simulate --workers 4 --cost bimodal:0.99:20us:2ms
 #[test]
 fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let policies = ["isolated", "global", "steal", "pools", "hybrid", "ondemand", "levels", "auto"];
+    let policies = ["isolated", "global", "steal", "pools", "levels", "auto"];
     let policies_flag = format!("--policies {}", policies.join(","));
     let (code, stdout, stderr) = loadgen(&format!("{SMALL} {} {policies_flag}", file.path().display()));
     // 3 is a verdict about this machine at this moment, not about the command.
@@ -42,5 +42,4 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
     let sockets = &runs[0]["simulated"]["sockets"];
     assert!(sockets["replies"].as_u64().is_some_and(|replies| replies > 500), "{sockets}");
     assert_eq!(sockets["elsewhere"], 0, "{sockets}");
-    assert_eq!(runs[4]["server"]["decision"]["reason"], "the number was given", "hybrid is fixed");
 }

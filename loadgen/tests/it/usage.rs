@@ -27,14 +27,14 @@ run --rate 10 --json /nowhere/run.json => --json /nowhere/run.json cannot be wri
 compare --json /nowhere/compare.json => --json /nowhere/compare.json cannot be written: No such file
 compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min => at most 50000000
 compare --cost fixed:1ns --workers 1024 --load 10 --overheads none => lower --load, --workers or --duration
-compare --policies steal,reserve --classify header --simulate => --simulate cannot follow --policies reserve, which changes with the load that it measures: choose from isolated
 run --rate 10 --duration 99999999999999h => `99999999999999h` is too long: a duration is at most 1000h
 run --rate 10 --cost fixed:2h => `2h` in `fixed:2h` is out of range: a cost is 1ns to 1h
 run --rate 1e300 => 0.001 to 1000000000
 run --rate 1e-300 => 0.001 to 1000000000
 run --load 1e-300 --workers 2 => 0.001 to 100
 compare --slice 99999999999999h => at most 1000h
-simulate --policy darc => the name here is reserve;
+simulate --policy hybrid => the name here is auto, which reserves workers
+compare --policies steal,ondemand => levels, with --slice
 walk => unrecognized subcommand";
 
 #[test]

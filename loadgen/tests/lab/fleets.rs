@@ -14,7 +14,7 @@ fn results(arguments: &str) -> Vec<Value> {
 fn a_fleet_is_shown_with_each_balancer_whole_and_without_a_server() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let html = folder.path().join("a.html").to_string_lossy().into_owned();
-    let flags = "simulate --servers 4 --workers 2 --policy steal,ondemand --balance random,flow-hash:zipf=1.5,jsq \
+    let flags = "simulate --servers 4 --workers 2 --policy steal,levels --balance random,flow-hash:zipf=1.5,jsq \
                  --lost 0,1 --load 0.5,0.7 --requests 5000";
     let table = stdout(&format!("{flags} --html {html}"));
     for said in
@@ -43,7 +43,7 @@ fn a_fleet_is_shown_with_each_balancer_whole_and_without_a_server() {
 
 #[test]
 fn a_fleet_of_one_is_one_server() {
-    let flags = "simulate --workers 3 --policy pools,ondemand --requests 5000 --load 0.6";
+    let flags = "simulate --workers 3 --policy pools,levels --requests 5000 --load 0.6";
     let (alone, fleet) = (results(flags), results(&format!("{flags} --servers 1 --balance jsq")));
     for (alone, fleet) in alone.iter().zip(&fleet) {
         let figures = |result: &Value| (result["slowdown"].clone(), result["fates"].clone(), result["load"].clone());
@@ -93,7 +93,7 @@ fn recorded() -> NamedTempFile {
 #[test]
 fn a_recorded_run_comes_to_a_whole_fleet() {
     let trace = recorded();
-    let flags = format!("simulate --replay {} --overheads none --policy steal,hybrid", trace.path().display());
+    let flags = format!("simulate --replay {} --overheads none --policy steal,auto", trace.path().display());
     let (alone, fleets) = (results(&flags), results(&format!("{flags} --servers 3 --lost 0,1 --balance jsq")));
     // 7.6 us each 10 us, on two workers.
     let of = |result: &Value, key: &str| result.pointer(key).and_then(Value::as_f64).expect("a number");

@@ -19,7 +19,7 @@ fn a_worker_looks_where_something_waits_and_little_else() {
     let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
         let workload = workload(name).with_time_beside(overheads.per_request());
         let fit = Fit::new(&workload, 14, load).tuned(|tuning| tuning.notice_cost = overheads.notice);
-        let policy = fit.policy(named("ondemand")).policy();
+        let policy = fit.policy(named("levels")).policy();
         let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, load, 14) };
         let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
         let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
@@ -67,7 +67,7 @@ fn what_is_begun_is_finished_in_an_overload() {
         let times = Fit::new(&service, 2, 0.9).times;
         let requests: Vec<ArrivingRequest> = offer(&service, load, 2).arrivals(2).take(20_000).collect();
         let end_us = requests.last().expect("requests").at.get() / 1_000;
-        for policy in ["hybrid", "ondemand"] {
+        for policy in ["levels"] {
             let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_micros(50));
             let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times, None);
             let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
@@ -107,7 +107,7 @@ fn an_overload_ends_with_its_load() {
     }));
     let end_us = end.get() / 1_000;
     let (overload, afterwards) = ([500_000, end_us], [end_us + 100_000, end_us + 1_900_000]);
-    for policy in ["isolated", "global", "steal", "hybrid", "ondemand"] {
+    for policy in ["isolated", "global", "steal", "levels"] {
         let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_millis(1));
         let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
         let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };

@@ -7,7 +7,7 @@ use crate::config::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
 /// Settings that some policies use and others do not.
-const OF_POLICIES: [&str; 6] = ["pools", "slice", "optimise", "reserved", "classify", "notices"];
+const OF_POLICIES: [&str; 5] = ["pools", "slice", "optimise", "classify", "notices"];
 
 impl Effective {
     /// Each setting that a layer has, with another value than the default, and that does nothing here; and why.
@@ -57,7 +57,6 @@ mod tests {
             ("pools", "front=1,heavy=1"),
             ("slice", "1ms"),
             ("optimise", "latency"),
-            ("reserved", "1"),
             ("classify", "header"),
             ("notices", "looks"),
         ];

@@ -1,9 +1,7 @@
 //! What measured service times say about how to schedule. The server's own decisions and the planner use the same
 //! functions, so that they cannot disagree silently.
 
-use super::stability::{Help, share_out, unstable_from};
 use crate::fate::CLASSES;
-use crate::sched::PoolId;
 use crate::time::Nanos;
 
 /// Measured service times, of all classes together.
@@ -241,83 +239,6 @@ pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64
     let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
 }
-
-/// Groups of classes of like cost, and the number of workers of each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
-    /// The group of each class.
-    pub group_of: [PoolId; CLASSES],
-    /// How many workers each group has, the lightest first; their sum is the number of workers.
-    pub sizes: Vec<usize>,
-}
-
-impl Groups {
-    /// Before anything is measured: all classes alike.
-    pub fn one(workers: usize) -> Groups {
-        Groups { group_of: [0; CLASSES], sizes: vec![workers] }
-    }
-
-    /// The group of `class`.
-    pub fn of(&self, class: u8) -> PoolId {
-        self.group_of.get(usize::from(class)).copied().unwrap_or(0)
-    }
-
-    /// Groups from what was measured of each class: the number of requests, and the CPU time of them all. Classes whose
-    /// means lie within 20 % of the lightest in a group belong to it. The workers are shared out by [`share_out`], with
-    /// `busy` the mean number of busy workers. If `lightest` is given, the lightest group has that many, as long as one is
-    /// left for each other group. The others may then fail to keep up ([`Groups::unstable_from`]). Classes without a request
-    /// belong to the heaviest group. `None` when nothing was measured.
-    pub fn by_demand(
-        measured: &[(u64, Nanos); CLASSES],
-        busy: f64,
-        workers: usize,
-        lightest: Option<usize>,
-    ) -> Option<Groups> {
-        let mut classes: Vec<(f64, usize, f64)> = measured
-            .iter()
-            .enumerate()
-            .filter(|(_, (count, _))| *count > 0)
-            .map(|(class, (count, time))| (time.get() as f64 / *count as f64, class, time.get() as f64))
-            .collect();
-        classes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // Heavier classes share the last group when there are more groups than workers.
-        let groups_max = workers.min(CLASSES);
-        let mut demands: Vec<f64> = Vec::new();
-        let mut group_of = [usize::MAX; CLASSES];
-        let mut first_mean = f64::NAN;
-        for (mean, class, time) in classes {
-            if demands.is_empty() || (mean > first_mean * ALIKE && demands.len() < groups_max) {
-                demands.push(0.0);
-                first_mean = mean;
-            }
-            group_of[class] = demands.len() - 1;
-            *demands.last_mut()? += time;
-        }
-        let heaviest = demands.len().checked_sub(1)?;
-        let sizes = match lightest {
-            Some(front) if heaviest > 0 => {
-                let front = front.clamp(1, workers - heaviest);
-                let busy = busy * (1.0 - demands[0] / demands.iter().sum::<f64>());
-                std::iter::once(front).chain(share_out(&demands[1..], workers - front, busy, Help::Lighter)).collect()
-            }
-            _ => share_out(&demands, workers, busy, Help::Lighter),
-        };
-        Some(Groups { group_of: group_of.map(|group| group.min(heaviest)), sizes })
-    }
-
-    /// The load from which on these groups fall behind for ever ([`unstable_from`]), if their classes take the CPU time
-    /// in `measured`.
-    pub fn unstable_from(&self, measured: &[(u64, Nanos); CLASSES]) -> f64 {
-        let mut demands = vec![0.0; self.sizes.len()];
-        for (group, (_, time)) in self.group_of.iter().zip(measured) {
-            demands[*group] += time.get() as f64;
-        }
-        unstable_from(&demands, &self.sizes, Help::Lighter)
-    }
-}
-
-/// Means within this factor are alike.
-const ALIKE: f64 = 1.2;
 
 #[cfg(test)]
 mod tests;

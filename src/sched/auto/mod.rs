@@ -4,27 +4,29 @@
 pub mod estimate;
 pub mod gittins;
 mod objective;
-pub mod stability;
 mod tail;
 
 pub use objective::Objective;
 
 use super::ladder::{Ladder, Ladders};
-use super::{Entry, Made, Measured, PolicyName, Tuning};
+use super::policy::{GiveWay, rows};
+use super::{Entry, Made, Measured, Patience, PolicyName, Tuning};
 use crate::time::{Nanos, Steady};
-use estimate::{Gap, ServiceTimes};
+use estimate::{Gap, ServiceTimes, softly_reserved_workers};
 
-/// A choice of `auto`, and why.
+/// What is decided once a second from what was measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The policy to follow.
-    pub policy: PolicyName,
-    /// The levels of requests, where the policy has levels.
-    pub ladders: Option<Ladders>,
-    /// The reason for the choice.
+    /// Where requests change their level. With one level none gives way.
+    pub ladders: Ladders,
+    /// Whether requests of level 0 are served in the order in which they came, from one queue.
+    pub in_order: bool,
+    /// Workers whose heavy requests watch closely for fresh ones (soft reservation); `None` = all.
+    pub watchers: Option<usize>,
+    /// The reason.
     pub reason: String,
     /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
-    is_start: bool,
+    pub(crate) is_start: bool,
 }
 
 /// The state of `auto`: the decision in force, and the one that may replace it.
@@ -60,7 +62,7 @@ impl Auto {
     /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
     /// objective.
     pub fn new(tuning: &Tuning) -> Auto {
-        let current = Steady::new(Decision::too_few(0));
+        let current = Steady::new(Decision::too_few(0, tuning.budget));
         Auto {
             tuning: Tuning { measured: None, ..tuning.clone() },
             current,
@@ -98,8 +100,12 @@ impl Auto {
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
         // end while heavy ones are left: first come, first served would let them wait for these.
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
-        if decision.is_like(current) || too_few || would_wait {
+        let is_like = decision.is_like(current);
+        if is_like || too_few || would_wait {
             self.current.confirm();
+            if is_like {
+                self.current.get_mut().watchers = decision.watchers;
+            }
             if begins {
                 self.current.get_mut().reason = decision.reason;
             }
@@ -126,11 +132,8 @@ impl Auto {
     /// What serves requests of which none is to give way. One queue keeps the order of arrival; where there is no time to pass
     /// each request on, it is one level.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
-        if self.tuning.has_time_to_pass_on(measured) {
-            return Decision::of("global", reason);
-        }
-        let one = Ladders::blind(Ladder::new(0));
-        Decision { ladders: Some(one), ..Decision::of("levels", reason) }
+        let in_order = self.tuning.has_time_to_pass_on(measured);
+        Decision { in_order, ..Decision::of(Ladders::blind(Ladder::new(0)), reason) }
     }
 
     fn judge(&self, measured: &Measured) -> Decision {
@@ -138,7 +141,7 @@ impl Auto {
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {
-            return Decision::too_few(requests);
+            return Decision::too_few(requests, self.tuning.budget);
         }
         if times.are_run_to_completion() {
             return self.in_order_of_arrival(measured, "requests pass no checkpoints, where they could give way");
@@ -173,7 +176,7 @@ impl Auto {
                         .to_owned()
                 }
             };
-            return Decision { ladders: Some(ladders), ..Decision::of("levels", reason) };
+            return Decision { in_order: objective == Objective::Latency, ..Decision::of(ladders, reason) };
         }
         let gap = times.widest_gap().filter(|gap| {
             let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside());
@@ -184,48 +187,82 @@ impl Auto {
             return self.in_order_of_arrival(measured, reason);
         };
         let reason = format!("service times divide at {below} to {above}, and a yield costs {yield_cost}");
-        let ladders = Some(Ladders::blind(Ladder::from_iter([budget])));
-        Decision { ladders, ..Decision::of("hybrid", reason) }
+        let watchers = softly_reserved_workers(times, budget, measured.busy_workers, self.tuning.workers);
+        Decision { watchers: Some(watchers), ..Decision::of(Ladders::blind(Ladder::from_iter([budget])), reason) }
     }
 }
 
 pub(super) const ENTRY: Entry = Entry {
     name: "auto",
-    help: "levels, or first come first served, by what it measures",
+    literature: Some("Gittins index, in steps"),
+    help: "levels of attained service, or first come first served, by what it measures",
     not_for: "experiments that compare policies: it changes",
     shares_sockets: true,
     adapts: true,
-    settings: &["slice", "optimise", "reserved", "classify", "notices"],
-    constructor: |tuning| Auto::settled(tuning).current().make(tuning),
-    ..Entry::PLAIN
+    settings: &["slice", "optimise", "classify", "notices"],
+    constructor: |tuning| Auto::settled(tuning).current().explained(tuning),
 };
 
 impl Decision {
-    /// The policy of that name, without levels.
-    fn of(policy: &str, reason: impl Into<String>) -> Decision {
-        Decision { policy: PolicyName::named(policy), ladders: None, reason: reason.into(), is_start: false }
+    /// That requests go by these levels, and workers ask one another to step aside.
+    pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
+        Decision { ladders, in_order: false, watchers: None, reason: reason.into(), is_start: false }
+    }
+
+    /// That requests give way once they have taken `budget`, whatever is measured.
+    pub fn given(budget: Nanos) -> Decision {
+        Decision::of(Ladders::blind(Ladder::from_iter([budget])), "the limit is the slice that is set")
     }
 
     /// What is decided of too few requests.
-    fn too_few(requests: u64) -> Decision {
+    fn too_few(requests: u64, budget: Nanos) -> Decision {
         let reason =
             format!("{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)");
-        Decision { is_start: true, ..Decision::of("levels", reason) }
+        Decision { is_start: true, reason, ..Decision::given(budget) }
     }
 
-    /// The policy that was decided for, made from `tuning`.
+    /// The name of what was decided for.
+    fn name(&self) -> PolicyName {
+        PolicyName::named(if self.in_order && !self.gives_way() { "global" } else { "levels" })
+    }
+
+    /// The policy of this decision, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
-        let measured = if self.is_start { None } else { tuning.measured.clone() };
-        let made = self.policy.entry().make(&Tuning { measured, ladders: self.ladders.clone(), ..tuning.clone() });
+        let measured = tuning.measured.as_ref().filter(|measured| !self.is_start && measured.times.count() > 0);
+        let Some(budget) = self.ladders.first_limit() else {
+            let (policy, chosen) =
+                if self.in_order { (rows::global(tuning), "") } else { (rows::one_level(tuning), "one level") };
+            let (chosen, reason) = (chosen.to_owned(), self.reason.clone());
+            return Made { chosen, reason, name: self.name(), ..Made::plain(policy) };
+        };
+        let together = tuning.scaled(rows::LOOK_AFTER);
+        let patience = measured.map(|measured| Patience::new(&measured.times, budget, together, tuning));
+        let (gives_way, who) = match (self.watchers, patience) {
+            (Some(watchers), _) => (GiveWay::on_some(watchers, tuning), format!(", {watchers} workers reserved")),
+            (None, None) => (GiveWay::on_all(None, tuning), String::new()),
+            (None, Some(patience)) => {
+                let from = patience.queued(tuning.workers);
+                (GiveWay::on_all(Some(patience), tuning), format!(", patient from {from} waiting on"))
+            }
+        };
+        let limits = self.ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
+        let policy = rows::by_level(self.ladders.clone(), self.in_order, gives_way, tuning);
+        let chosen = format!("levels from {limits}{who}");
+        let (name, budget, reserved, reason) = (self.name(), Some(budget), self.watchers, self.reason.clone());
+        Made { name, budget, reserved, chosen, reason, ..Made::plain(policy) }
+    }
+
+    /// As [`Decision::make`], with the reason.
+    pub(crate) fn explained(&self, tuning: &Tuning) -> Made {
+        let made = self.make(tuning);
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
-        let classes = self.ladders.as_ref().map(Ladders::classes_text).unwrap_or_default();
-        let reason = format!("{}{classes}", self.reason);
+        let reason = format!("{}{}", self.reason, self.ladders.classes_text());
         Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
     }
 
-    /// The budget of the policy that was decided for, if it has one that was measured: the end of the first level.
+    /// The end of the first level; `None` where no request gives way.
     pub fn budget(&self) -> Option<Nanos> {
-        self.ladders.as_ref().and_then(Ladders::first_limit)
+        self.ladders.first_limit()
     }
 
     /// Whether requests give way to others.
@@ -235,11 +272,8 @@ impl Decision {
 
     /// Whether `other` is the same policy, with limits that differ by no more than noise.
     fn is_like(&self, other: &Decision) -> bool {
-        let ladders = match (&self.ladders, &other.ladders) {
-            (Some(one), Some(other)) => one.are_like(other),
-            (one, other) => one == other,
-        };
-        ladders && self.policy == other.policy && self.is_start == other.is_start
+        let plain = |decision: &Decision| (decision.in_order, decision.watchers.is_some(), decision.is_start);
+        self.ladders.are_like(&other.ladders) && plain(self) == plain(other)
     }
 }
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::fate::CLASSES;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,7 +13,7 @@ fn extreme() -> ServiceTimes {
 
 fn measured(times: &ServiceTimes) -> Measured {
     let beside = times.beside();
-    Measured::new(times.clone(), [(0, Nanos::ZERO); CLASSES], beside, 1.0)
+    Measured::new(times.clone(), beside, 1.0)
 }
 
 /// Of which nothing is known but the cost of a yield.
@@ -30,7 +29,11 @@ fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
 /// The name of the policy, or that no request gives way under it.
 fn judged(times: &ServiceTimes, yield_ns: u64) -> &'static str {
     let decision = decided(times, yield_ns);
-    if decision.ladders.is_some() && !decision.gives_way() { "one level" } else { decision.policy.name() }
+    match decision.name().name() {
+        _ if decision.watchers.is_some() => "reserved",
+        "levels" if !decision.gives_way() => "one level",
+        name => name,
+    }
 }
 
 fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> {
@@ -39,7 +42,7 @@ fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> 
 
 fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     let decision = decided(times, yield_ns);
-    assert_eq!(decision.policy.name(), "levels", "{decision:?}");
+    assert_eq!(decision.name().name(), "levels", "{decision:?}");
     decision.budget().expect("a limit")
 }
 
@@ -50,11 +53,11 @@ fn costs_and_yields_decide() {
     let alike = |ns| times(&[(ns, 50_000)]);
     for (times, yield_ns, expected) in [
         (extreme(), 150, "levels"),
-        (extreme(), 450, "hybrid"),
+        (extreme(), 450, "reserved"),
         (extreme(), 2_000, "one level"),
         // Where a light request takes 3.18 us of its worker, the same yields cost it less.
-        (beside(extreme()), 450, "hybrid"),
-        (beside(extreme()), 2_000, "hybrid"),
+        (beside(extreme()), 450, "reserved"),
+        (beside(extreme()), 2_000, "reserved"),
         (beside(extreme()), 4_000, "one level"),
         (alike(10_000), 100, "global"),
         // 20 yields outlast the heavy.
@@ -62,7 +65,7 @@ fn costs_and_yields_decide() {
     ] {
         assert_eq!(judged(&times, yield_ns), expected, "{times:?}, yields of {yield_ns} ns");
     }
-    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400));
+    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400, Nanos::ZERO));
 }
 
 // To pass on a request of 10 us takes .65 us: two yields of .1 us, and a look of .45 us. So 4 workers have time for that until
@@ -73,7 +76,7 @@ fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
         let ns = Nanos::new;
         let auto = Auto::new(&Tuning { groups, yield_cost: ns(100), look_cost: ns(150), ..Tuning::new(4, ns(0)) });
         let measured = Measured { busy_workers, ..measured(&times(&[(10_000, 50_000)])) };
-        auto.judge(&measured).policy.name()
+        auto.judge(&measured).name().name()
     };
     assert_eq!(
         [judged(1, 3.73), judged(1, 3.75), judged(4, 1.91), judged(4, 1.93)],
@@ -139,7 +142,7 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(auto.current().reason.starts_with("400 requests in the last seconds are too few"));
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &alike), None);
-    assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.policy.name() == "levels"));
+    assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.name().name() == "levels"));
 }
 
 // After a shift of the mix, does the second decision that lets requests give way come into force, unless one confirms what

@@ -14,8 +14,6 @@ pub enum Limit {
     Attained {
         /// The levels.
         ladders: Ladders,
-        /// Whether a request that was interrupted or woken is above level 0, however little it has taken.
-        resumed_is_heavy: bool,
         /// How workers learn of fresh requests.
         gives_way: GiveWay,
     },

@@ -12,10 +12,9 @@ mod tuning;
 
 pub use limit::{GiveWay, Limit, Then};
 pub use search::{Local, SearchPlace, Walk};
-pub use table::{Entry, PolicyName, Sizes, UnknownPolicy, name_here};
+pub use table::{Entry, PolicyName, UnknownPolicy, name_here};
 pub use tuning::{Made, Measured, Tuning};
 
-use super::estimate::Groups;
 use super::ladder::LIMITS_MAX;
 use super::{Event, Patience, Place, PoolId, Topology};
 use crate::time::Nanos;
@@ -93,8 +92,6 @@ pub enum Fresh {
     /// Class 0 in the deque of the worker that received it; each heavier class one pool further on, as far as there are
     /// pools.
     ByPool,
-    /// In the queue of the group of its class. Without a class it counts as lightest.
-    ByGroup(Groups),
     /// By the level at which its class begins. Above level 0, it goes into the queue of that level. In level 0 it goes into
     /// the deque of the worker that received it, or into queue 0 where the order of arrival counts.
     ByLevel {
@@ -154,7 +151,7 @@ impl Policy {
         let filled = match (&self.fresh, self.back) {
             (_, Back::Priorities) => 0..self.queues(),
             (Fresh::ByLevel { .. }, _) | (_, Back::Levels) => 0..self.level_queues(),
-            (Fresh::ByPool | Fresh::ByGroup(_), _) | (_, Back::Queue) => 0..pools,
+            (Fresh::ByPool, _) | (_, Back::Queue) => 0..pools,
             (Fresh::Queue | Fresh::OwnUpTo(_), _) => INGRESS..INGRESS + 1,
             (Fresh::Own, Back::Own) => 0..0,
         };
@@ -241,7 +238,6 @@ impl Policy {
                 _ if pool == INGRESS => Place::Own,
                 _ => Place::Queue(INGRESS),
             },
-            Fresh::ByGroup(groups) => Place::Queue(class.map_or(0, |class| groups.of(class))),
             Fresh::ByLevel { in_order } => {
                 let first = match &self.limit {
                     Limit::Attained { ladders, .. } => ladders.of(class).first(),
@@ -288,18 +284,12 @@ impl Policy {
             || (0..self.topology.pools()).any(|pool| self.order(pool).usual.iter().any(|place| serves(pool, place)))
     }
 
-    /// The pools that serve queue number `pool`, that pool itself first.
+    /// The pools that serve queue number `pool`.
     pub fn servers_of(&self, pool: PoolId) -> Range<PoolId> {
         if self.back == Back::Priorities {
             return pool / PRIORITIES..pool / PRIORITIES + 1;
         }
-        let pools = self.topology.pools();
-        if pool >= pools {
-            return 0..1;
-        }
-        // If any pool helps lighter ones, the heaviest does; none is heavier than that.
-        let helps = || self.order(pools - 1).usual.contains(&SearchPlace::Lighter);
-        if pool + 1 < pools && helps() { pool..pools } else { pool..pool + 1 }
+        if pool < self.topology.pools() { pool..pool + 1 } else { 0..1 }
     }
 
     /// Whether any worker receives from the socket of another.
@@ -321,10 +311,9 @@ impl Policy {
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
     pub fn is_like(&self, other: &Policy) -> bool {
         let limits = match (&self.limit, &other.limit) {
-            (
-                Limit::Attained { ladders: a, resumed_is_heavy: heavy_a, gives_way: one },
-                Limit::Attained { ladders: b, resumed_is_heavy: heavy_b, gives_way: two },
-            ) => a.are_like(b) && heavy_a == heavy_b && one.is_like(two),
+            (Limit::Attained { ladders: a, gives_way: one }, Limit::Attained { ladders: b, gives_way: two }) => {
+                a.are_like(b) && one.is_like(two)
+            }
             (one, two) => one == two,
         };
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }

@@ -7,22 +7,10 @@ use crate::time::Nanos;
 use std::ops::Range;
 
 impl Policy {
-    /// The CPU time that counts for the level of `running` when it was last taken from a queue.
-    fn attained(&self, running: &Running) -> Nanos {
-        match &self.limit {
-            Limit::Attained { ladders, resumed_is_heavy: true, .. } if running.continuation => {
-                running.attained.max(ladders.first_limit().unwrap_or(Nanos::ZERO))
-            }
-            _ => running.attained,
-        }
-    }
-
     /// The level of `running`; 0 where there are no levels.
     pub(super) fn level_of(&self, running: &Running) -> usize {
         match &self.limit {
-            Limit::Attained { ladders, .. } => {
-                ladders.of(running.class).level(self.attained(running).plus(running.ran))
-            }
+            Limit::Attained { ladders, .. } => ladders.of(running.class).level(running.attained.plus(running.ran)),
             _ => 0,
         }
     }
@@ -31,7 +19,7 @@ impl Policy {
     pub(super) fn has_risen(&self, running: &Running) -> bool {
         match &self.limit {
             Limit::Attained { ladders, .. } => {
-                ladders.of(running.class).level(self.attained(running)) < self.level_of(running)
+                ladders.of(running.class).level(running.attained) < self.level_of(running)
             }
             _ => false,
         }
@@ -42,7 +30,7 @@ impl Policy {
         match &self.limit {
             Limit::None => None,
             Limit::Attained { ladders, .. } => {
-                let attained = self.attained(running).plus(running.ran);
+                let attained = running.attained.plus(running.ran);
                 ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
             }
             Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),

@@ -22,11 +22,6 @@ pub enum SearchPlace {
     Neglected,
     /// The queues from 0 on, as many as the policy says.
     Queues,
-    /// The queues of lighter pools, the lightest first.
-    Lighter,
-    /// As `Lighter`, where more jobs wait than the pool has workers. While jobs wait in the own queue, a worker
-    /// helps for as long as its last own one took. So a flood of light requests takes half of its time.
-    LighterInNeed,
     /// The socket that is next in the turn of all workers, before queues that hold something. Not more often than the
     /// policy says, and not while the queues are half full.
     ReceiveNext,
@@ -65,10 +60,6 @@ pub struct Local {
     looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
-    /// When it last took a job from its own queue, unless it has taken another one since.
-    took_own_at: Option<Nanos>,
-    /// Until when it serves others before its own queue.
-    helps_until: Nanos,
     /// Whether it has refused a heavy request since it last found nothing to do.
     refuses: bool,
 }
@@ -83,8 +74,6 @@ impl Local {
             socket: worker,
             looked_at: Nanos::ZERO,
             noticed: Noticed::default(),
-            took_own_at: None,
-            helps_until: Nanos::MAX,
             refuses: false,
         }
     }
@@ -141,7 +130,7 @@ impl Local {
     /// Counts as a search that found nothing.
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
-        (self.noticed, self.took_own_at) = (Noticed::default(), None);
+        self.noticed = Noticed::default();
         self.found_nothing();
     }
 
@@ -189,9 +178,6 @@ impl Policy {
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
-        if let Some(took_at) = local.took_own_at.take() {
-            local.helps_until = now.plus(now.minus(took_at));
-        }
         let orders = self.order(local.pool);
         let order = if local.rotation.is_multiple_of(RARE) {
             orders.rare
@@ -241,11 +227,7 @@ impl Walk<'_> {
         let once = |step| (tried == 0 && !view.finds_nothing(step)).then_some(step);
         match stage {
             SearchPlace::Own => once(Step::Own),
-            SearchPlace::Queue => {
-                let own = once(Step::Queue(pool));
-                local.took_own_at = own.map(|_| now);
-                own
-            }
+            SearchPlace::Queue => once(Step::Queue(pool)),
             SearchPlace::QueueOf(queue) => once(Step::Queue(queue)),
             SearchPlace::QueueFor(priority) => once(Step::Queue(pool * PRIORITIES + priority)),
             SearchPlace::Neglected => once(match local.rotation / RARE % 3 {
@@ -256,12 +238,6 @@ impl Walk<'_> {
             SearchPlace::Queues => {
                 let holds = |queue: &PoolId| !view.finds_nothing(Step::Queue(*queue));
                 self.tried = (tried..self.policy.level_queues()).find(holds)?;
-                Some(Step::Queue(self.tried))
-            }
-            SearchPlace::Lighter => (tried < pool).then_some(Step::Queue(tried)),
-            SearchPlace::LighterInNeed => {
-                let needs = |pool| view.queue_len(pool) > topology.members(pool).len();
-                self.tried = (tried..pool).find(|pool| needs(*pool)).filter(|_| now < local.helps_until)?;
                 Some(Step::Queue(self.tried))
             }
             SearchPlace::ReceiveNext => {

@@ -16,31 +16,14 @@ pub struct Entry {
     pub help: &'static str,
     /// When not to use it.
     pub not_for: &'static str,
-    /// Whether the policy works only where the class of a request may be known.
-    pub needs_class: bool,
     /// Whether workers also receive from each other's sockets.
     pub shares_sockets: bool,
-    /// What the sizes are that the policy is given or finds, if it has any.
-    pub sizes: Sizes,
     /// Whether the policy follows what is measured.
     pub adapts: bool,
     /// Keys of the settings that this policy uses, of those that not every policy does.
     pub settings: &'static [&'static str],
     /// What [`Entry::make`] calls.
     pub(crate) constructor: fn(&Tuning) -> Made,
-}
-
-/// What the sizes of a policy are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizes {
-    /// The policy has no sizes.
-    None,
-    /// Workers of each pool, in hop order.
-    Pools,
-    /// Workers of each group of classes, the lightest first.
-    Groups,
-    /// Workers that are reserved for light requests, softly, and the others.
-    Reserved,
 }
 
 /// A policy, by name.
@@ -54,9 +37,7 @@ impl Entry {
         literature: None,
         help: "",
         not_for: "",
-        needs_class: false,
         shares_sockets: false,
-        sizes: Sizes::None,
         adapts: false,
         settings: &[],
         constructor: |_| unreachable!("every row has its own"),
@@ -67,6 +48,11 @@ impl Entry {
         let made = (self.constructor)(tuning);
         // `auto` gives the name of the policy that it has chosen.
         if made.name == PolicyName::NONE { Made { name: PolicyName(self), ..made } } else { made }
+    }
+
+    /// Whether the policy has pools, in hop order, whose sizes it is given or finds.
+    pub fn has_pools(&self) -> bool {
+        self.settings.contains(&"pools")
     }
 
     /// Whether the policy has a budget: CPU time after which a request counts as heavy.
@@ -172,9 +158,20 @@ pub struct UnknownPolicy {
 
 crate::time::show_as_text!(UnknownPolicy);
 
+/// What is no policy of a server, and where it is.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("ondemand", "levels, with --slice"),
+    ("hybrid", "auto, which reserves workers where a yield is dear"),
+    ("reserve", "darc, in virtual time: loadgen simulate --policy darc"),
+    ("darc", "darc, in virtual time: loadgen simulate --policy darc"),
+];
+
 /// `; the name here is X` for what the literature calls X.
 pub fn name_here(text: &str) -> String {
-    PolicyName::of_literature(text).map_or_else(String::new, |policy| format!("; the name here is {policy}"))
+    let elsewhere =
+        ELSEWHERE.iter().find(|(other, _)| *other == text.to_lowercase()).map(|(_, here)| (*here).to_owned());
+    let named = || PolicyName::of_literature(text).map(|policy| policy.to_string());
+    elsewhere.or_else(named).map_or_else(String::new, |here| format!("; the name here is {here}"))
 }
 
 #[cfg(test)]
@@ -204,14 +201,9 @@ mod tests {
         assert!("micropools".parse::<PolicyName>().unwrap_err().to_string().contains("; the name here is pools; "));
         let names: HashSet<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
         assert_eq!(names.len(), PolicyName::ALL.len(), "no name is given twice");
-        // Each of the properties has its setting.
-        for Entry { name, settings, needs_class, sizes, .. } in PolicyName::ALL.iter().map(|p| p.entry()) {
-            let uses = |key| settings.contains(&key);
-            assert_eq!(uses("pools"), *sizes == Sizes::Pools, "{name}");
-            assert!(uses("classify") || !needs_class, "{name}");
-            assert!(uses("reserved") || !matches!(sizes, Sizes::Reserved | Sizes::Groups), "{name}");
+        assert_eq!(PolicyName::list(Entry::has_pools), "pools");
+        for (other, here) in ELSEWHERE {
+            assert!(other.parse::<PolicyName>().is_err_and(|error| error.to_string().contains(here)), "{other}");
         }
-        assert_eq!(PolicyName::list(|entry| entry.needs_class), "reserve");
-        assert_eq!(PolicyName::list(|entry| entry.sizes == Sizes::Reserved), "hybrid");
     }
 }

@@ -2,9 +2,7 @@
 
 use super::super::Objective;
 use super::super::estimate::{ServiceTimes, TimesOfClass};
-use super::super::ladder::Ladders;
 use super::{Policy, PolicyName};
-use crate::fate::CLASSES;
 use crate::time::Nanos;
 
 /// How long a worker must have been in one job before thieves look into its socket, unscaled. It is longer than a light
@@ -27,10 +25,6 @@ pub struct Tuning {
     pub budget: Nanos,
     /// Workers of pools or groups, where they were given; their sum is the number of workers.
     pub sizes: Option<Vec<usize>>,
-    /// Workers for light requests, where they were given.
-    pub reserved: Option<usize>,
-    /// Levels of requests, where they were given; else they follow from what is measured.
-    pub ladders: Option<Ladders>,
     /// Whether policies that can use a request's class know it.
     pub classified: bool,
     /// How long a worker must have been in one job before others receive from its socket, where it was given.
@@ -54,8 +48,6 @@ pub struct Tuning {
 pub struct Measured {
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// For each class, the number of requests and the workers' time that they took in all.
-    pub by_class: [(u64, Nanos); CLASSES],
     /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
     /// Service times of each class by itself, where policies may know it.
@@ -70,29 +62,13 @@ pub struct Measured {
 impl Measured {
     /// Requests with these times in their handlers, each of which took `beside` of its worker's time beside that, to be
     /// received, dispatched and answered. `busy_workers` counts both.
-    pub fn new(times: ServiceTimes, by_class: [(u64, Nanos); CLASSES], beside: Nanos, busy_workers: f64) -> Measured {
-        let by_class = by_class.map(|(count, time)| (count, time.plus(beside.times(count))));
-        Measured {
-            times: times.with_beside(beside),
-            by_class,
-            busy_workers,
-            of_class: None,
-            has_shifted: false,
-            are_left: false,
-        }
+    pub fn new(times: ServiceTimes, beside: Nanos, busy_workers: f64) -> Measured {
+        Measured { times: times.with_beside(beside), busy_workers, of_class: None, has_shifted: false, are_left: false }
     }
 
     /// The same, and the service times of each class by itself, which policies may know.
     pub fn classified(self, of_class: TimesOfClass) -> Measured {
         Measured { of_class: Some(Box::new(of_class)), ..self }
-    }
-
-    /// How much of the workers' time goes into what handlers do not see, in words; nothing where that is none.
-    pub(super) fn beside_text(&self) -> String {
-        match self.times.beside() {
-            Nanos::ZERO => String::new(),
-            beside => format!(", and a request takes {beside} beside its handler"),
-        }
     }
 }
 
@@ -107,11 +83,7 @@ pub struct Made {
     pub budget: Option<Nanos>,
     /// Workers for light requests, where the policy has such workers.
     pub reserved: Option<usize>,
-    /// The load, as a share of all workers' capacity, from which on the sizes cannot keep up with the measured demand,
-    /// whatever the queues. `None` where there are no sizes, or nothing was measured.
-    pub unstable_from: Option<f64>,
-    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose. Sizes that cannot
-    /// be stable at every load say so.
+    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose.
     pub chosen: String,
     /// Why it was chosen, where the policy follows what is measured.
     pub reason: String,
@@ -125,8 +97,6 @@ impl Tuning {
             groups: 1,
             budget,
             sizes: None,
-            reserved: None,
-            ladders: None,
             classified: false,
             thief_threshold: None,
             time_scale: 1,
@@ -184,27 +154,9 @@ impl Made {
     ///
     /// # Panics
     /// If it puts jobs where no worker looks.
-    pub(super) fn plain(policy: Policy) -> Made {
+    pub(crate) fn plain(policy: Policy) -> Made {
         let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
-        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, unstable_from: None, chosen, reason }
-    }
-
-    /// The same policy, whose sizes cannot be stable from this load on. Says so where that is less than all workers can do,
-    /// and loudly where `tuning` has measured as much.
-    pub(super) fn bounded(mut self, unstable_from: Option<f64>, tuning: &Tuning) -> Made {
-        self.unstable_from = unstable_from;
-        if let (Some(bound), Some(measured)) = (unstable_from.filter(|bound| *bound < 1.0), &tuning.measured) {
-            let holds = measured.busy_workers < bound * tuning.workers as f64;
-            // Rounded down: no load that is too much looks as if it were not.
-            let bound = (bound * 1e3).floor() / 1e3;
-            let text = match holds {
-                true => format!(", unstable from a load of {bound:.3} on"),
-                false => format!(", UNSTABLE AT THIS LOAD: from {bound:.3} on"),
-            };
-            self.chosen.push_str(&text);
-            self.reason.push_str(if self.reason.is_empty() { text.trim_start_matches(", ") } else { &text });
-        }
-        self
+        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
     }
 
     /// The policy.
@@ -225,15 +177,4 @@ impl Made {
             _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
         }
     }
-}
-
-/// Sizes as text: `3+11`.
-pub(super) fn joined(sizes: &[usize]) -> String {
-    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
-}
-
-/// Why a number of workers is what it is before anything was measured.
-pub(super) fn unmeasured(tuning: &Tuning) -> String {
-    let given = tuning.reserved.is_some() || tuning.sizes.is_some();
-    if given { "the number was given" } else { "nothing has been measured yet" }.to_owned()
 }

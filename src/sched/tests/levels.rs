@@ -8,8 +8,8 @@ fn limits(from: &[u64]) -> Ladders {
     Ladders::blind(from.iter().map(|us| Nanos::from_micros(*us)).collect())
 }
 
-fn made_of(ladders: Ladders, tuning: Tuning) -> Made {
-    PolicyName::named("levels").entry().make(&Tuning { ladders: Some(ladders), ..tuning })
+fn made_of(ladders: Ladders, tuning: &Tuning) -> Made {
+    Decision::of(ladders, "").make(tuning)
 }
 
 /// A request that had taken this much before, and has run for this long since.
@@ -79,7 +79,7 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
 // Do limits that only jitter change nothing, and others much? Does a class that begins at another level?
 #[test]
 fn near_limits_are_alike() {
-    let made = |ladders| made_of(ladders, Tuning::new(4, Nanos::from_micros(50)));
+    let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));
     for (one, other, alike) in [
         (&[5, 20][..], &[4, 35][..], true),
         // One between them is near one of them.

@@ -7,8 +7,11 @@ use super::*;
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
-    let in_order = rows::in_order(levels());
-    for policy in [&policies()[1], &policies()[7], &in_order] {
+    let in_order = {
+        let ladders = Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
+        Decision { in_order: true, ..Decision::of(ladders, "") }.make(&tuning(5)).policy()
+    };
+    for policy in [&policies()[1], &in_order] {
         let waiting = |half_full| Seen { busy: false, jobs: [9; 3], half_full };
         let step = |local: &mut Local, at, view: &Seen| {
             policy.search(local, NOW.plus(us(at)), view).next(local, NOW.plus(us(at)), view)
@@ -45,34 +48,6 @@ fn the_socket_that_wakes_a_worker_comes_first() {
     assert_eq!(sockets(&[2]), [2, 0, 1, 2].map(Step::Receive));
 }
 
-// While jobs wait in both queues, does a worker of a heavier group help for as long as its last own one took? At any time
-// where none waits in its own?
-#[test]
-fn helping_takes_half_of_the_time() {
-    let us = Nanos::from_micros;
-    let policy = reserve();
-    let mut local = Local::new(4, policy.topology());
-    // Where nothing is in its own queue, it finds that out first.
-    for (at, jobs, steps) in [
-        (0, [9, 0, 9], &[0][..]),
-        (5, [1, 0, 9], &[2]),
-        (55, [9, 0, 9], &[0]),
-        (104, [9, 0, 9], &[0]),
-        (105, [9, 0, 9], &[2]),
-        (135, [9, 0, 9], &[0]),
-        (165, [9, 0, 0], &[2, 0]),
-        (170, [9, 0, 9], &[2]),
-    ] {
-        let (view, now) = (Seen { busy: false, jobs, half_full: true }, NOW.plus(us(at)));
-        let mut walk = policy.search(&mut local, now, &view);
-        let queues = std::iter::from_fn(|| walk.next(&mut local, now, &view)).filter_map(|step| match step {
-            Step::Queue(queue) => Some(queue),
-            _ => None,
-        });
-        assert_eq!(queues.take(steps.len()).collect::<Vec<_>>(), steps, "{at}");
-    }
-}
-
 /// A job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
@@ -96,7 +71,7 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
 #[test]
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
-    let policy = tuning(5).policy("ondemand");
+    let policy = tuning(5).policy("levels");
     let mut local = Local::new(0, policy.topology());
     let mut steps = |seen: &[WorkerId]| before_the_queue(&policy, &mut local, seen);
     assert_eq!(steps(&[]), [Own, Look]);
@@ -119,7 +94,7 @@ fn a_look_comes_before_heavy_requests() {
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
     let times = estimate::ServiceTimes::new([(Nanos::from_micros(5), 95), (Nanos::from_micros(50), 5)]);
-    let measured = Measured::new(times, Default::default(), Nanos::ZERO, 5.0);
+    let measured = Measured::new(times, Nanos::ZERO, 5.0);
     let policy = Tuning { measured: Some(measured), look_cost: Nanos::from_micros(1), ..tuning(5) }.policy("levels");
     let from = policy.patience().expect("levels").scarce_from;
     let us = |us| NOW.plus(Nanos::from_micros(us));
@@ -183,25 +158,22 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
 // factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
-    let ondemand = |busy, reserved| {
+    let given = |busy, reserved| {
         let times = estimate::ServiceTimes::new([(Nanos::from_micros(33), 100)]);
-        let measured = Measured::new(times, Default::default(), Nanos::ZERO, busy);
+        let measured = Measured::new(times, Nanos::ZERO, busy);
         let tuning = Tuning { notice_cost: Nanos::from_micros(1), measured: Some(measured), ..tuning(5) };
-        let policy = if reserved == 0 {
-            tuning.policy("ondemand")
-        } else {
-            rows::softly_reserved(tuning.budget, reserved, &tuning)
-        };
+        let watchers = (reserved > 0).then_some(reserved);
+        let policy = Decision { watchers, ..Decision::given(tuning.budget) }.make(&tuning).policy();
         (policy.watch(&running(0, 0, 20), &local(&policy), &IDLE, NOW), policy)
     };
-    let unmeasured = tuning(5).policy("ondemand");
+    let unmeasured = tuning(5).policy("levels");
     assert_eq!(unmeasured.watch(&running(0, 0, 20), &local(&unmeasured), &IDLE, NOW), Watch::Notices);
-    let [rare, even, close, closer] = [1.0, 5.0, 5.1, 10.2].map(|busy| ondemand(busy, 0));
+    let [rare, even, close, closer] = [1.0, 5.0, 5.1, 10.2].map(|busy| given(busy, 0));
     assert_eq!(
         [&rare, &even, &close, &closer].map(|(watch, _)| *watch),
         [Watch::Notices, Watch::Notices, Watch::Looks, Watch::Looks]
     );
-    assert_eq!(ondemand(1.1, 1).0, Watch::Looks, "one worker hears of all");
+    assert_eq!(given(1.1, 1).0, Watch::Looks, "one worker hears of all");
     let like = |one: &Policy, other: &Policy| (one.is_like(other), other.is_like(one));
     assert_eq!([like(&rare.1, &even.1), like(&even.1, &close.1), like(&close.1, &closer.1)], [(true, true); 3]);
     assert_eq!([like(&rare.1, &close.1), like(&even.1, &closer.1)], [(false, false); 2]);

@@ -3,7 +3,7 @@
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::Decision;
 use crate::runtime::{measured_look, measured_notice};
-use crate::sched::{Adaptation, Made, Sizes, Tuning, grouping};
+use crate::sched::{Adaptation, Made, Tuning, grouping};
 use crate::server::yields;
 use crate::time::Nanos;
 
@@ -27,8 +27,7 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
     };
     let group = grouping::sizes(config.workers, config.groups)[0];
     let tuning = Tuning {
-        sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
-        reserved: config.reserved.map(|reserved| reserved.div_ceil(config.groups)),
+        sizes: entry.has_pools().then(|| config.pools.iter().map(|pool| pool.workers).collect()),
         groups: config.groups,
         classified: config.classify == Classify::Header,
         time_scale: config.time_scale,

@@ -11,7 +11,7 @@ use crate::metrics::{ClassNames, Description, Gauges, Recent};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
-use crate::sched::{Adaptation, Sizes, UNINTERRUPTED};
+use crate::sched::{Adaptation, UNINTERRUPTED};
 use crate::server::Bound;
 use crate::server::admin::Probe;
 use crate::server::life::panics;
@@ -129,8 +129,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 
     /// Follows `new`, which differs from `live` only in what may change.
     fn take(&self, live: &Config, new: &Config) {
-        let follows =
-            |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
+        let follows = |config: &Config| (config.policy, config.slice, config.optimise, config.pools.clone());
         // The admin thread holds it from when it reads the configuration until it has followed that.
         let mut following = lock(&self.following);
         let limits = waiting::reset(**self.bound.limits.load(), live, new);
@@ -157,7 +156,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
         let policy = following.policy();
         let names = |pool: usize| match config.pools.get(pool) {
-            Some(configured) if config.policy.entry().sizes == Sizes::Pools => configured.name.clone(),
+            Some(configured) if config.policy.entry().has_pools() => configured.name.clone(),
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
             _ => format!("queue{pool}"),
         };

@@ -13,7 +13,7 @@
 
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
-use crate::sched::{Sizes, Topology};
+use crate::sched::Topology;
 use crate::time::{Nanos, Onset, Turn};
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl Pool {
             let workers = topology.members(pool);
             let name = match config.pools.get(pool) {
                 _ if topology.pools() == 1 => "the server".to_owned(),
-                Some(configured) if entry.sizes == Sizes::Pools => format!("pool {}", configured.name),
+                Some(configured) if entry.has_pools() => format!("pool {}", configured.name),
                 _ => format!("pool {pool}"),
             };
             let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();

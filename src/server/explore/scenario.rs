@@ -3,11 +3,11 @@
 use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
 use crate::lab::sim::Rest;
 use crate::metrics::{Collector, Spent, WorkerMetrics};
+use crate::sched::auto::Decision;
 use crate::sched::bounds::BATCH;
-use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
-use crate::sched::policy::{GiveWay, Limit, rows};
+use crate::sched::policy::{GiveWay, Limit};
 use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
@@ -157,26 +157,21 @@ impl Scenario {
     }
 }
 
-/// The kinds of policies that [`policy_of`] makes, by its numbers.
-const KINDS: [&str; 9] = ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels"];
+/// The kinds of policies that [`policy_of`] makes. Pools come twice as often.
+const KINDS: [&str; 9] = ["isolated", "global", "steal", "shed", "pools", "pools", "reserved", "levels", "ladders"];
 
 fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
     let budget = us(random.random_range(1..8));
     let thief_threshold = us(random.random_range(0..10));
-    let kind = random.random_range(0..KINDS.len());
+    let kind = KINDS[random.random_range(0..KINDS.len())];
     let tuning = Tuning { thief_threshold: Some(thief_threshold), ..Tuning::new(workers, budget) };
     match kind {
-        plain @ (0 | 2 | 3 | 7) => tuning.policy(KINDS[plain]),
-        1 => Policy { look_after: us(random.random_range(0..12)), ..tuning.policy("global") },
-        4 => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
-        5 => {
-            let look_after = us(random.random_range(0..12));
-            let sizes = split(random, workers);
-            let group_of = [0; 8].map(|_: usize| random.random_range(0..sizes.len()));
-            Policy { look_after, ..rows::by_group(Groups { group_of, sizes }, &tuning) }
-        }
-        6 => {
-            let mut policy = rows::softly_reserved(budget, random.random_range(0..=workers), &tuning);
+        "isolated" | "steal" | "shed" | "levels" => tuning.policy(kind),
+        "global" => Policy { look_after: us(random.random_range(0..12)), ..tuning.policy("global") },
+        "pools" => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
+        "reserved" => {
+            let watchers = Some(random.random_range(0..=workers));
+            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy();
             policy.look_after = us(1);
             if let Limit::Attained { gives_way: GiveWay { rarely, .. }, .. } = &mut policy.limit {
                 *rarely = us(random.random_range(1..20));
@@ -189,8 +184,8 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
             let patience = Patience { scarce_from, ..Patience::of(price, us(1)) };
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
-            let levels = Tuning { ladders: Some(ladders(random)), ..tuning }.policy("levels").with_patience(patience);
-            if in_order { rows::in_order(levels) } else { levels }
+            let decision = Decision { in_order, ..Decision::of(ladders(random), "") };
+            decision.make(&tuning).policy().with_patience(patience)
         }
     }
 }

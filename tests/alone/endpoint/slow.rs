@@ -199,7 +199,7 @@ fn takes(seed: u8) -> u8 {
     60 + 7 * seed
 }
 
-const POLICIES: [&str; 4] = ["steal", "ondemand", "levels", "reserve"];
+const POLICIES: [&str; 4] = ["steal", "levels", "auto", "shed"];
 
 const LIGHT: [u8; 4] = [0, b'-', 0, 0];
 
@@ -217,8 +217,8 @@ impl Case {
             ["none", "header"].map(|classify| [&of[..], &[("classify", classify)]].concat())
         });
         // Other policies let nothing run on.
-        let stays = on("1", ["steal", "isolated", "global", "reserve"]);
-        let shared = on("2", ["steal", "ondemand", "levels", "global"]);
+        let stays = on("1", ["steal", "isolated", "global", "shed"]);
+        let shared = on("2", ["steal", "levels", "auto", "global"]);
         let case = |kind, settings, light, plants, meanwhile, afterwards| Case {
             kind,
             settings,
@@ -305,8 +305,7 @@ fn a_cpu_that_others_use_is_named() {
 /// Judges what is said of a request that came while a process was stopped, and of one that came while its worker was.
 fn stopped([stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, expected: Culprit) {
     at_once(POLICIES, |policy| {
-        let classify = if policy == "reserve" { "header" } else { "none" };
-        let server = Forebay::start(&["--policy", policy, "--workers", "1", "--classify", classify, "--wait", "park"]);
+        let server = Forebay::start(&["--policy", policy, "--workers", "1", "--wait", "park"]);
         let client = Client::new(server.udp);
         for seed in seeds() {
             let planted = || {

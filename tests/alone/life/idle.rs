@@ -17,11 +17,7 @@ fn an_idle_server_burns_nothing() {
     let _alone = alone();
     let servers: Vec<(&str, Forebay)> = policies()
         .map(|policy| {
-            let own: &[&str] = match policy {
-                "pools" => &["--pools", "front=2,heavy=2"],
-                "reserve" => &["--classify", "header"],
-                _ => &[],
-            };
+            let own: &[&str] = if policy == "pools" { &["--pools", "front=2,heavy=2"] } else { &[] };
             let flags =
                 [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], own].concat();
             (policy, Forebay::start(&flags))

@@ -30,18 +30,18 @@ fn what_may_change_does() {
     assert_eq!((config["schema"].as_str(), &config["last_reload"]), (Some("forebay-config/1"), &Value::Null));
     assert!(!refused(udp, Nanos::from_millis(80)));
     let last = running.reload(
-        "handler = \"spin\"\npolicy = \"hybrid\"\nreserved = \"1\"\nslice = \"20us\"\ncost-cap = \"50ms\"\n\
+        "handler = \"spin\"\npolicy = \"levels\"\nslice = \"20us\"\ncost-cap = \"50ms\"\n\
          max-wait = \"250ms\"\nlog-level = \"warn\"\nunhealthy-after = \"0s\"\n",
     );
     assert_eq!(last["ok"], true);
-    let changed = ["policy", "max-wait", "log-level", "slice", "reserved", "unhealthy-after", "cost-cap"];
+    let changed = ["policy", "max-wait", "log-level", "slice", "unhealthy-after", "cost-cap"];
     assert_eq!(last["changed"].as_array().expect("a list"), &changed.map(Value::from));
     assert_eq!(last["restart_needed"], serde_json::json!(["handler"]));
-    assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "hybrid".to_owned()));
+    assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "levels".to_owned()));
     assert!(running.setting("slice").1.ends_with("line 4"));
     assert!(refused(udp, Nanos::from_millis(80)), "the cost cap counts");
     let body = latency(admin);
-    assert_eq!((&body["policy"], &body["decision"]["reserved"]), (&"hybrid".into(), &1.into()), "{body}");
+    assert_eq!((&body["policy"], &body["decision"]["budget_us"]), (&"levels".into(), &20.0.into()), "{body}");
     let text = page(admin, "/metrics");
     assert!(text.contains("\nforebay_max_wait_seconds 0.25\n"), "{text}");
     // The log has a thread of its own.
@@ -61,7 +61,7 @@ fn what_may_change_does() {
 
 const GOOD: [&str; 2] = [
     "handler = \"echo\"\nmax-wait = \"off\"\npolicy = \"pools\"\n",
-    "handler = \"echo\"\nmax-wait = \"off\"\npolicy = \"ondemand\"\nslice = \"1us\"\n",
+    "handler = \"echo\"\nmax-wait = \"off\"\npolicy = \"levels\"\nslice = \"1us\"\n",
 ];
 const BAD: &str = "handler = \"echo\"\npolicy = \"steal\"\nslice = \"50\"\ncost-cap = \"1us\"\nspeed = 7\npools = \"front=2,heavy=2\"\n";
 
@@ -86,7 +86,7 @@ fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
             }
             assert_eq!(running.reload(GOOD[round as usize % 2])["ok"], true);
             let (policy, in_force) = (running.value("policy"), &latency(running.server.admin)["policy"]);
-            assert!(policy == ["pools", "ondemand"][round as usize % 2] && *in_force == policy, "{in_force}");
+            assert!(policy == ["pools", "levels"][round as usize % 2] && *in_force == policy, "{in_force}");
         }
     });
     println!("{became:?}, {} reloads", running.config()["reloads"]);

@@ -92,7 +92,7 @@ fn a_burst_pays_for_each_datagram() {
 fn steps_beside_the_work_are_paid_for() {
     let _alone = alone();
     let costs = burst(10, 3);
-    for policy in ["isolated", "global", "ondemand"] {
+    for policy in ["isolated", "global", "levels"] {
         let free = assert_as_simulated(policy, "none", &costs);
         let all = "yield=40us,receive=2us,send=10us,look=3us,notice=9us,checkpoint=200ns";
         assert!(assert_as_simulated(policy, all, &costs) > free, "{policy}");
@@ -120,7 +120,7 @@ fn a_search_in_vain_is_paid_for_once() {
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
-    let settings = [("slice", "40us"), ("workers", "1"), ("policy", "ondemand"), ("notices", "looks")];
+    let settings = [("slice", "40us"), ("workers", "1"), ("policy", "levels"), ("notices", "looks")];
     let server = emulated(10, &[&settings[..], &[("overheads", "look=100ns,send=1us")]].concat());
     let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure");
     let client = Client::new(server.udp);

@@ -2,7 +2,6 @@
 //! moments are apart by far more than a busy machine is late. Threads that do another thing do it in each of five trials.
 
 use crate::support::prelude::*;
-use forebay::inside::sched::Sizes;
 use loadgen::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
 use loadgen::lab::workload::Workload;
 
@@ -20,7 +19,7 @@ const REQUESTS: [Request; 5] =
     [(0, 400, None), (50, 1, Some(150)), (100, 1, Some(3_000)), (150, 1_000, Some(800)), (200, 1, Some(400))];
 
 fn on_threads(policy: PolicyName) -> Vec<Status> {
-    let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
+    let workers = if policy.entry().has_pools() { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
     let server = emulated(SCALE, &[("slice", "5us"), ("policy", policy.name()), workers]);
     let start = clock::now();
     let mut clients = Vec::new();
@@ -37,7 +36,7 @@ fn on_threads(policy: PolicyName) -> Vec<Status> {
 
 fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
     let workload: Workload = "fixed:1us".parse().expect("a form");
-    let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
+    let workers = if policy.entry().has_pools() { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
     let fit = Fit::new(&workload, workers, 0.5).tuned(|tuning| tuning.budget = slice);
     let incoming = REQUESTS.into_iter().enumerate().map(|(number, (at, cost, deadline))| ArrivingRequest {
@@ -61,7 +60,7 @@ fn both_serve_and_shed_what_they_should() {
     use Status::{Ok, ShedExpired};
     let in_order =
         ["isolated", "global", "steal", "shed"].map(|policy| (policy, [Ok, ShedExpired, Ok, ShedExpired, ShedExpired]));
-    let light_first = ["pools", "hybrid", "ondemand"].map(|policy| (policy, [Ok, Ok, Ok, ShedExpired, Ok]));
+    let light_first = ["pools", "levels"].map(|policy| (policy, [Ok, Ok, Ok, ShedExpired, Ok]));
     at_once(in_order.into_iter().chain(light_first), |(name, expected)| {
         let policy = name.parse().expect("a policy");
         assert_eq!(in_virtual_time(policy), expected, "{name}");

@@ -21,7 +21,7 @@ const UNBOUNDED: (&str, &str) = ("max-wait", "off");
 #[test]
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
-    at_once(["pools", "hybrid", "ondemand"], |policy| {
+    at_once(["pools", "levels", "auto"], |policy| {
         let server = emulated(100, &[sized(policy, 2), vec![("slice", "1us"), UNBOUNDED]].concat());
         let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let light = thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
     let expired = policies().filter(|policy| *policy != "pools").map(|policy| (policy, "off", "short"));
-    let waited = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "1s", "short"));
+    let waited = ["isolated", "steal", "global", "levels", "auto"].map(|policy| (policy, "1s", "short"));
     at_once(expired.chain(waited).chain([("steal", "1s", "silence")]), |case @ (policy, max_wait, answers)| {
         let settings = [("policy", policy), ("workers", "1"), ("max-wait", max_wait), ("shed-answers", answers)];
         let (server, script) = run_scripted(&settings);
@@ -123,7 +123,7 @@ fn what_has_waited_too_long_is_shed() {
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
     for (max_wait, deadline_us) in [("1ms", 0), ("1s", 200_000)] {
-        at_once(["hybrid", "ondemand"], |policy| {
+        at_once(["levels", "auto"], |policy| {
             let mut trials = Vec::new();
             let is_little =
                 |(busy, unanswered, overloaded): &(f64, f64, bool)| *overloaded && *unanswered < 0.08 * busy;

@@ -100,7 +100,7 @@ fn stuck_workers_hold_nobody_up() {
     for policy in ["steal", "shed"] {
         of_two.into_iter().chain(of_four).for_each(|(workers, stuck)| assert_prompt(policy, workers, stuck));
     }
-    for policy in ["global", "hybrid", "ondemand"] {
+    for policy in ["global", "levels", "auto"] {
         [of_two[0], of_four[0]].into_iter().for_each(|(workers, stuck)| assert_prompt(policy, workers, stuck));
     }
 }

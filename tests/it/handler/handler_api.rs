@@ -107,7 +107,7 @@ fn names_and_metrics_are_the_handlers_own() {
 // Address, times, deadline, class and ticket, also in a refusal.
 #[test]
 fn a_request_is_known_to_its_end() {
-    for policy in ["steal", "ondemand"] {
+    for policy in ["steal", "levels"] {
         let settings = [("policy", policy), ("workers", "2")];
         let server = Running::on(bound(&settings), Informed);
         let local = server.udp.to_string();
@@ -213,7 +213,7 @@ fn datagrams_are_as_long_as_the_setting_says() {
 // What follows the last pause may have none.
 #[test]
 fn time_with_checkpoints_is_interruptible() {
-    for policy in ["steal", "ondemand"] {
+    for policy in ["steal", "levels"] {
         let (server, _) = run_scripted(&sized(policy, 4));
         let interruptible = |act: Act, sent: u64| {
             Client::new(server.udp).ask(&Header::request(1, 0, Nanos::from_millis(2)), &[act as u8]);

@@ -105,7 +105,7 @@ fn another_thread_wakes_a_request() {
 #[test]
 fn no_wake_is_lost() {
     const REQUESTS: usize = 2_000;
-    for policy in ["steal", "pools", "ondemand", "isolated"] {
+    for policy in ["steal", "pools", "levels", "isolated"] {
         let waits = Waits::default();
         let server = Running::start(&sized(policy, 4), waits.clone());
         let socket = client(&server);
@@ -134,7 +134,7 @@ fn no_wake_is_lost() {
 
 #[test]
 fn sleeping_requests_keep_no_worker() {
-    let server = Running::start(&[("workers", "1"), ("policy", "ondemand")], Waits::default());
+    let server = Running::start(&[("workers", "1"), ("policy", "levels")], Waits::default());
     let socket = client(&server);
     (0..100).for_each(|_| assert_eq!(socket.send(b"s").expect("the server's port is open"), 1));
     assert_eq!(ask(&server, "x"), "x", "before the first of them ends");
@@ -148,7 +148,7 @@ fn sleeping_requests_keep_no_worker() {
 fn waits_leave_room_for_others() {
     const ROOM: usize = 256;
     let waits = Waits::default();
-    let server = Running::start(&[("workers", "1"), ("policy", "ondemand")], waits.clone());
+    let server = Running::start(&[("workers", "1"), ("policy", "levels")], waits.clone());
     let socket = client(&server);
     let wait = |count: usize| {
         (0..count).for_each(|_| assert_eq!(socket.send(b"h").expect("the server's port is open"), 1));

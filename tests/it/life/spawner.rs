@@ -40,7 +40,6 @@ async fn wait_for(open: Arc<AtomicBool>) {
 fn work_runs_on_the_workers_of_every_policy() {
     for policy in policies() {
         let builder = builder(2).set("policy", policy);
-        let builder = if policy == "reserve" { builder.set("classify", "header") } else { builder };
         let served = silent(builder);
         let work = |number: usize| async move {
             let part = fork(async move { number * 2 });

@@ -6,7 +6,7 @@ use crate::support::prelude::*;
 use forebay::server::Ended;
 
 /// Policies of each kind: own sockets, shared ones, a queue before some of them.
-const POLICIES: [&str; 5] = ["steal", "pools", "ondemand", "auto", "isolated"];
+const POLICIES: [&str; 5] = ["steal", "pools", "levels", "auto", "isolated"];
 
 /// A request has room for the text of every address.
 const REQUEST: [u8; 64] = [b'x'; 64];
@@ -71,7 +71,7 @@ fn every_address_is_served() {
 
 #[test]
 fn no_socket_of_a_busy_worker_is_left() {
-    for policy in ["steal", "ondemand", "auto"] {
+    for policy in ["steal", "levels", "auto"] {
         let settings = [("listen", &*addresses()), ("policy", policy), ("workers", "2"), ("wait", "park")];
         let (server, script) = run_scripted(&settings);
         Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);

@@ -54,7 +54,6 @@ fn other_names_are_answered_with_ours() {
         ("fifo", "global"),
         ("d-fcfs", "isolated"),
         ("C-FCFS", "global"),
-        ("darc", "reserve"),
         ("work-stealing", "steal"),
         ("work_shedding", "shed"),
     ] {

@@ -109,5 +109,5 @@ fn hup_reads_the_file_again() {
     assert_eq!(config["settings"]["max-wait"]["value"], "2s");
     assert_eq!(config["settings"]["amplification"]["origin"], "default of this program");
     assert!(BENCH.iter().all(|key| config["settings"].get(key).is_none()), "{config}");
-    assert_eq!(latency(server.admin)["policy"], "ondemand");
+    assert_eq!(latency(server.admin)["policy"], "levels");
 }

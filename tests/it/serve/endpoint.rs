@@ -65,7 +65,7 @@ fn both_pages_have_what_was_sent() {
 // Does Prometheus' own check accept the page, under policies of every kind, before the first request and after?
 #[test]
 fn promtool_finds_nothing_to_complain_of() {
-    let servers = ["pools", "reserve", "auto"].map(|policy| {
+    let servers = ["pools", "steal", "auto"].map(|policy| {
         let (handler, _) = scripted();
         Running::start(&[("policy", policy), ("workers", "3"), ("classify", "header")], handler)
     });

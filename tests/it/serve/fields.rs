@@ -63,12 +63,15 @@ impl Handler for Named {
 /// Answers of servers that between them have every field.
 fn answers() -> Vec<Value> {
     let named = Running::on(bound(&[("workers", "2")]), Named);
-    let emulated = emulated(1, &[("policy", "hybrid"), ("workers", "3")]);
-    for id in 0..20 {
-        Client::new(emulated.udp).request(id, Nanos::from_millis(1), b"");
+    // Yields as dear as light requests, and some heavy ones: workers are reserved.
+    let emulated = emulated(1, &[("workers", "3"), ("overheads", "yield=90us")]);
+    let client = Client::new(emulated.udp);
+    for id in 0..600 {
+        let cost = if id % 20 == 0 { Nanos::from_millis(4) } else { Nanos::from_micros(100) };
+        client.request(id, cost, b"");
+        assert_eq!(client.receive().header.id, id);
     }
-    emulated.quiescent(20);
-    // A policy that adapts needs a second to come to a decision.
+    // It takes some seconds to come to a decision.
     await_until(|| latency(emulated.admin)["decision"]["reserved"].is_number(), "nothing is decided");
     vec![latency(busy(60, &[]).admin), latency(named.admin), latency(emulated.admin)]
 }
@@ -127,8 +130,7 @@ fn every_queue_has_a_row() {
         ("steal", &["uninterrupted", "deques", "flows", "waits"]),
         ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
         ("pools", &["front", "heavy", "deques", "flows", "waits"]),
-        ("hybrid", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
-        ("ondemand", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
+        ("levels", &["queue0", "queue1", "queue2", "uninterrupted", "deques", "flows", "waits"]),
     ] {
         let (server, _) = run_scripted(&[("policy", policy), ("workers", "2")]);
         let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);

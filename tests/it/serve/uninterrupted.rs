@@ -29,15 +29,14 @@ fn answered(client: &Client, script: &Scripted, requests: usize) {
 
 #[test]
 fn a_worker_stays_out_of_stretches() {
-    for policy in ["steal", "shed", "global", "ondemand", "hybrid"] {
+    for policy in ["steal", "shed", "global", "levels", "auto"] {
         a_light_request_finds_a_worker(&[("policy", policy), ("workers", "2")], 1, 3);
     }
-    a_light_request_finds_a_worker(&[("policy", "hybrid"), ("workers", "4"), ("reserved", "2")], 2, 5);
 }
 
 #[test]
 fn one_worker_does_one_after_the_other() {
-    let (server, script) = run_scripted(&[("policy", "ondemand"), ("workers", "1")]);
+    let (server, script) = run_scripted(&[("policy", "levels"), ("workers", "1")]);
     let client = Client::new(server.udp);
     (0..20).for_each(|id| client.request(id, Nanos::ZERO, &[Act::Alone as u8]));
     answered(&client, &script, 20);
@@ -46,7 +45,7 @@ fn one_worker_does_one_after_the_other() {
 // Where only looks tell of it: several short ones, since a request steps aside at its first checkpoint in any case.
 #[test]
 fn a_long_request_with_far_checkpoints_steps_aside() {
-    for policy in ["ondemand", "hybrid", "levels", "auto"] {
+    for policy in ["levels", "auto"] {
         let (server, script) =
             run_scripted(&[("policy", policy), ("workers", "1"), ("notices", "looks"), ("slice", "1ms")]);
         let long = Client::new(server.udp);

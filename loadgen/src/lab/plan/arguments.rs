@@ -61,7 +61,6 @@ pub(crate) struct PlanArguments {
     pub(super) workers_max: u16,
     /// Policies to consider
     ///
-    /// reserve needs requests whose header names their class (--classify header).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// What each step of the server costs

@@ -17,7 +17,6 @@ use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, Simulation, most_requests};
 use crate::lab::workload::Workload;
 use crate::results::{Outputs, bar};
-use forebay::inside::sched::Sizes;
 use std::ops::RangeInclusive;
 
 /// Plans what `arguments` ask for, and writes the report.
@@ -121,7 +120,7 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
 
 /// The numbers of workers to consider, where the planned rate keeps `busy` workers of each server that is left busy.
 fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
-    let pools = arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools);
+    let pools = arguments.policy.iter().any(|spec| spec.has_pools());
     if arguments.workers == Some(1) && pools {
         return Err("--policy pools needs two workers at least: leave pools out".to_owned());
     }

@@ -1,6 +1,7 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
 use super::Setup;
+use super::stability::{share_out, unstable_from};
 use crate::lab::workload::{Cost, Workload};
 use forebay::fate::CLASSES;
 use forebay::inside::emulation::overheads::Overheads;
@@ -98,7 +99,51 @@ impl Fit {
     /// # Panics
     /// If the chosen sizes do not sum to the workers.
     pub fn policy(&self, name: PolicyName) -> Made {
-        name.entry().make(&self.tuning())
+        let tuning = self.tuning();
+        if !name.entry().has_pools() {
+            return name.entry().make(&tuning);
+        }
+        let fitted = || match tuning.workers {
+            1 => vec![1],
+            workers => share_out(&self.demands(2), workers, self.offered),
+        };
+        let sizes = Some(tuning.sizes.clone().unwrap_or_else(fitted));
+        let made = name.entry().make(&Tuning { sizes, ..tuning });
+        let unstable = match self.unstable_from(&made) {
+            Some(bound) if bound < 1.0 => {
+                let holds = self.offered < bound * self.tuning.workers as f64;
+                // Rounded down: no load that is too much looks as if it were not.
+                let bound = (bound * 1e3).floor() / 1e3;
+                if holds {
+                    format!(", unstable from a load of {bound:.3} on")
+                } else {
+                    format!(", UNSTABLE AT THIS LOAD: from {bound:.3} on")
+                }
+            }
+            _ => String::new(),
+        };
+        Made { chosen: made.chosen.clone() + &unstable, ..made }
+    }
+
+    /// The load, as a share of all workers' capacity, above which the pools of `made` cannot keep up. `None` without pools.
+    pub fn unstable_from(&self, made: &Made) -> Option<f64> {
+        made.name.entry().has_pools().then(|| unstable_from(&self.demands(made.sizes().len()), &made.sizes()))
+    }
+
+    /// The workers' time, in any unit, that is spent in each of `pools` pools. Where classes are known, each class begins in
+    /// a pool of its own, as far as there are pools. Otherwise all requests spend a slice in each pool but the last.
+    fn demands(&self, pools: usize) -> Vec<f64> {
+        if self.tuning.classified {
+            let mut demands = vec![0.0; pools];
+            for (class, (count, time)) in self.by_class.iter().enumerate() {
+                demands[class.min(pools - 1)] += time.plus(self.beside.times(*count)).as_secs_f64();
+            }
+            return demands;
+        }
+        let times = self.times.clone().with_beside(self.beside);
+        let within = |pools: usize| times.share_within(self.tuning.budget.times(pools as u64));
+        let before = |pool: usize| if pool < pools { within(pool) } else { 1.0 };
+        (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
     }
 
     /// The policy called `name`, and a server of these overheads that follows it.
@@ -107,14 +152,13 @@ impl Fit {
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName, overheads: Overheads) -> (Made, Setup) {
         let made = self.clone().knowing(&overheads).policy(name);
-        let classified = self.tuning.classified || name.entry().needs_class;
-        let setup = Setup { classified, ..Setup::with_overheads(made.policy(), overheads) };
+        let setup = Setup { classified: self.tuning.classified, ..Setup::with_overheads(made.policy(), overheads) };
         (made, setup)
     }
 
     /// What policies are made from.
     pub fn tuning(&self) -> Tuning {
-        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
+        let measured = Measured::new(self.times.clone(), self.beside, self.offered);
         let classified = self.tuning.classified;
         let measured = if classified { measured.classified(self.of_class.clone()) } else { measured };
         Tuning { measured: Some(measured), ..self.tuning.clone() }

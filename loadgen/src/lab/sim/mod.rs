@@ -20,6 +20,7 @@ mod reference;
 mod replay;
 mod requests;
 mod servers;
+mod stability;
 mod tally;
 #[cfg_attr(test, allow(dead_code, reason = "the explorer of the server uses more of it"))]
 pub(crate) mod world;

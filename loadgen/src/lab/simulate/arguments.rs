@@ -28,7 +28,7 @@ pub(crate) struct SimulateArguments {
     /// Groups of the workers, or auto
     ///
     /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers of its own, and an idle
-    /// group takes from a full one. The policies pools and reserve have one group. So has a replayed run.
+    /// group takes from a full one. The policy pools has one group. So has a replayed run.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
     pub(super) groups: std::option::Option<usize>,
     /// Number of servers behind a balancer
@@ -52,7 +52,7 @@ pub(crate) struct SimulateArguments {
     pub(super) lost: Vec<u16>,
     /// Policies to compare
     ///
-    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq.
+    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority and jsq.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Loads to offer, as shares of the workers' capacity
@@ -80,7 +80,7 @@ pub(crate) struct SimulateArguments {
     /// A tenth as many come before them as warm-up. With --max-load: the most requests for one load.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
-    /// Sizes for pools and reserve, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
+    /// Sizes for pools, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = pools)]
     pub(super) pools: Option<std::vec::Vec<usize>>,
     /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
@@ -104,10 +104,10 @@ pub(crate) struct SimulateArguments {
     pub(super) max_wait: MaxWait,
     /// Policies know a request's class before it runs
     ///
-    /// As with --classify header. reserve always knows it.
+    /// As with --classify header.
     #[arg(long)]
     pub(super) classified: bool,
-    /// What auto and levels optimise
+    /// What auto optimises
     ///
     /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]

@@ -10,7 +10,6 @@ use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::lab::workload::Recording;
 use crate::results::bar;
-use forebay::inside::sched::Sizes;
 
 /// The results of a command.
 #[derive(Clone, Debug)]
@@ -54,7 +53,7 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
         }
         (workers, sum) => workers.or(sum).unwrap_or(14),
     };
-    if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
+    if workers == 1 && arguments.policy.iter().any(|spec| spec.has_pools()) {
         return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
     }
     if let Some(groups) = arguments.groups.filter(|groups| *groups > workers) {

@@ -4,7 +4,6 @@ use super::judge::Judged;
 use super::question::{Change, Question};
 use super::scenario::Simulation;
 use super::search::Search;
-use forebay::inside::sched::Sizes;
 use forebay::time::Nanos;
 
 /// The question of a plan, the answer of each policy, and the conclusion.
@@ -49,21 +48,13 @@ fn configuration(simulation: &Simulation, slice: Nanos) -> Vec<(&'static str, St
     let sizes = simulation.sizes.as_deref();
     let mut lines = vec![("policy", quoted(entry.name))];
     match sizes {
-        Some([front, rest]) if entry.sizes == Sizes::Pools => {
+        Some([front, rest]) if entry.has_pools() => {
             lines.push(("pools", quoted(format!("front={front},heavy={rest}"))));
         }
         _ => lines.push(("workers", simulation.workers.to_string())),
     }
     if entry.has_budget() {
         lines.push(("slice", quoted(slice)));
-    }
-    if let Some([reserved, _]) = sizes
-        && matches!(entry.sizes, Sizes::Reserved | Sizes::Groups)
-    {
-        lines.push(("reserved", quoted(reserved)));
-    }
-    if entry.needs_class {
-        lines.push(("classify", quoted("header")));
     }
     lines
 }

@@ -172,7 +172,7 @@ mod tests {
             let spec: PolicySpec = policy.parse().expect("a policy");
             Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load).tally
         };
-        for (policy, load) in [("steal", 0.5), ("global", 0.7), ("ondemand", 0.9), ("pools", 0.9)] {
+        for (policy, load) in [("steal", 0.5), ("global", 0.7), ("levels", 0.9), ("pools", 0.9)] {
             let tally = run(policy, load);
             let block = tally.slowdown()[0].1;
             let bounds = block.bounds.expect("bounds");

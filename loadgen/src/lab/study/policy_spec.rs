@@ -1,7 +1,7 @@
 //! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
 
 use crate::lab::sim::Reference;
-use forebay::inside::sched::{Entry, PolicyName, Sizes, name_here};
+use forebay::inside::sched::{Entry, PolicyName, name_here};
 use forebay::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
@@ -24,9 +24,9 @@ impl PolicySpec {
         }
     }
 
-    /// The meaning of the policy's sizes.
-    pub(crate) fn sizes(self) -> Sizes {
-        self.entry().map_or(Sizes::None, |entry| entry.sizes)
+    /// Whether the policy has pools.
+    pub(crate) fn has_pools(self) -> bool {
+        self.entry().is_some_and(Entry::has_pools)
     }
 
     /// The table entry of a policy that a server can follow; `None` for a reference policy.
@@ -47,7 +47,7 @@ impl FromStr for PolicySpec {
         ours.or_else(|_| text.parse().map(PolicySpec::Reference)).map_err(|()| {
             format!(
                 "no policy is called `{text}`{}; there are {}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH \
-                 (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
+                 (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), darc, priority and jsq",
                 name_here(text),
                 PolicyName::list(|_| true)
             )

@@ -6,7 +6,7 @@ use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Se
 use crate::lab::workload::{Shape, Workload};
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::estimate::ServiceTimes;
-use forebay::inside::sched::{Made, MaxWait, Objective, PolicyName, Sizes, Tuning, grouping};
+use forebay::inside::sched::{Made, MaxWait, Objective, PolicyName, Tuning, grouping};
 use forebay::time::Nanos;
 use indicatif::ProgressBar;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ pub(crate) struct Scenario<'a> {
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) max_wait: MaxWait,
-    /// Whether policies that can use a request's class may read it; `reserve` always may.
+    /// Whether policies that can use a request's class may read it.
     pub(crate) classified: bool,
     /// What levels are for.
     pub(crate) objective: Objective,
@@ -178,7 +178,7 @@ impl<'a> Scenario<'a> {
     /// The sizes with which `spec` starts if none are given.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
-            PolicySpec::Server(policy) if spec.sizes() != Sizes::None => Some(self.fit(load).policy(policy).sizes()),
+            PolicySpec::Server(policy) if spec.has_pools() => Some(self.fit(load).policy(policy).sizes()),
             _ => None,
         }
     }
@@ -243,8 +243,9 @@ impl<'a> Scenario<'a> {
                 }
             }
             PolicySpec::Server(policy) => {
-                let (made, setup) = self.adapting(policy, load, warmup);
-                (chosen, of_server) = (made.chosen, made.unstable_from);
+                let (made, setup, fit) = self.adapting(policy, load, warmup);
+                of_server = fit.unstable_from(&made);
+                chosen = made.chosen;
                 if let Some(fleet) = self.fleet {
                     let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
                     let loads = fleet.simulate_into(&setup, (self.flows, self.seed), incoming, tally);
@@ -265,10 +266,10 @@ impl<'a> Scenario<'a> {
 
     /// A server under `policy`, which follows what it measures if the policy does. It begins to measure with the run if the
     /// warm-up is as long as its window. In a shorter run it is a server that has measured these requests before.
-    fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup) {
+    fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup, Fit) {
         let (made, setup, fit) = self.server(policy, load);
         if !policy.entry().adapts {
-            return (made, setup);
+            return (made, setup, fit);
         }
         let (time_scale, warmup) = match self.replayed {
             Some(Replayed { offered, .. }) => {
@@ -284,14 +285,17 @@ impl<'a> Scenario<'a> {
         let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
         let policy = adaptation.policy();
         let follows = Some(Follows { adaptation, max_wait: self.max_wait, every });
-        (made, Setup { policy, follows, ..setup })
+        (made, Setup { policy, follows, ..setup }, fit)
     }
 
     /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
     /// capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
-            PolicySpec::Server(policy) => self.bound(self.server(policy, load).0.unstable_from),
+            PolicySpec::Server(policy) => {
+                let (made, _, fit) = self.server(policy, load);
+                self.bound(fit.unstable_from(&made))
+            }
             PolicySpec::Reference(_) => None,
         }
     }
@@ -316,7 +320,7 @@ impl<'a> Scenario<'a> {
         };
         let fit = self.fit(load);
         let tuning = Tuning {
-            sizes: self.sizes.clone().filter(|_| entry.sizes != Sizes::None),
+            sizes: self.sizes.clone().filter(|_| entry.has_pools()),
             workers: groups[0],
             groups: groups.len(),
             ..fit.tuning

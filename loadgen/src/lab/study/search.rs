@@ -6,7 +6,6 @@ use super::parallel;
 use super::policy_spec::PolicySpec;
 use super::question::Question;
 use super::scenario::Simulation;
-use forebay::inside::sched::Sizes;
 
 /// The fewest workers on which a policy holds the goal; if it never does, the most workers.
 #[derive(Clone, Debug)]
@@ -121,7 +120,7 @@ impl Question<'_> {
 
 /// The fewest workers of a policy.
 fn least_of(spec: PolicySpec) -> usize {
-    if spec.sizes() == Sizes::Pools { 2 } else { 1 }
+    if spec.has_pools() { 2 } else { 1 }
 }
 
 #[cfg(test)]

@@ -34,33 +34,6 @@ fn a_gap_stands_between_two_humps() {
     }
 }
 
-#[test]
-fn groups_follow_the_demand_of_their_classes() {
-    let us = Nanos::from_micros;
-    let mut measured = [(0, Nanos::ZERO); CLASSES];
-    assert_eq!(Groups::by_demand(&measured, 7.0, 14, None), None);
-    // High bimodal: the light half needs a hundredth of the time, and one worker at least.
-    (measured[0], measured[1]) = ((1_000, us(1_000)), (1_000, us(100_000)));
-    let groups = Groups::by_demand(&measured, 7.0, 14, None).expect("measured");
-    assert_eq!((groups.sizes.as_slice(), groups.of(0), groups.of(1), groups.of(7)), (&[1, 13][..], 0, 1, 1));
-    // TPC-C: 5.7 and 6 us are alike, 88 and 100 us too.
-    let costs_ns = [5_700, 6_000, 20_000, 88_000, 100_000];
-    let counts = [440, 40, 440, 40, 40];
-    for (class, (cost, count)) in costs_ns.into_iter().zip(counts).enumerate() {
-        measured[class] = (count, Nanos::new(cost * count));
-    }
-    let groups = Groups::by_demand(&measured, 13.3, 14, None).expect("measured");
-    assert_eq!(groups.group_of[..5], [0, 0, 1, 2, 2]);
-    assert_eq!(groups.sizes, [2, 6, 6]);
-    let sizes = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured").sizes;
-    assert_eq!(
-        (sizes(14, Some(3)), sizes(14, Some(14)), sizes(3, Some(2))),
-        (vec![3, 6, 5], vec![12, 1, 1], vec![1, 1, 1])
-    );
-    assert_eq!(Groups::by_demand(&measured, 1.0, 2, None).expect("measured").sizes, [1, 1]);
-    assert_eq!(Groups::by_demand(&measured, 0.5, 1, None).expect("measured").sizes, [1]);
-}
-
 // Does the time beside the handler, which a light request takes as a heavy one does, count for the light ones?
 #[test]
 fn the_time_beside_handlers_is_work_too() {

@@ -47,21 +47,6 @@ fn auto_knows_classes_where_it_may() {
     }
 }
 
-#[test]
-fn reserve_follows_the_demand_of_classes() {
-    let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
-    let mut adaptation = adaptation(&config(&pairs));
-    let mut recent = Recent::default();
-    assert!(!adaptation.follow(&recent));
-    (recent.by_class[0], recent.by_class[1]) =
-        ((1_000, Nanos::from_micros(1_000)), (1_000, Nanos::from_micros(100_000)));
-    assert!(!adaptation.follow(&recent));
-    assert!(adaptation.follow(&recent));
-    let decision = decision(adaptation.made());
-    assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
-    assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
-}
-
 /// `loadgen simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
 /// whether it follows measurements or a plan.
 #[cfg(feature = "cli")]
@@ -101,16 +86,10 @@ fn a_server_decides_what_the_planner_predicts() {
             let fitted = fit.policy(name);
             let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
             settings.push(("slice", fit.tuning.budget.to_string()));
-            if sizes.is_some() && entry.adapts {
-                settings.push(("reserved", fitted.sizes()[0].to_string()));
-            }
-            if entry.sizes == Sizes::Pools {
+            if entry.has_pools() {
                 let pools: Vec<String> =
                     fitted.sizes().iter().enumerate().map(|(pool, size)| format!("p{pool}={size}")).collect();
                 settings.push(("pools", pools.join(",")));
-            }
-            if entry.needs_class {
-                settings.push(("classify", "header".to_owned()));
             }
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = adaptation(&config(&settings));

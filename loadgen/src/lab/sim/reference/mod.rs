@@ -1,6 +1,7 @@
 //! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
 //! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
+mod darc;
 mod processor_sharing;
 mod queues;
 
@@ -33,24 +34,27 @@ pub enum Reference {
     Priority,
     /// Each request goes to the worker with the fewest, and stays there.
     JoinShortestQueue,
+    /// Workers are reserved for each class, by its demand; heavier ones help lighter ones.
+    Darc,
 }
 
 /// Central preemption as published: a quantum of 5 us and a switch of 1 us.
 const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
 
 /// All references with a name; any other is a round robin.
-const NAMED: [(&str, Reference); 5] = [
+const NAMED: [(&str, Reference); 6] = [
     ("srpt", Reference::Srpt),
     ("ps", Reference::ProcessorSharing),
     ("priority", Reference::Priority),
     ("jsq", Reference::JoinShortestQueue),
+    ("darc", Reference::Darc),
     ("central", CENTRAL),
 ];
 
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `darc`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
     /// quantum is above zero, a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         let round_robin = || {
@@ -101,6 +105,7 @@ impl Reference {
             Reference::RoundRobin { quantum, switch } => Box::new(Queues::round_robin(workers, quantum, switch)),
             Reference::Priority => Box::new(Queues::priority(workers)),
             Reference::JoinShortestQueue => Box::new(Queues::joined(workers)),
+            Reference::Darc => Box::new(darc::Darc::new(workers)),
         };
         stage.play(&mut *discipline, incoming);
     }
@@ -150,7 +155,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_shown() {
-        for text in ["srpt", "ps", "priority", "jsq", "central", "rr:20us:100ns"] {
+        for text in ["srpt", "ps", "priority", "jsq", "darc", "central", "rr:20us:100ns"] {
             assert_eq!(text.parse::<Reference>().map(|reference| reference.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("rr:5us:1us".parse(), Ok(CENTRAL));
@@ -180,6 +185,8 @@ mod tests {
             ("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)], &[4, 4, 3]),
             ("priority", 1, &[(0, 10), (1, 5), (2, 3), (20, 1)], &[10, 17, 11, 1]),
             ("jsq", 2, &[(0, 10), (1, 3), (2, 2), (3, 1)], &[10, 3, 10, 2]),
+            // Of those that wait the lightest goes first.
+            ("darc", 2, &[(0, 10), (1, 5), (2, 3), (4, 1)], &[10, 5, 8, 3]),
         ] {
             let classes = || (0..requests.len() as u8).rev();
             let arrivals = classes().zip(requests).map(|(class, (at, cost))| {

@@ -4,9 +4,8 @@
 use crate::lab::sim::Rest;
 use crate::lab::sim::world::{Fault, VirtualWorld};
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::estimate::Groups;
+use forebay::inside::sched::auto::Decision;
 use forebay::inside::sched::ladder::Ladders;
-use forebay::inside::sched::policy::rows;
 use forebay::inside::sched::turn::{
     Action, Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued, Turn,
 };
@@ -90,12 +89,6 @@ impl Scene {
     fn yields(&mut self) -> bool {
         matches!(self.step(), Action::Put(_, _, Requeued::Yielded))
     }
-
-    /// Lets the worker take a job and begin it; returns which workers sleep then.
-    fn begins(mut self) -> Vec<WorkerId> {
-        self.begin();
-        self.world.idle.roster.asleep().collect()
-    }
 }
 
 // Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in sockets or deques?
@@ -103,7 +96,7 @@ impl Scene {
 fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
-        let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
+        let policy = Decision::of(ladders, "").make(&tuning(2)).policy();
         let mut scene = Scene::new(policy, &[], 0);
         scene.world.put(Place::Queue(3), US(200)).expect("room");
         scene.begin();
@@ -127,17 +120,6 @@ fn a_heavy_request_without_room_keeps_its_turn() {
         scene.yields()
     };
     assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
-}
-
-// Does a worker of the heavy pool that takes one of two light requests wake a worker of theirs for the other?
-#[test]
-fn a_helper_that_leaves_light_requests_wakes_another() {
-    let begins = |light| {
-        let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
-        Scene::new(rows::by_group(groups, &tuning(3)), &[2, 0], light).begins()
-    };
-    assert_eq!(begins(2), [2]);
-    assert_eq!(begins(1), [2, 0], "nothing is left");
 }
 
 // Does a worker that has met another thief know it when it has found nothing, and only then?

@@ -24,7 +24,7 @@ fn ask<T>(
 #[test]
 fn a_recommendation_is_confirmed_by_other_requests() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
-        let spec = "ondemand".parse().expect("a policy");
+        let spec = "levels".parse().expect("a policy");
         let search = question.search(&[spec]);
         let look = &search.answers[search.chosen.expect("a recommendation")].judged;
         let figure = |look: &Judged| question.goal.figure(&look.simulation.tally);

@@ -74,7 +74,7 @@ fn a_day_is_decided_as_before() {
         &[("policy", "auto")][..],
         &[("policy", "auto"), ("optimise", "latency")],
         &[("policy", "levels")],
-        &[("policy", "hybrid")],
+        &[("policy", "levels")],
     ];
     assert_golden("auto.txt", &days.map(decisions).concat());
 }

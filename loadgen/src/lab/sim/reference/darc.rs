@@ -1,0 +1,89 @@
+//! DARC: workers are reserved for each class, as many as its share of the work keeps busy. (Demoulin et al., "When Idling
+//! is Ideal", SOSP 2021.) It knows each request's class and cost beforehand. A worker that is reserved for a class also
+//! serves lighter ones, never heavier ones, and idles where only heavier ones wait.
+
+use super::{Discipline, Stage};
+use crate::lab::sim::requests::RequestId;
+use forebay::fate::CLASSES;
+use forebay::inside::sched::WorkerId;
+use forebay::time::Nanos;
+use std::collections::VecDeque;
+
+pub(super) struct Darc {
+    /// Those that wait, by class. Classes are numbered by cost, the lightest first.
+    waiting: [VecDeque<RequestId>; CLASSES],
+    /// CPU time that came of each class so far.
+    demands: [Nanos; CLASSES],
+    serving: Vec<Option<RequestId>>,
+}
+
+impl Darc {
+    pub(super) fn new(workers: usize) -> Darc {
+        Darc { waiting: Default::default(), demands: Default::default(), serving: vec![None; workers] }
+    }
+
+    /// The heaviest class that `worker` serves. The first workers are reserved for the lightest class, one at least.
+    fn heaviest(&self, worker: WorkerId) -> usize {
+        let workers = self.serving.len();
+        let sum = |demands: &[Nanos]| demands.iter().map(|demand| demand.as_secs_f64()).sum::<f64>();
+        let last = self.demands.iter().rposition(|demand| *demand > Nanos::ZERO).unwrap_or(0);
+        if worker + 1 == workers {
+            return CLASSES - 1;
+        }
+        let reserved =
+            |class: usize| (sum(&self.demands[..=class]) / sum(&self.demands) * workers as f64).round().max(1.0);
+        let mut known = (0..last).filter(|class| self.demands[*class] > Nanos::ZERO);
+        known.find(|class| reserved(*class) > worker as f64).unwrap_or(CLASSES - 1)
+    }
+
+    fn serve(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId, request: RequestId) {
+        self.serving[worker] = Some(request);
+        stage.event_list.set(worker, now.plus(stage.requests.of(request).cost));
+    }
+}
+
+impl Discipline for Darc {
+    fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId) {
+        let (class, cost) = (usize::from(stage.requests.of(request).class), stage.requests.of(request).cost);
+        self.demands[class] = self.demands[class].plus(cost);
+        let is_free = |worker: &WorkerId| self.serving[*worker].is_none() && self.heaviest(*worker) >= class;
+        match (0..self.serving.len()).find(is_free) {
+            Some(worker) => self.serve(stage, now, worker, request),
+            None => self.waiting[class].push_back(request),
+        }
+    }
+
+    fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId) {
+        stage.finish(self.serving[worker].take().expect("it was serving"), now);
+        let heaviest = self.heaviest(worker);
+        match self.waiting[..=heaviest].iter_mut().find_map(VecDeque::pop_front) {
+            Some(next) => self.serve(stage, now, worker, next),
+            None => stage.event_list.set(worker, Nanos::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::sim::{ArrivingRequest, Reference};
+    use forebay::time::Nanos;
+
+    // Does a heavy request wait while the worker that is reserved for light ones is idle, and does that serve a light one?
+    #[test]
+    fn a_reserved_worker_idles_while_heavy_requests_wait() {
+        let us = Nanos::from_micros;
+        let requests = [(0, 0), (5, 1), (6, 1), (7, 0)].map(|(at, class)| ArrivingRequest {
+            at: us(at),
+            due: us(at),
+            cost: us(if class == 0 { 1 } else { 10 }),
+            class,
+            socket: 0,
+            deadline: Nanos::MAX,
+            counts: true,
+        });
+        let tally = Reference::Darc.simulate(2, requests.into_iter());
+        // Light ones take 1 us each; the second heavy one ends at 25.
+        let [light, heavy] = [0, 1].map(|class| tally.latency_mean(Some(class)));
+        assert_eq!((light, heavy), (us(1), Nanos::new(14_500)));
+    }
+}
