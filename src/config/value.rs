@@ -5,7 +5,7 @@ use super::problem::suggestion;
 use super::setting::Shape;
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::fate::labels;
-use crate::sched::{Entry, PolicyName};
+use crate::sched::{Entry, PolicyName, name_here};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -128,9 +128,9 @@ pub(super) fn chosen<T: Copy>(text: &str, all: &[T], name: fn(&T) -> &'static st
 
 /// A policy; one under another name is told the name here.
 pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
-    chosen(text, PolicyName::ALL, |policy| policy.name()).map_err(|refusal| match PolicyName::of_literature(text) {
-        Some(policy) => format!("no policy is called {text:?}; the name here is {policy}"),
-        None => refusal,
+    chosen(text, PolicyName::ALL, |policy| policy.name()).map_err(|refusal| match &*name_here(text) {
+        "" => refusal,
+        here => format!("no policy is called {text:?}{here}"),
     })
 }
 

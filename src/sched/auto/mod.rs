@@ -9,8 +9,7 @@ mod tail;
 pub use objective::Objective;
 
 use super::ladder::{Ladder, Ladders};
-use super::policy::{GiveWay, rows};
-use super::{Entry, Made, Measured, Patience, PolicyName, Tuning};
+use super::{Measured, Tuning};
 use crate::time::{Nanos, Steady};
 use estimate::{Gap, ServiceTimes, softly_reserved_workers};
 
@@ -192,17 +191,6 @@ impl Auto {
     }
 }
 
-pub(super) const ENTRY: Entry = Entry {
-    name: "auto",
-    literature: Some("Gittins index, in steps"),
-    help: "levels of attained service, or first come first served, by what it measures",
-    not_for: "experiments that compare policies: it changes",
-    shares_sockets: true,
-    adapts: true,
-    settings: &["slice", "optimise", "classify", "notices"],
-    constructor: |tuning| Auto::settled(tuning).current().explained(tuning),
-};
-
 impl Decision {
     /// That requests go by these levels, and workers ask one another to step aside.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
@@ -221,52 +209,13 @@ impl Decision {
         Decision { is_start: true, reason, ..Decision::given(budget) }
     }
 
-    /// The name of what was decided for.
-    fn name(&self) -> PolicyName {
-        PolicyName::named(if self.in_order && !self.gives_way() { "global" } else { "levels" })
-    }
-
-    /// The policy of this decision, made from `tuning`.
-    pub fn make(&self, tuning: &Tuning) -> Made {
-        let measured = tuning.measured.as_ref().filter(|measured| !self.is_start && measured.times.count() > 0);
-        let Some(budget) = self.ladders.first_limit() else {
-            let (policy, chosen) =
-                if self.in_order { (rows::global(tuning), "") } else { (rows::one_level(tuning), "one level") };
-            let (chosen, reason) = (chosen.to_owned(), self.reason.clone());
-            return Made { chosen, reason, name: self.name(), ..Made::plain(policy) };
-        };
-        let together = tuning.scaled(rows::LOOK_AFTER);
-        let patience = measured.map(|measured| Patience::new(&measured.times, budget, together, tuning));
-        let (gives_way, who) = match (self.watchers, patience) {
-            (Some(watchers), _) => (GiveWay::on_some(watchers, tuning), format!(", {watchers} workers reserved")),
-            (None, None) => (GiveWay::on_all(None, tuning), String::new()),
-            (None, Some(patience)) => {
-                let from = patience.queued(tuning.workers);
-                (GiveWay::on_all(Some(patience), tuning), format!(", patient from {from} waiting on"))
-            }
-        };
-        let limits = self.ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
-        let policy = rows::by_level(self.ladders.clone(), self.in_order, gives_way, tuning);
-        let chosen = format!("levels from {limits}{who}");
-        let (name, budget, reserved, reason) = (self.name(), Some(budget), self.watchers, self.reason.clone());
-        Made { name, budget, reserved, chosen, reason, ..Made::plain(policy) }
-    }
-
-    /// As [`Decision::make`], with the reason.
-    pub(crate) fn explained(&self, tuning: &Tuning) -> Made {
-        let made = self.make(tuning);
-        let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
-        let reason = format!("{}{}", self.reason, self.ladders.classes_text());
-        Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
-    }
-
     /// The end of the first level; `None` where no request gives way.
     pub fn budget(&self) -> Option<Nanos> {
         self.ladders.first_limit()
     }
 
     /// Whether requests give way to others.
-    fn gives_way(&self) -> bool {
+    pub(super) fn gives_way(&self) -> bool {
         self.budget().is_some()
     }
 

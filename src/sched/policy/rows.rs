@@ -3,9 +3,11 @@
 //! A new policy is a row in [`ROWS`]; nothing else lists them.
 
 use super::super::ladder::Ladders;
-use super::super::{Patience, Topology, auto};
-use super::{Back, Entry, Fresh, GiveWay, Limit, Made, Order, Policy, SearchPlace, Then, Tuning, UNINTERRUPTED};
-use crate::sched::auto::Decision;
+use super::super::{Patience, Topology};
+use super::{
+    Back, Entry, Fresh, GiveWay, Limit, Made, Order, Policy, PolicyName, SearchPlace, Then, Tuning, UNINTERRUPTED,
+};
+use crate::sched::auto::{Auto, Decision};
 use crate::time::Nanos;
 
 /// Every policy of a server, in the order in which help and error messages list them.
@@ -72,7 +74,16 @@ pub const ROWS: &[Entry] = &[
         settings: &["slice", "notices"],
         constructor: |tuning| Decision::given(tuning.budget).make(tuning),
     },
-    auto::ENTRY,
+    Entry {
+        name: "auto",
+        literature: Some("Gittins index, in steps"),
+        help: "levels of attained service, or first come first served, by what it measures",
+        not_for: "experiments that compare policies: it changes",
+        shares_sockets: true,
+        adapts: true,
+        settings: &["slice", "optimise", "classify", "notices"],
+        constructor: |tuning| Auto::settled(tuning).current().explained(tuning),
+    },
 ];
 
 use SearchPlace::{
@@ -148,6 +159,46 @@ fn pools(tuning: &Tuning) -> Made {
         ..Policy::plain(workers, &[Own, Queue, ReceiveAll, Steal])
     };
     Made { budget: Some(tuning.budget), chosen, ..Made::plain(policy) }
+}
+
+impl Decision {
+    /// The name of what was decided for.
+    pub(crate) fn name(&self) -> PolicyName {
+        PolicyName::named(if self.in_order && !self.gives_way() { "global" } else { "levels" })
+    }
+
+    /// The policy of this decision, made from `tuning`.
+    pub fn make(&self, tuning: &Tuning) -> Made {
+        let measured = tuning.measured.as_ref().filter(|measured| !self.is_start && measured.times.count() > 0);
+        let Some(budget) = self.ladders.first_limit() else {
+            let (policy, chosen) = if self.in_order { (global(tuning), "") } else { (one_level(tuning), "one level") };
+            let (chosen, reason) = (chosen.to_owned(), self.reason.clone());
+            return Made { chosen, reason, name: self.name(), ..Made::plain(policy) };
+        };
+        let together = tuning.scaled(LOOK_AFTER);
+        let patience = measured.map(|measured| Patience::new(&measured.times, budget, together, tuning));
+        let (gives_way, who) = match (self.watchers, patience) {
+            (Some(watchers), _) => (GiveWay::on_some(watchers, tuning), format!(", {watchers} workers reserved")),
+            (None, None) => (GiveWay::on_all(None, tuning), String::new()),
+            (None, Some(patience)) => {
+                let from = patience.queued(tuning.workers);
+                (GiveWay::on_all(Some(patience), tuning), format!(", patient from {from} waiting on"))
+            }
+        };
+        let limits = self.ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
+        let policy = by_level(self.ladders.clone(), self.in_order, gives_way, tuning);
+        let chosen = format!("levels from {limits}{who}");
+        let (name, budget, reserved, reason) = (self.name(), Some(budget), self.watchers, self.reason.clone());
+        Made { name, budget, reserved, chosen, reason, ..Made::plain(policy) }
+    }
+
+    /// As [`Decision::make`], with the reason.
+    pub(crate) fn explained(&self, tuning: &Tuning) -> Made {
+        let made = self.make(tuning);
+        let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
+        let reason = format!("{}{}", self.reason, self.ladders.classes_text());
+        Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
+    }
 }
 
 /// Each worker serves what it receives, from the sockets in which something has waited for longest. So no request passes

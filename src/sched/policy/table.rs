@@ -101,7 +101,7 @@ impl PolicyName {
     }
 
     /// The policy that the literature calls `name`; the case, and what joins words, do not matter.
-    pub(crate) fn of_literature(name: &str) -> Option<PolicyName> {
+    fn of_literature(name: &str) -> Option<PolicyName> {
         let plain = |name: &str| name.to_lowercase().replace(['-', '_'], " ");
         let is_it = |names: &str| names.split(", ").any(|known| plain(known) == plain(name));
         PolicyName::ALL.iter().copied().find(|policy| policy.entry().literature.is_some_and(is_it))

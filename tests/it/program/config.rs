@@ -141,7 +141,7 @@ fn all_problems_are_said_at_once() {
 #[test]
 fn the_checked_configuration_is_a_file() {
     let flags = "--pools front=1,middle=1,heavy=2 --burn sleep --listen [::1]:0 --overheads lab,send=2.3us,wake=7us \
-                 --time-scale 1000 --slice 1500us --reserved 1 --optimise latency --drain-timeout 0s --cost-cap 90s \
+                 --time-scale 1000 --slice 1500us --optimise latency --drain-timeout 0s --cost-cap 90s \
                  --reject-source-ports none --max-wait 25ms --pin --log-format json";
     let arguments = || flags.split_whitespace();
     let rows = checked(forebay().args(arguments()));

@@ -63,12 +63,12 @@ impl Handler for Named {
 /// Answers of servers that between them have every field.
 fn answers() -> Vec<Value> {
     let named = Running::on(bound(&[("workers", "2")]), Named);
-    // Yields as dear as light requests, and some heavy ones: workers are reserved.
-    let emulated = emulated(1, &[("workers", "3"), ("overheads", "yield=90us")]);
+    // Yields as dear as light requests, and a few heavy ones: workers are reserved.
+    let emulated = emulated(1, &[("workers", "3"), ("overheads", "yield=9us")]);
     let client = Client::new(emulated.udp);
-    for id in 0..600 {
-        let cost = if id % 20 == 0 { Nanos::from_millis(4) } else { Nanos::from_micros(100) };
-        client.request(id, cost, b"");
+    for id in 0..1_200 {
+        let cost = if id % 50 == 0 { Nanos::from_millis(4) } else { Nanos::from_micros(10) };
+        client.send(&message(&Header::request(id, 0, cost), b""));
         assert_eq!(client.receive().header.id, id);
     }
     // It takes some seconds to come to a decision.

@@ -218,17 +218,3 @@ fn the_page_shows_who_blocks_whom() {
     assert!(text(before, "stage").starts_with("from arrival to reply") && text(live, "stage").starts_with("in queues"));
     assert!(text(live, "latency").contains("short ") && live["slow"]["hidden"] == false);
 }
-
-#[test]
-fn a_simulation_draws_its_policies() {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    stdout(&format!(
-        "simulate --policy steal,srpt --load 0.5..0.7:0.1 --requests 2000 --html {}",
-        file.path().display()
-    ));
-    let page = std::fs::read_to_string(file.path()).expect("it was written");
-    let Some(shown) = shown(&page, &[]) else { return };
-    // Four percentiles; the keys show the two policies once more, as straight lines.
-    assert_eq!(lines(&shown[0], "charts"), 2 * 4);
-    assert!(text(&shown[0], "table").contains("srpt") && text(&shown[0], "keys").contains("steal"));
-}
