@@ -18,6 +18,7 @@ pub mod trace;
 pub use crate::cli::{command, get, run};
 #[cfg(feature = "cli")]
 pub use crate::handler::builtin::wire;
+pub use crate::server::emulated::run_emulated;
 
 /// What a yield and a checkpoint cost on this host.
 pub mod yields {

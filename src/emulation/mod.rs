@@ -18,8 +18,9 @@
 //! request are those of cores that are never late. How far the threads are behind their cores is told beside them
 //! ([`pay_on_time`]).
 //!
-//! A server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the link
-//! of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work.
+//! The bench server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the
+//! link of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work. Which cores a worker has is a type,
+//! so that real ones execute nothing of it (`server/cores.rs`).
 //!
 //! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 

@@ -43,7 +43,7 @@ pub use crate::fate::Fates;
 pub use block::{Block, Bounds, Interval, PRECISION, Percentile};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
 pub(crate) use counters::{Unfinished, Wait};
-pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number};
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
 #[cfg(feature = "admin")]

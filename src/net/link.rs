@@ -1,13 +1,20 @@
-//! A worker's access to sockets: the kernel's, or memory in tests.
+//! A worker's access to sockets and clock: the kernel's, or memory in tests.
 
 use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
 use crate::fate::Unsent;
+use crate::time::{Nanos, clock};
 use std::io;
 
-/// One worker's access to sockets.
+/// One worker's access to sockets, and to the clock by which it works.
 pub trait Link {
     /// The type of a worker's socket.
     type Socket;
+
+    /// The time of the worker's core.
+    #[inline]
+    fn now() -> Nanos {
+        clock::now()
+    }
 
     /// See [`Receiver::receive`].
     ///

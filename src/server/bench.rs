@@ -1,5 +1,6 @@
 //! The server of the bench protocol: `forebay serve`.
 
+use super::emulated::run_emulated;
 use super::{Report, ServeError, Server};
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::Reply;
@@ -39,7 +40,11 @@ fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
     let scaled = |config: &Config| config.scaled(config.cost_cap);
     let bench = Bench::new(work, scaled(&server.bound.config));
     let cost_cap = bench.cost_cap();
-    server.on_reload(move |config| cost_cap.store(scaled(config))).run(&bench)
+    let server = server.on_reload(move |config| cost_cap.store(scaled(config)));
+    match server.bound.config.burn {
+        Burn::Cpu => server.run(&bench),
+        Burn::Sleep => run_emulated(server, &bench),
+    }
 }
 
 fn burner(config: &Config) -> Burner {

@@ -1,29 +1,63 @@
 //! Emulated cores (`--burn sleep`): a worker's engine and link, wrapped so that each step is paid for. [`emulation`] says
-//! when a charge is paid. A real core pays by itself, and the wrapper only passes calls on.
+//! when a charge is paid.
 
+use super::cores::Cores;
 use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Envelope, Make, Packet};
-use crate::config::{Burn, Config};
+use super::{Bound, Report, ServeError, Server};
+use crate::config::Burn;
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
 use crate::handler::Handler;
-use crate::metrics::Spent;
+use crate::metrics::{Spent, receiver};
 use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
 use crate::runtime::notice;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Spinning, Step, Wait, WorkerId};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
-use std::io;
+use std::{io, mem};
 
-/// The engine of a worker, on a core that is emulated or real.
-pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+/// As [`Server::run`], on cores that are emulated.
+///
+/// # Errors
+/// Those of [`Server::run`].
+pub fn run_emulated<H: Handler>(server: Server, handler: &H) -> Result<Report, ServeError> {
+    server.run_as::<CoreLink, H>(handler)
+}
+
+/// Cores that sleep in place of work, and are charged for each step.
+impl Cores for CoreLink {
+    const BURN: Burn = Burn::Sleep;
+
+    fn on(link: KernelLink) -> CoreLink {
+        CoreLink { link, datagrams: ArrayVec::new(), sent: None }
+    }
+
+    fn begin<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+        bound: &Bound,
+        engine: Engine<'s, 'e, '_, H, M, CoreLink>,
+    ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
+        let (prices, worker) = (bound.config.overheads_scaled(), engine.worker);
+        // Where the kernel gives no notices, a job that would wait for one looks.
+        let notice = if bound.notices.by_kernel { prices.notice } else { prices.look };
+        let spinning = Spinning::new(Wait::Adaptive, bound.config.time_scale);
+        emulation::set_prices(Overheads { notice, ..prices }, spinning);
+        if let Err(error) = nix::sys::prctl::set_timerslack(1) {
+            tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
+        }
+        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO, from_queue: false, behind: Nanos::ZERO }
+    }
+}
+
+/// The engine of a worker on an emulated core.
+struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     engine: Engine<'s, 'e, 'c, H, M, CoreLink>,
-    /// What an emulated core has slept for jobs since the last reply or end that was on time or late.
+    /// What the core has slept for jobs since the last reply or end that was on time or late.
     slept: Nanos,
-    /// The clock at the end of the last receive or job. Other workers go by it, while an emulated core is unaware of what its
-    /// thread overslept.
+    /// The clock at the end of the last receive or job. Other workers go by it, while the core is unaware of what its thread
+    /// overslept.
     read_at: Nanos,
     /// Whether the job that it runs next is out of a queue.
     from_queue: bool,
@@ -31,50 +65,8 @@ pub(super) struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     behind: Nanos,
 }
 
-impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, 'e, 'c, H, M> {
-    pub(super) fn new(mut engine: Engine<'s, 'e, 'c, H, M, CoreLink>) -> Core<'s, 'e, 'c, H, M> {
-        if engine.link.emulated {
-            engine.clock = emulation::now;
-        }
-        Core { engine, slept: Nanos::ZERO, read_at: Nanos::ZERO, from_queue: false, behind: Nanos::ZERO }
-    }
-
-    fn is_emulated(&self) -> bool {
-        self.engine.link.emulated
-    }
-
-    #[cold]
-    fn run_emulated(&mut self, mut job: Job<'s, 'e, H, M>, at_most: Nanos) -> Ran<Job<'s, 'e, H, M>> {
-        let price = emulation::price();
-        let request = |Envelope { stay, held_by, .. }: &Envelope| (stay.ready_at, usize::from(*held_by));
-        let (ready_at, held_by) = match &job {
-            Job::Fresh(packet) => request(&packet.envelope),
-            Job::Continuation(slot) => request(&slot.envelope),
-            Job::Child(child) => (child.ready_at(), self.engine.worker),
-        };
-        if std::mem::take(&mut self.from_queue) && held_by != self.engine.worker {
-            emulation::charge(price.hop);
-        }
-        let begun = emulation::start(ready_at);
-        if let Job::Fresh(packet) = &mut job {
-            // Of a batch the core receives each datagram when that has come, and not when the last one has.
-            packet.envelope.received_at = packet.envelope.received_at.min(begun);
-        }
-        let done = turn::Engine::run(&mut self.engine, job, at_most);
-        self.read_at = clock::now();
-        emulation::charge(price.look.times(notice::take_vain()));
-        let (Ran::Ended { ran } | Ran::Paused { ran, .. }) = done;
-        self.slept = self.slept.plus(ran);
-        // Where a reply is paid for, it is that payment whose end may be late.
-        if matches!(done, Ran::Ended { .. }) && price.send == Nanos::ZERO && self.slept > Nanos::ZERO {
-            self.overslept(Nanos::ZERO, self.read_at.minus(self.engine.now));
-        }
-        self.record();
-        done
-    }
-
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
     /// Charges what the core did to come to `boundary`.
-    #[cold]
     fn charge(&mut self, boundary: Boundary) {
         let price = emulation::price();
         if let Boundary::Tried { step, outcome: Outcome::Found, .. } = boundary {
@@ -118,10 +110,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         let received = self.engine.receive(owner, batch);
-        if self.is_emulated() {
-            self.read_at = clock::now();
-            self.record();
-        }
+        self.read_at = clock::now();
+        self.record();
         received
     }
 
@@ -129,8 +119,37 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         self.engine.visit(first);
     }
 
-    fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
-        if self.is_emulated() { self.run_emulated(job, at_most) } else { self.engine.run(job, at_most) }
+    fn run(&mut self, mut job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
+        let (price, worker) = (emulation::price(), self.engine.worker);
+        // A server has at most 1,024 workers.
+        let hold = |envelope: &mut Envelope| mem::replace(&mut envelope.held_by, worker as u16);
+        let (ready_at, held_by) = match &mut job {
+            Job::Fresh(packet) => {
+                hold(&mut packet.envelope);
+                (packet.envelope.stay.ready_at, receiver(packet.envelope.id))
+            }
+            Job::Continuation(slot) => (slot.envelope.stay.ready_at, hold(&mut slot.envelope).into()),
+            Job::Child(child) => (child.ready_at(), worker),
+        };
+        if mem::take(&mut self.from_queue) && held_by != worker {
+            emulation::charge(price.hop);
+        }
+        let begun = emulation::start(ready_at);
+        if let Job::Fresh(packet) = &mut job {
+            // Of a batch the core receives each datagram when that has come, and not when the last one has.
+            packet.envelope.received_at = packet.envelope.received_at.min(begun);
+        }
+        let done = self.engine.run(job, at_most);
+        self.read_at = clock::now();
+        emulation::charge(price.look.times(notice::take_vain()));
+        let ran = done.time();
+        self.slept = self.slept.plus(ran);
+        // Where a reply is paid for, it is that payment whose end may be late.
+        if matches!(done, Ran::Ended { .. }) && price.send == Nanos::ZERO && self.slept > Nanos::ZERO {
+            self.overslept(Nanos::ZERO, self.read_at.minus(self.engine.now));
+        }
+        self.record();
+        done
     }
 
     fn describe(&self, job: &Self::Job) -> Description {
@@ -142,10 +161,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
     }
 
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool {
-        if self.is_emulated() {
-            emulation::charge(emulation::price().yield_);
-            self.engine.now = emulation::pay();
-        }
+        emulation::charge(emulation::price().yield_);
+        self.engine.now = emulation::pay();
         self.engine.requeued(job, why)
     }
 
@@ -155,38 +172,29 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
 
     fn flush(&mut self) {
         self.engine.flush();
-        if self.is_emulated() {
-            self.record();
-        }
+        self.record();
     }
 
     fn boundary(&mut self, boundary: Boundary) {
         self.engine.boundary(boundary);
-        if self.is_emulated() {
-            self.charge(boundary);
-        }
+        self.charge(boundary);
     }
 
     fn now(&self) -> Nanos {
-        if self.is_emulated() { self.read_at } else { self.engine.now() }
+        self.read_at
     }
 }
 
-/// A worker's access to sockets, which an emulated core pays for.
-pub(super) struct CoreLink {
+/// A worker's access to sockets, which its core pays for.
+struct CoreLink {
     link: KernelLink,
-    emulated: bool,
-    /// The datagrams of the last receive, as an emulated core sees them.
+    /// The datagrams of the last receive, as the core sees them.
     datagrams: ArrayVec<Datagram, BATCH>,
-    /// What an emulated core has paid for sends, and how late the last one was.
+    /// What the core has paid for sends, and how late the last one was.
     sent: Option<(Nanos, Nanos)>,
 }
 
 impl CoreLink {
-    pub(super) fn new(link: KernelLink, emulated: bool) -> CoreLink {
-        CoreLink { link, emulated, datagrams: ArrayVec::new(), sent: None }
-    }
-
     /// Pays for `count` datagrams that were just received, before another worker sees any of them. They wait in the kernel
     /// until the core is through with that.
     fn pay_for(&mut self, count: usize) {
@@ -212,16 +220,18 @@ impl CoreLink {
 impl Link for CoreLink {
     type Socket = Socket;
 
+    fn now() -> Nanos {
+        emulation::now()
+    }
+
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         let count = self.link.receive(socket, buffers)?;
-        if self.emulated {
-            self.pay_for(count);
-        }
+        self.pay_for(count);
         Ok(count)
     }
 
     fn datagrams(&self) -> &[Datagram] {
-        if self.emulated { &self.datagrams } else { self.link.datagrams() }
+        &self.datagrams
     }
 
     fn left(&self) -> usize {
@@ -234,7 +244,7 @@ impl Link for CoreLink {
 
     /// Pays first: no reply leaves earlier than its core's time.
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        let paid = if self.emulated { emulation::price().send.times(messages.len() as u64) } else { Nanos::ZERO };
+        let paid = emulation::price().send.times(messages.len() as u64);
         if paid > Nanos::ZERO {
             emulation::charge(paid);
             let late = emulation::pay_on_time();
@@ -247,16 +257,4 @@ impl Link for CoreLink {
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
         self.link.probe(socket)
     }
-}
-
-/// Makes the calling thread's core pay for its steps, where cores are emulated. Where the kernel gives no notices, a job
-/// that would wait for one looks.
-pub(super) fn prepare(config: &Config, notices_by_kernel: bool) -> io::Result<()> {
-    if config.burn == Burn::Cpu {
-        return Ok(());
-    }
-    let prices = config.overheads_scaled();
-    let notice = if notices_by_kernel { prices.notice } else { prices.look };
-    emulation::set_prices(Overheads { notice, ..prices }, Spinning::new(Wait::Adaptive, config.time_scale));
-    Ok(nix::sys::prctl::set_timerslack(1)?)
 }

@@ -20,7 +20,7 @@ pub enum ServeError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// This system does not give what the settings ask for. The text names the setting and what is allowed.
+    /// This system or this program does not give what the settings ask for. The text names the setting and what is allowed.
     #[error("{0}")]
     Unavailable(String),
     /// The sockets of the server that runs cannot be taken over.

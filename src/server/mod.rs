@@ -28,7 +28,8 @@ mod admin;
 #[cfg(feature = "cli")]
 mod bench;
 mod builder;
-mod emulated;
+mod cores;
+pub(crate) mod emulated;
 mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
@@ -59,7 +60,7 @@ pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{OwnValue, Snapshot, SpawnEnd, WorkerMetrics};
-use crate::net::{AddressFilter, HostAddresses, probe};
+use crate::net::{AddressFilter, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::sched::bounds::PACKETS_PER_WORKER;
@@ -68,6 +69,7 @@ use crate::time::clock;
 use admin::Questions;
 use admin::waiting;
 use arc_swap::ArcSwap;
+use cores::Cores;
 use life::reload::Reloads;
 use life::stop::Demands;
 use life::supervisor::Supervisor;
@@ -318,10 +320,16 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is not allowed,
-    /// [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or the like.
+    /// [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or the like. [`ServeError::Unavailable`]
+    /// with `burn = "sleep"`, which is the bench server's.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+        self.run_as::<KernelLink, H>(handler)
+    }
+
+    /// As [`Server::run`], on cores of kind `C`.
+    fn run_as<C: Cores, H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         let line = self.announced.then(|| self.announcement() + "\n");
-        self.run_announced(handler, || {
+        self.run_on::<C, H>(handler, || {
             if let Some(Err(error)) = line.map(|line| output::print(&line)) {
                 tracing::error!(%error, "standard output does not take the line that says where the server listens");
             }
@@ -333,12 +341,21 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        self.run_on::<KernelLink, H>(handler, serving)
+    }
+
+    /// As [`Server::run_announced`], on cores of kind `C`.
+    fn run_on<C: Cores, H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        if self.bound.config.burn != C::BURN {
+            let why = "burn = \"sleep\": only the bench server sleeps in place of work; allowed: burn cpu";
+            return Err(ServeError::Unavailable(why.to_owned()));
+        }
         shown::check::<H>()?;
         let (count, config) = (self.bound.packets, &self.bound.config);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
-        life::run::run(self, &requests, &packets, requests.make(), serving)
+        life::run::run::<C, _, _>(self, &requests, &packets, requests.make(), serving)
     }
 }
 

@@ -31,6 +31,16 @@ fn a_dead_admin_endpoint_ends_the_server() {
     }
 }
 
+/// Is a handler that works refused on cores that sleep in place of work?
+#[test]
+fn only_the_bench_server_sleeps() {
+    let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).set("burn", "sleep").bind();
+    let server = server.expect("free ports");
+    server.stop_handle().stop();
+    let refused = server.run(&Sleeps).expect_err("its handler works").to_string();
+    assert!(refused.starts_with("burn = \"sleep\": ") && refused.ends_with("; allowed: burn cpu"), "{refused}");
+}
+
 /// A request says for how many times 4 ms it sleeps.
 struct Sleeps;
 

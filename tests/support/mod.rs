@@ -71,9 +71,10 @@ use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::handler::{Handler, Reply, Request};
+use forebay::inside::run_emulated;
 use forebay::inside::sched::PolicyName;
 use forebay::metrics::Fates;
-use forebay::server::{Metrics, Report, Server, Spawner, StopHandle};
+use forebay::server::{Metrics, Report, ServeError, Server, Spawner, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency, metric, page};
 use std::fmt::Display;
@@ -153,14 +154,28 @@ impl Running {
         server: Server,
         handler: H,
     ) -> Running {
+        let run = move |server: Server| {
+            first();
+            server.run(&handler)
+        };
+        Running::with(server, run)
+    }
+
+    /// As [`Running::start`], on emulated cores.
+    pub(crate) fn emulated<H: Handler<Ticket: 'static> + Send + 'static>(
+        settings: &[(&str, &str)],
+        handler: H,
+    ) -> Running {
+        let handler = Erased::new(handler);
+        let cores = [("burn", "sleep"), ("overheads", "none")];
+        Running::with(bound(&[&cores[..], settings].concat()), move |server| run_emulated(server, &handler))
+    }
+
+    fn with(server: Server, run: impl FnOnce(Server) -> Result<Report, ServeError> + Send + 'static) -> Running {
         let admin = server.admin_address().unwrap_or(SocketAddr::from(([0; 4], 0)));
         let (udp, addresses, stop) = (server.udp_address(), server.udp_addresses().to_vec(), server.stop_handle());
         let (spawner, measured) = (server.spawner(), server.metrics());
-        let run = move || {
-            first();
-            server.run(&handler).expect("the server runs")
-        };
-        let thread = Some(thread::spawn(run));
+        let thread = Some(thread::spawn(|| run(server).expect("the server runs")));
         Running { udp, addresses, admin, spawner, measured, stop, thread }
     }
 
@@ -226,9 +241,9 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
 /// on the wait: a busy machine does not delay an emulated core.
 pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
     let time_scale = scale.to_string();
-    let cores = [("burn", "sleep"), ("overheads", "none"), ("time-scale", &*time_scale), ("max-wait", "auto")];
+    let cores = [("time-scale", &*time_scale), ("max-wait", "auto")];
     let spin = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::MAX);
-    Running::start(&[&cores[..], settings].concat(), spin)
+    Running::emulated(&[&cores[..], settings].concat(), spin)
 }
 
 impl Drop for Running {

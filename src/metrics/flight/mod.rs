@@ -63,8 +63,7 @@ pub(crate) fn number(worker: usize, count: u64) -> u64 {
 }
 
 /// The worker that received the request of this number.
-#[cfg(feature = "admin")]
-fn receiver(id: u64) -> usize {
+pub(crate) fn receiver(id: u64) -> usize {
     (id & 0x7FF) as usize
 }
 

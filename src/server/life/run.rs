@@ -3,10 +3,11 @@
 use super::drain::STUCK_AFTER;
 use super::panics;
 use super::stop::{Demands, LastResort, OnDrop, serve_signals};
-use super::threads::{PANICKED, Starter, Threads, engine};
+use super::threads::{PANICKED, Starter, Threads};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{Collector, Snapshot, summary};
+use crate::net::KernelLink;
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
@@ -18,6 +19,7 @@ use crate::server::admin::Probe;
 use crate::server::admin::adapt::adaptation;
 use crate::server::admin::control::Control;
 use crate::server::admin::waiting;
+use crate::server::cores::{Cores, engine};
 use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
@@ -45,8 +47,8 @@ const TIMER_SLACK_NS: i32 = 50_000;
 /// The time for what a stop does after the drain, where code of a handler takes no part in it.
 const REST: Nanos = Nanos::from_secs(2);
 
-/// Serves `requests`; `make` runs their handler on a packet.
-pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+/// Serves `requests` on cores of kind `C`; `make` runs their handler on a packet.
+pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     server: Server,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -87,10 +89,10 @@ pub(in crate::server) fn run<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         });
         let _guard = AbortOnPanic;
         let starter = Starter::new(scope, &begin, bound.config.stack_bytes);
-        let workers = starter.start_workers(&bound, &common, &runtime, &shared, workers)?;
+        let workers = starter.start_workers::<C, _, _>(&bound, &common, &runtime, &shared, workers)?;
         let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();
-        let mut engine = engine(&bound, &common, bound.config.workers, false);
+        let mut engine = engine::<KernelLink, _, _>(&bound, &common, bound.config.workers);
         // It must always find packets to receive into, so these are set aside.
         engine.stock_up();
         // Nothing is left that could fail. From here on this server serves, or its predecessor does.
@@ -208,11 +210,8 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     let sizes = grouping::sizes(config.workers, config.groups);
     let queued = config.workers * QUEUED_PER_WORKER;
     let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, queued)?;
-    let (look_cost, time_scale) = match config.burn {
-        Burn::Cpu => (Nanos::ZERO, 1),
-        Burn::Sleep => (config.overheads_scaled().look, config.time_scale),
-    };
-    groups.notice(bound.notices.by_kernel, look_cost, time_scale);
+    let time_scale = if config.burn == Burn::Sleep { config.time_scale } else { 1 };
+    groups.notice(bound.notices.by_kernel, config.overheads_scaled().look, time_scale);
     Ok((groups, workers))
 }
 

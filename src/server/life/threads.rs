@@ -2,10 +2,9 @@
 
 use super::handover;
 use super::stop::{Demand, OnDrop};
-use crate::config::{Burn, Config, caches};
+use crate::config::{Config, caches};
 use crate::handler::Handler;
 use crate::metrics::Collector;
-use crate::net::KernelLink;
 use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
@@ -13,9 +12,8 @@ use crate::sched::WorkerId;
 use crate::server::admin::control::Control;
 use crate::server::admin::endpoint::Limits;
 use crate::server::admin::{self, Questions, Stopper, run_queue};
-use crate::server::emulated::{self, Core, CoreLink};
+use crate::server::cores::{Cores, engine};
 use crate::server::path::common::Common;
-use crate::server::path::engine::Engine;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::{Bound, Metrics};
@@ -73,8 +71,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         self.all_prepared.iter().for_each(drop);
     }
 
-    /// Starts the thread of each of `workers`.
-    pub(super) fn start_workers<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    /// Starts the thread of each of `workers`, on cores of kind `C`.
+    pub(super) fn start_workers<'s, 'e, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         &self,
         bound: &'e Bound,
         common: &'scope Common<'s, 'e, H, M>,
@@ -87,30 +85,18 @@ impl<'scope, 'env> Starter<'scope, 'env> {
             let prepare = move || {
                 let guard = AbortOnPanic;
                 prepare_worker(bound, id);
-                let mut core = Core::new(engine(bound, common, id, bound.config.burn == Burn::Sleep));
+                let mut engine = C::begin(bound, engine(bound, common, id));
                 move || {
                     let _guard = guard;
                     // For the timers that handlers wait for.
                     let _entered = runtime.enter();
-                    worker.run_in(shared, group, &mut core);
+                    worker.run_in(shared, group, &mut engine);
                 }
             };
             self.start(&format!("forebay-{id}"), prepare)
         };
         workers.into_iter().map(start).collect()
     }
-}
-
-/// The engine of `worker`. The number after the last worker's is that of the thread that stops the server.
-pub(super) fn engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    bound: &'e Bound,
-    common: &'c Common<'s, 'e, H, M>,
-    worker: WorkerId,
-    emulated: bool,
-) -> Engine<'s, 'e, 'c, H, M, CoreLink> {
-    let Bound { config, listening, metrics, .. } = bound;
-    let link = KernelLink::new(config.io, listening.group.addresses().len());
-    Engine::new(common, worker, metrics.recorder(worker), CoreLink::new(link, emulated))
 }
 
 /// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works, only less well.
@@ -121,9 +107,6 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
         && let Err(error) = pin_to_cpu_of(worker)
     {
         tracing::warn!(worker, %error, "the worker cannot be pinned");
-    }
-    if let Err(error) = emulated::prepare(config, bound.notices.by_kernel) {
-        tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
     }
     run_queue::enter(&bound.threads[worker]);
 }

@@ -57,9 +57,7 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(super) next_address: Box<[u8]>,
     /// Number of workers, each of which has a slot in use for what it runs, or kept for that.
     pub(super) workers: usize,
-    /// The clock of the worker's core.
-    pub(crate) clock: fn() -> Nanos,
-    /// Its last reading.
+    /// The last reading of the clock.
     pub(crate) now: Nanos,
 }
 
@@ -94,7 +92,6 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             next_address: vec![0; common.workers()].into(),
             workers: common.workers(),
-            clock: clock::now,
             now: clock::now(),
         }
     }
@@ -194,8 +191,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         // The thread that stops the server has no sockets of its own.
         let sockets = self.common.sockets_of(self.worker % self.workers);
         let sending = self.common.transport.of(self.worker);
-        self.outbox
-            .flush(&mut self.link, sockets, &mut self.recorder, sending, self.clock, |packet| keep(spare, packet))
+        self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, |packet| keep(spare, packet))
     }
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.

@@ -123,7 +123,7 @@ pub(crate) struct Envelope {
     pub reply_limit: usize,
     /// The worker on which the request began.
     pub worker: u16,
-    /// The worker that received it, or on which it ran last.
+    /// The worker on which it ran last; known on emulated cores, which pay for a change.
     pub held_by: u16,
     /// The number of times the request has changed pool, saturating.
     pub hops: u8,

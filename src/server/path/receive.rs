@@ -43,7 +43,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (count, socket, address) = self.receive_batch(owner);
         self.room = room_after(count, self.room);
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
-        self.now = (self.clock)();
+        self.now = L::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
@@ -233,8 +233,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
-            // A server has at most 1,024 workers.
-            held_by: self.worker as u16,
             ..Envelope::default()
         }
     }

@@ -28,7 +28,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let fresh = matches!(job, Job::Fresh(_));
         let (waits, sent_at) = self.send_before(fresh);
         let ask_after = if waits { Nanos::ZERO } else { ask_after };
-        let start = sent_at.unwrap_or_else(self.clock);
+        let start = sent_at.unwrap_or_else(L::now);
         let slot = match job {
             Job::Fresh(mut packet) => {
                 let Envelope { ref stay, class, ref source, .. } = packet.envelope;
@@ -96,7 +96,6 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         ask_after: Nanos,
         first_run: Option<bool>,
     ) -> Ran<Job<'s, 'e, H, M>> {
-        slot.envelope.held_by = self.worker as u16;
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
         self.begin_slice(slot.envelope.about(), start);
@@ -153,7 +152,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     fn run_child(&mut self, child: Arc<dyn AnyChild>, start: Nanos, ask_after: Nanos) -> Ran<Job<'s, 'e, H, M>> {
         self.begin_slice(About::default(), start);
-        let paused = child.run(start, start.plus(ask_after), self.clock);
+        let paused = child.run(start, start.plus(ask_after), L::now);
         let ran = self.end_slice(paused.is_some(), start);
         match paused {
             Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
@@ -170,7 +169,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Ends a slice that began at `start`, and `left` its worker at a checkpoint or ended. Returns how long it took.
     #[inline]
     fn end_slice(&mut self, left: bool, start: Nanos) -> Nanos {
-        self.now = (self.clock)();
+        self.now = L::now();
         let ran = self.now.minus(start);
         self.recorder.end_slice(ran);
         let checked = left || continuation::passed_checkpoint(start);
@@ -266,7 +265,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Ends a request that must not begin, for `cause`.
     #[cold]
     pub(super) fn shed(&mut self, packet: Packet<'s, H::Ticket>, cause: Cause) {
-        self.now = (self.clock)();
+        self.now = L::now();
         match cause {
             Cause::Waited => {
                 let Envelope { ref stay, ref source, .. } = packet.envelope;

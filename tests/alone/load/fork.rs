@@ -8,9 +8,8 @@ use forebay::handler::builtin::Forking;
 fn a_heavy_request_is_faster_in_parts() {
     let _alone = alone();
     let forking = Forking::new(Burner::Sleep, 1_000, Nanos::from_millis(50), 4);
-    let emulated =
-        [("policy", "levels"), ("workers", "4"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000")];
-    let server = Running::start(&emulated, Bench::new(forking, Nanos::from_secs(10)));
+    let settings = [("policy", "levels"), ("workers", "4"), ("time-scale", "1000")];
+    let server = Running::emulated(&settings, Bench::new(forking, Nanos::from_secs(10)));
     let cost = Nanos::from_millis(400);
     let time = || {
         let begin = clock::now();

@@ -128,9 +128,8 @@ fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
 #[test]
 fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     let _alone = alone();
-    let settings =
-        [("policy", "steal"), ("workers", "2"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "10000")];
-    let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 10_000), Nanos::from_secs(1)));
+    let settings = [("policy", "steal"), ("workers", "2"), ("time-scale", "10000")];
+    let server = Running::emulated(&settings, Bench::new(Spin::new(Burner::Sleep, 10_000), Nanos::from_secs(1)));
     let of_first = |first: bool| {
         let reaches = |client: &Client| (client.owner() == 0) == first;
         std::iter::repeat_with(|| Client::new(server.udp)).find(reaches).expect("every socket has flows")

@@ -66,19 +66,18 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     /// Sends everything through `sockets` of `link`, one for each address, records the requests served, and gives the
     /// packets to `recycle`. If the kernel takes nothing, probes whether it would take anything, and tells `sending`, one
     /// for each address. Returns the time after the send.
-    pub(crate) fn flush<S>(
+    pub(crate) fn flush<L: Link>(
         &mut self,
-        link: &mut impl Link<Socket = S>,
-        sockets: &[S],
+        link: &mut L,
+        sockets: &[L::Socket],
         recorder: &mut Recorder<'_>,
         sending: &[CachePadded<Directions>],
-        clock: fn() -> Nanos,
         mut recycle: impl FnMut(Packet<'s, T>),
     ) -> Nanos {
         for (address, (socket, of_address)) in sockets.iter().zip(sending).enumerate() {
             self.send(link, (address, socket), recorder, &of_address.sending);
         }
-        let now = clock();
+        let now = L::now();
         for Waiting { packet, served, taken, .. } in self.replies.drain(..) {
             match served {
                 Some((sample, finished_at)) if taken => {
