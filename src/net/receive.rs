@@ -117,17 +117,13 @@ fn receive_batch<'b>(
     buffers: impl Iterator<Item = &'b mut [u8]>,
     datagrams: &mut ArrayVec<Datagram, BATCH>,
 ) -> io::Result<()> {
-    let (mut buffers, mut count) = (buffers.take(BATCH), 0);
     // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
-    let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| match buffers.next() {
-        Some(buffer) => {
-            count += 1;
-            [IoSliceMut::new(buffer)]
-        }
-        None => [IoSliceMut::new(&mut [])],
+    let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| [IoSliceMut::new(&mut [])]);
+    let filled = slices.iter_mut().zip(buffers).map(|(slice, buffer)| {
+        *slice = [IoSliceMut::new(buffer)];
+        slice
     });
-    let slices = slices[..count].iter_mut();
-    let received = match recvmmsg(socket.as_raw_fd(), headers, slices, MsgFlags::MSG_DONTWAIT, None) {
+    let received = match recvmmsg(socket.as_raw_fd(), headers, filled, MsgFlags::MSG_DONTWAIT, None) {
         Ok(received) => received,
         Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
         Err(errno) => return Err(errno.into()),
@@ -231,7 +227,8 @@ impl Control {
         };
         let mut read = Control { datagram, segment: None };
         // Truncated control data would mean that too little space was reserved; none of it is used then.
-        for control in message.cmsgs().into_iter().flatten() {
+        let Ok(controls) = message.cmsgs() else { return read };
+        for control in controls {
             match control {
                 ControlMessageOwned::ScmTimestampns(stamp) => {
                     let stamp = Nanos::from(Duration::from(stamp));
