@@ -1,6 +1,8 @@
 //! Do a flood, a late request and a long train end as they should? Method: servers of one or two workers in virtual time.
 
 use super::handler::{DEAR, MAGIC, Scripted};
+use super::memory::LIMITED_FLOWS;
+use super::order::Order;
 use super::run::{Ends, Expirations};
 use super::scenario::{Event, Scenario};
 use super::server::explore;
@@ -63,6 +65,38 @@ fn a_flood_takes_its_own_requests_one_at_a_time() {
         let (flood, others) = served(policy.clone(), 0);
         assert!(others < all * 9 / 10, "{policy:?}: without a key it takes from others, {others} beside {flood}");
     }
+}
+
+// Are heavy requests of a source that the gate limits refused first, and before they begin once all requests are heavy? Both
+// sources send half of three times what the worker can do. Each request is a flow of its own.
+#[test]
+fn a_limited_source_is_refused_first() {
+    const EACH: u8 = 120;
+    let flows = (1..=EACH).flat_map(|flow| [flow, LIMITED_FLOWS + flow - 1]);
+    let requests = flows.enumerate().map(|(at, flow)| {
+        let bytes = [vec![MAGIC, 0, 0, flow], vec![0; 60]].concat();
+        (US(20 * at as u64 + 1), Event::Datagram(0, bytes))
+    });
+    let bounds = WaitBounds { target: US(200), interval: Nanos::ZERO, bound: US(600) };
+    let policy = Tuning::new(1, US(8)).policy("levels");
+    let scenario = Scenario {
+        packets: BATCH + 240,
+        waits: QueueBounds { fresh: WaitBounds::NONE, interrupted: bounds, ..QueueBounds::NONE },
+        drain: US(10_000),
+        ..Scenario::plain(policy, 240, requests.collect())
+    };
+    let handler = Scripted::default();
+    explore(&scenario, &handler, None, None).expect("the accounts balance");
+    let sum =
+        |first: u8, of: fn(&Order, u8) -> u32| (first..first + EACH).map(|flow| of(&handler.order, flow)).sum::<u32>();
+    let [(others_begun, others), (begun, limited)] =
+        [1, LIMITED_FLOWS].map(|first| (sum(first, Order::begun), sum(first, Order::served)));
+    assert!(limited * 10 < others, "{limited} of the limited source are served, {others} of the other");
+    // The 65th request of a row is the first that may be refused before it begins.
+    assert!(
+        begun <= 64 / 2 && others_begun > begun,
+        "{begun} of the limited source begin, {others_begun} of the other"
+    );
 }
 
 /// How a second request ends that waits for so many microseconds: whether it was served, and why it expired. If it is `old`,

@@ -15,6 +15,10 @@ use std::rc::Rc;
 
 /// The port from which the requests of a validated sender come.
 const PROVEN_PORT: u16 = 9_998;
+/// The gate limits the source of flows with this number or a higher one. Drawn requests have none of them.
+pub(super) const LIMITED_FLOWS: u8 = 128;
+/// That source.
+pub(super) const LIMITED: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// The network of an explored server.
 pub(super) struct Network<'c> {
@@ -95,7 +99,9 @@ impl Link for MemoryLink<'_> {
             buffer[..bytes.len()].copy_from_slice(&bytes);
             let is_proven = bytes.first() == Some(&PROVEN);
             network.unproven[0] += if is_proven { 0 } else { bytes.len() };
-            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, if is_proven { PROVEN_PORT } else { 9_999 })));
+            let is_limited = bytes.get(3).is_some_and(|flow| *flow >= LIMITED_FLOWS);
+            let address = if is_limited { LIMITED } else { Ipv4Addr::LOCALHOST };
+            let peer = Some(SocketAddr::from((address, if is_proven { PROVEN_PORT } else { 9_999 })));
             self.datagrams.push(Datagram {
                 length: bytes.len(),
                 peer,

@@ -77,6 +77,11 @@ impl Order {
         self.flows().of_number.get(&flow).map_or(0, |of_number| of_number.served)
     }
 
+    /// The number of the last request of `flow` that was in its handler.
+    pub(super) fn begun(&self, flow: u8) -> u32 {
+        self.flows().of_number.get(&flow).map_or(0, |of_number| of_number.begun)
+    }
+
     fn flows(&self) -> MutexGuard<'_, Flows> {
         self.flows.lock().expect("nothing panics under the lock")
     }

@@ -1,7 +1,7 @@
 //! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its accounts.
 
 use super::handler::Scripted;
-use super::memory::{MemoryLink, Network};
+use super::memory::{LIMITED, MemoryLink, Network};
 use super::order::{Order, Place};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
@@ -14,6 +14,7 @@ use crate::net::{AddressFilter, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
+use crate::sched::overload::sources::Rules;
 use crate::sched::overload::{Shedding, WaitLimits};
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::{Common, Transport};
@@ -87,6 +88,8 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let transport = Transport::new(workers, 1);
     let limits = ArcSwap::from_pointee(WaitLimits { waits: scenario.waits, ..WaitLimits::NONE });
     let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);
+    let limited = vec![(SourcePrefix::NETWORK.of(LIMITED.into()), 0.5)];
+    samples.gate_changed(Rules { limited, ..Rules::OPEN }, Nanos::ZERO);
     let common = Common {
         serving,
         make: &make,
