@@ -108,7 +108,8 @@ pub(super) fn blame<'a>(
             let before = (late.behind > 0).then_some(About { id: late.behind, ..late.about });
             (Cause::Flow, began_on, before)
         };
-        return Some(Culprit { cause, worker, by, held: late.set_aside, share: 1.0, short: 0 });
+        let (held, share) = (late.set_aside, share(late.set_aside, late.delay()));
+        return Some(Culprit { cause, worker, by, held, share, short: 0 });
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
@@ -116,10 +117,8 @@ pub(super) fn blame<'a>(
     // Of a long wait the last part is judged.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
     let explains = |time: Nanos| time.times(2) >= delay;
-    let named = |cause, time: Nanos, by| {
-        let share = (time.get() as f64 / delay.get().max(1) as f64).min(1.0);
-        Culprit { cause, worker: held.worker, by, held: time, share, short: 0 }
-    };
+    let named =
+        |cause, time, by| Culprit { cause, worker: held.worker, by, held: time, share: share(time, delay), short: 0 };
     let off_cpu = host.off_cpu(held.worker, from, until);
     // While a worker is off its CPU, what it runs seems long.
     let one = held.by.is_some() && explains(held.most);
@@ -151,6 +150,11 @@ pub(super) fn blame<'a>(
             Culprit { short, ..named(Cause::NoFreeWorker, held.busy, held.by) }
         }
     })
+}
+
+/// The part of `delay` that `time` is.
+fn share(time: Nanos, delay: Nanos) -> f64 {
+    (time.get() as f64 / delay.get().max(1) as f64).min(1.0)
 }
 
 /// What held one worker while a request waited.
@@ -249,7 +253,10 @@ mod tests {
     /// Of a request that came at 1,000 us, ended at 2,000 us and took 10 us: cause, worker, culprit, time.
     fn blamed(late: Delayed, slices: [&[Slice]; 2], host: &Host) -> Option<(Cause, usize, Option<u64>, u64)> {
         let culprit = blame(&late, |worker| slices[worker], host, 2)?;
-        assert!(culprit.share > 0.0 && culprit.share <= 1.0 && !culprit.text().is_empty());
+        // Of a long wait only the last slices are judged; each took 100 us.
+        let judged = late.delay().min(US(100 * WALKED as u64));
+        let share = culprit.held.get() as f64 / judged.get() as f64;
+        assert!(culprit.share == share.min(1.0) && !culprit.text().is_empty(), "{culprit:?}, {share}");
         Some((culprit.cause, culprit.worker, culprit.by.map(|by| by.id), culprit.held.get() / 1_000))
     }
 
