@@ -188,3 +188,18 @@ fn auto_follows_a_shift_of_the_mix() {
         assert!((21..=24).contains(&change(1).0) && change(1).1 == "levels", "{auto}");
     }
 }
+
+// Does `plan` refuse a trace whose requests all come at one instant, at the start or later, and does --rate help?
+#[test]
+fn requests_of_one_instant_have_no_rate() {
+    for (instant, count) in [("0ns", 5_000), ("1s", 5_000), ("1s", 1)] {
+        let head = "forebay-trace/1 time-scale=1 burn=cpu workers=2 seed=1 warmup=0s workload=one\n";
+        let trace = file(&(head.to_owned() + &format!("{instant} {instant} short 10us 1 0\n").repeat(count)));
+        let plan = format!("plan --quiet --policy steal --replay {}", trace.path().display());
+        assert_refused(&format!(
+            "{plan} => --replay: all requests come at one instant, so say how much is offered: --rate N"
+        ));
+        let planned = stdout(&format!("{plan} --rate 1000"));
+        assert!(planned.contains("as recorded") && planned.contains("1,000 requests/s"), "{planned}");
+    }
+}

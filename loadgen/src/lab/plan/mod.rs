@@ -68,7 +68,7 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
         let source = format!("{} ({})", path.display(), replayed.workload.name());
         // What is left out came too, and counts as the mix of the others.
         let all = 1.0 + replayed.offered.left_out as f64 / replayed.offered.requests.len() as f64;
-        (replayed.workload.clone(), Some(replayed.rate() * all), source, Some(replayed))
+        (replayed.workload.clone(), replayed.has_rate().then(|| replayed.rate() * all), source, Some(replayed))
     } else {
         let workload = arguments.workload.clone().expect("clap requires one of the two");
         let source = workload.name().to_owned();
@@ -78,7 +78,10 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
     let workers = arguments.workers.map(|workers| usize::from(workers) * arguments.servers.map_or(1, usize::from));
     let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
     let rate = arguments.rate.or(at_load).or(measured);
-    let rate = rate.ok_or("say how much is offered: --rate N (requests/s), or --load SHARE with --workers N")?;
+    let rate = rate.ok_or_else(|| {
+        let why = if replayed.is_some() { "--replay: all requests come at one instant, so " } else { "" };
+        format!("{why}say how much is offered: --rate N (requests/s), or --load SHARE with --workers N")
+    })?;
     Ok(Demand { workload, rate, source, replayed })
 }
 

@@ -33,6 +33,12 @@ impl Replayed {
         self.offered.requests.len() as f64 / self.offered.seconds()
     }
 
+    /// Whether the requests come at several times, so that [`Replayed::rate`] means something.
+    pub(crate) fn has_rate(&self) -> bool {
+        let requests = &self.offered.requests;
+        requests.iter().any(|request| request.intended != requests[0].intended)
+    }
+
     /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.
     /// The times are stretched so that `rate` requests come in a second. Classes have the numbers of `workload`.
     pub(super) fn stretched(
