@@ -64,7 +64,6 @@ impl Distribution {
 }
 
 /// Values between two merges: sorting costs each little then.
-#[cfg(feature = "cli")]
 const PENDING: usize = 1_024;
 
 /// The occupied bins of all series. A second of traffic fills some thousand of the 27,000 bins of a series.
@@ -92,7 +91,6 @@ impl Bins {
     }
 
     /// Adds a value to `series`, to 0.1 %. Bins are in no order until they are added to others.
-    #[cfg(feature = "cli")]
     pub(super) fn record(&mut self, series: Series, value: u64) {
         if self.counts.len() == self.counts.capacity() {
             merge(&mut self.counts);
