@@ -83,7 +83,12 @@ impl Client {
             self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
         }
         let mut buffer = [0; DATAGRAM_MAX_BYTES];
-        let length = match self.socket.recv(&mut buffer) {
+        // A process that is stopped and goes on, by another test, has its call interrupted.
+        let uninterrupted = std::iter::repeat_with(|| self.socket.recv(&mut buffer));
+        let received = uninterrupted
+            .skip_while(|received| received.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted))
+            .next();
+        let length = match received.expect("they go on for ever") {
             Ok(length) => length,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
             Err(error) => panic!("{error}"),
