@@ -4,7 +4,7 @@ use super::{GIVE_UP_AFTER, Running};
 use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
@@ -84,11 +84,10 @@ impl Client {
         }
         let mut buffer = [0; DATAGRAM_MAX_BYTES];
         // A process that is stopped and goes on, by another test, has its call interrupted.
-        let uninterrupted = std::iter::repeat_with(|| self.socket.recv(&mut buffer));
-        let received = uninterrupted
-            .skip_while(|received| received.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted))
-            .next();
-        let length = match received.expect("they go on for ever") {
+        let is_answer = |received: &io::Result<usize>| {
+            !received.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted)
+        };
+        let length = match std::iter::repeat_with(|| self.socket.recv(&mut buffer)).find(is_answer).expect("endless") {
             Ok(length) => length,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
             Err(error) => panic!("{error}"),
