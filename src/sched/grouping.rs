@@ -1,7 +1,6 @@
 //! Groups: the workers of a large server, so few together that they do not wait for one another. Each group has queues,
 //! sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says when one group takes from another.
 
-use super::{Entry, Policy, Topology};
 use crate::time::Nanos;
 
 /// Workers of a group, about. In virtual time, p99.9 slowdown of 64 workers on extreme-bimodal at .9 is 273 in one group.
@@ -41,30 +40,6 @@ pub fn groups_of(workers: usize, caches: Option<usize>) -> usize {
 /// The sizes of `groups` groups of `workers` workers in all, as even as can be, the largest first.
 pub fn sizes(workers: usize, groups: usize) -> Vec<usize> {
     (0..groups).map(|group| workers / groups + usize::from(group < workers % groups)).collect()
-}
-
-impl Entry {
-    /// Whether workers may form groups: not where the policy has sizes of its own.
-    pub fn may_group(&self) -> bool {
-        !self.has_pools()
-    }
-}
-
-impl Policy {
-    /// The same policy of one pool, on so many workers.
-    ///
-    /// # Panics
-    /// If it has another number of workers, and several pools.
-    pub fn on(&self, workers: usize) -> Policy {
-        let mut policy = self.clone();
-        let present = policy.topology.workers();
-        if workers != present {
-            assert!(policy.topology.pools() == 1, "pools are no groups");
-            policy.uninterrupted = policy.uninterrupted.map(|most| (most + workers).saturating_sub(present).max(1));
-            policy.topology = Topology::new(&[workers]);
-        }
-        policy
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! world by its [`View`], which may be stale.
 
 mod adapt;
-mod arrivals;
 pub mod auto;
 pub mod bounds;
 pub mod grouping;
@@ -23,15 +22,14 @@ pub mod turn;
 mod wait;
 
 pub use adapt::{Adaptation, waits};
-pub use arrivals::{Patience, look_interval};
 pub use auto::{Objective, estimate, gittins};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
 pub use policy::{
-    Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Tuning, UNINTERRUPTED, UnknownPolicy, Walk,
-    name_here,
+    Entry, Local, Made, Measured, Patience, Policy, PolicyName, QUEUES, SearchPlace, Tuning, UNINTERRUPTED,
+    UnknownPolicy, Walk, look_interval, name_here,
 };
 pub use roster::Roster;
 pub use wait::{Spinning, WAKE_LATENCY, Wait};

@@ -1,6 +1,6 @@
 //! How long a request runs, and whom it gives way to.
 
-use crate::sched::arrivals::{LOOKS_OF_CPU, Patience};
+use super::giving_way::{LOOKS_OF_CPU, Patience};
 use crate::sched::ladder::Ladders;
 use crate::time::Nanos;
 

@@ -3,6 +3,7 @@
 //! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`]; the functions here read it. None of them
 //! reads a clock or touches a thread, an atomic or a socket.
 
+mod giving_way;
 mod limit;
 pub mod rows;
 mod running;
@@ -10,13 +11,14 @@ mod search;
 mod table;
 mod tuning;
 
+pub use giving_way::{Patience, look_interval};
 pub use limit::{GiveWay, Limit, Then};
 pub use search::{Local, SearchPlace, Walk};
 pub use table::{Entry, PolicyName, UnknownPolicy, name_here};
 pub use tuning::{Made, Measured, Tuning};
 
 use super::ladder::LIMITS_MAX;
-use super::{Event, Patience, Place, PoolId, Topology};
+use super::{Event, Place, PoolId, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -325,5 +327,20 @@ impl Policy {
             gives_way.patience = patience;
         }
         self
+    }
+
+    /// The same policy of one pool, on so many workers.
+    ///
+    /// # Panics
+    /// If it has another number of workers, and several pools.
+    pub fn on(&self, workers: usize) -> Policy {
+        let mut policy = self.clone();
+        let present = policy.topology.workers();
+        if workers != present {
+            assert!(policy.topology.pools() == 1, "pools are no groups");
+            policy.uninterrupted = policy.uninterrupted.map(|most| (most + workers).saturating_sub(present).max(1));
+            policy.topology = Topology::new(&[workers]);
+        }
+        policy
     }
 }

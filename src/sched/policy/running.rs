@@ -1,7 +1,7 @@
 //! What a policy says of a running request: its level, how long it may run, and when it gives way.
 
+use super::giving_way::each_looks_after;
 use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
-use crate::sched::arrivals::each_looks_after;
 use crate::sched::{Local, Patience, PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! One walk of a free worker through a search order.
 
 use super::super::{Noticed, PoolId, Step, Topology, View, WorkerId};
+use super::giving_way::each_looks_after;
 use super::{PRIORITIES, Policy};
-use crate::sched::arrivals::each_looks_after;
 use crate::time::Nanos;
 use std::ops::Range;
 

@@ -55,6 +55,11 @@ impl Entry {
         self.settings.contains(&"pools")
     }
 
+    /// Whether workers may form groups: not where the policy has sizes of its own.
+    pub fn may_group(&self) -> bool {
+        !self.has_pools()
+    }
+
     /// Whether the policy has a budget: CPU time after which a request counts as heavy.
     pub fn has_budget(&self) -> bool {
         self.settings.contains(&"slice")

@@ -14,8 +14,9 @@
 //! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues. In overload,
 //! heavy requests are refused before so many wait. What looks would take serves some of them.
 
-use super::estimate::ServiceTimes;
-use super::{Local, Policy, Tuning, View, WorkerId};
+use super::{Local, Policy, Tuning};
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::{View, WorkerId};
 use crate::time::Nanos;
 
 /// Looks take this part of the CPU time, as its inverse: 3 %.
@@ -89,7 +90,7 @@ impl Patience {
     }
 
     /// From how many requests in queues on each of `workers` workers in light requests is left one.
-    pub(super) fn queued(&self, workers: usize) -> u64 {
+    pub(crate) fn queued(&self, workers: usize) -> u64 {
         let (workers, rest) = (workers as u64, self.rest.get());
         workers.saturating_mul(2 * rest).div_ceil(self.price.get().max(1)).saturating_sub(workers)
     }
