@@ -4,13 +4,14 @@
 use crate::support::prelude::*;
 
 /// What stands in the folder of the crate; some of it is added by cargo.
-const CONTENTS: [&str; 11] = [
+const CONTENTS: [&str; 12] = [
     ".cargo_vcs_info.json",
     "CHANGELOG.md",
     "Cargo.lock",
     "Cargo.toml",
     "Cargo.toml.orig",
-    "LICENSE",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
     "README.md",
     "build.rs",
     "deploy",
@@ -25,7 +26,7 @@ fn one_crate_is_published() {
     let packages = metadata["packages"].as_array().expect("packages");
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     assert_eq!(published.iter().map(|package| &package["name"]).collect::<Vec<_>>(), ["forebay"]);
-    for field in ["description", "license", "readme", "rust_version"] {
+    for field in ["description", "license", "readme", "repository", "rust_version"] {
         assert!(published[0][field].is_string(), "{field}");
     }
 }
