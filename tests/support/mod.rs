@@ -148,7 +148,7 @@ impl Running {
         Running::after(|| (), server, handler)
     }
 
-    /// The same, and does `first` on the server's thread, before it makes others.
+    /// As [`Running::on`], and the thread of the server calls `first` before it starts other threads.
     pub(crate) fn after<H: Handler + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
         server: Server,

@@ -165,9 +165,11 @@ pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
 }
 
-/// The time from which on a request must not begin that expires at `expires_at`, a time `deadline` after it came. It is
-/// `expected` of service, of which it has had `served`. Half of the deadline is left for waiting, whatever is expected.
-/// Otherwise requests with shorter deadlines would never be tried, and nothing new be learnt of them.
+/// The latest time at which a request may begin, so that it is likely to end before `expires_at`. [`Nanos::MAX`] if it never
+/// expires.
+///
+/// `deadline` is the time from its arrival to `expires_at`. `expected` is its service time, of which it has had `served`.
+/// However long that is, half of the deadline is left for waiting. So requests with short deadlines are tried, and measured.
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }

@@ -32,7 +32,7 @@ pub(crate) fn zone_of(origin: &str, text: &str, algorithm: Algorithm) -> Zones {
     loaded(origin, file.path(), Some(algorithm))
 }
 
-/// A question; `flags` of an OPT record where there is to be one.
+/// A query for `name` and `rtype`. With `flags` it has an OPT record with these flags.
 pub(crate) fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> {
     let name: Name<Vec<u8>> = name.parse().expect("a name");
     let mut message = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0".to_vec();
