@@ -1,4 +1,7 @@
 //! How much are the tests worth? Draws one-line mutants, and says which of them no test notices. README.md says how.
+//!
+//! cargo-mutants cannot take its place: it has a list of its own, without literals and left-out statements, and builds
+//! once for each mutant.
 
 mod copy;
 mod judge;
