@@ -1,26 +1,19 @@
 //! Does each policy, counter, fate and setting have one place, and show wherever a reader would look for it?
-//! Method: plain edits add one of each to a copy of the sources, which is then built. The READMEs must list what this
-//! build has, and lack what was added.
+//! Method: plain edits add one of each to a copy of the sources, which is then built. The policy and what is done with it are
+//! those of CONTRIBUTING.md. The READMEs must list what this build has, and lack what was added.
 
 use crate::support::prelude::*;
 
 /// Something that is added: a row before a line of which there is one.
-struct Fact {
+struct Fact<'a> {
     file: &'static str,
     before: &'static str,
-    row: &'static str,
+    row: &'a str,
 }
 
-/// A policy, a counter, a fate and a setting. That each is one row of one file is the promise.
-const FACTS: [Fact; 4] = [
-    Fact {
-        file: "src/sched/policy/rows.rs",
-        before: "    auto::ENTRY,",
-        row: "    Entry {\n        name: \"extra\",\n        help: \"requests take turns of a slice (round robin)\",\n        \
-              not_for: \"light tails\",\n        shares_sockets: true,\n        settings: &[\"slice\"],\n        \
-              constructor: |tuning| {\n            let limit = Limit::Stay { slice: tuning.budget, then: Then::Turn };\n            \
-              Made::plain(Policy { limit, ..global(tuning) })\n        },\n        ..Entry::PLAIN\n    },",
-    },
+/// A counter, a fate and a setting. That each is one row of one file is the promise. So is the policy that CONTRIBUTING.md
+/// shows.
+const FACTS: [Fact<'_>; 3] = [
     Fact {
         file: "src/metrics/counters/mod.rs",
         before: "        /// Calls to receive that failed.",
@@ -57,52 +50,58 @@ fn the_readme_lists_what_the_program_has() {
 #[test]
 fn a_fact_has_one_place() {
     let programs = build();
-    let [program, lab] = ["forebay", "loadgen"].map(|name| programs.join(name));
-    let said = |program: &Path, args: &[&str]| {
-        let output = Command::new(program).env_clear().args(args).output().expect("the program starts");
+    let program = programs.join("forebay");
+    let says = |program: &str, args: &[&str]| {
+        let output = Command::new(programs.join(program)).env_clear().args(args).output().expect("the program starts");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
-    let says = |args: &[&str]| said(&program, args);
     // Help is broken into lines by width.
-    let help = says(&["serve", "--help-all"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in [
-        "extra: requests take turns of a slice (round robin)",
-        "--extra[=<BOOL>]",
-        "[env: FOREBAY_EXTRA] [default: false]",
-    ] {
+    let help = says("forebay", &["serve", "--help-all"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["turns: requests take turns of a slice", "--extra[=<BOOL>]", "[env: FOREBAY_EXTRA] [default: false]"] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
-    let simulated = said(&lab, &["simulate", "--policy", "extra", "--load", "0.2", "--requests", "2000"]);
-    assert!(simulated.lines().any(|line| line.starts_with("extra ")), "{simulated}");
+    // Briefly, what CONTRIBUTING.md does with its policy: virtual time, a server, a comparison.
+    let commands = own_policy("sh");
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("target/release/"));
+    let commands: Vec<Vec<&str>> = commands.map(|command| command.split_whitespace().collect()).collect();
+    let [simulate, serve, compare] = &commands[..] else { panic!("three commands: {commands:?}") };
+    let simulated = says(simulate[0], &[&simulate[1..], &["--requests", "2000"]].concat());
+    for policy in ["turns ", "auto "] {
+        assert!(simulated.lines().any(|line| line.starts_with(policy)), "{simulated}");
+    }
+    let brief = ["--rounds", "1", "--duration", "1s", "--warmup", "0s", "--virtual-requests", "2000"];
+    let compared = says(compare[0], &[&compare[1..], &brief].concat());
+    assert!(compared.lines().any(|line| line.starts_with("turns ")), "{compared}");
     let demand = ["--workload", "fixed:10us", "--workers", "2", "--load", "0.2"];
-    let plan = said(
-        &lab,
-        &[&["plan", "--policy", "extra", "--requests", "400000", "--overheads", "none", "--quiet"], &demand[..]]
+    let plan = says(
+        "loadgen",
+        &[&["plan", "--policy", "turns", "--requests", "400000", "--overheads", "none", "--quiet"], &demand[..]]
             .concat(),
     );
-    assert!(plan.contains("    policy = \"extra\"\n"), "{plan}");
+    assert!(plan.contains("    policy = \"turns\"\n"), "{plan}");
 
     let file = scratch().join("extra.toml");
-    fs::write(&file, "policy = \"extra\"\nextra = true\n").expect("a writable folder");
-    let checked = says(&["serve", "--check-config", "--config", file.to_str().expect("UTF-8")]);
-    for line in ["policy = \"extra\"", "extra = true"] {
+    fs::write(&file, "policy = \"turns\"\nextra = true\n").expect("a writable folder");
+    let checked = says("forebay", &["serve", "--check-config", "--config", file.to_str().expect("UTF-8")]);
+    for line in ["policy = \"turns\"", "extra = true"] {
         assert!(checked.lines().any(|shown| shown.starts_with(line)), "no {line:?} in {checked}");
     }
 
     // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
-    let server = served(&program, "extra");
-    let mut loadgen = Command::new(&lab);
+    assert_eq!(serve[0], "forebay");
+    let server = served(&program, &serve[1..]);
+    let mut loadgen = Command::new(programs.join("loadgen"));
     loadgen.args(["run", "--admin", &server.admin.to_string(), "--cost", "fixed:10us", "--rate", "200"]);
     let run = loadgen.args(["--duration", "1s", "--warmup", "0s"]).output().expect("the program starts");
     let report = String::from_utf8_lossy(&run.stdout);
-    assert!(report.contains("policy extra") && report.contains(" sent: ") && !report.contains("/latency"), "{run:?}");
+    assert!(report.contains("policy turns") && report.contains(" sent: ") && !report.contains("/latency"), "{run:?}");
 
-    let shown = Shown::by(&program, "extra");
-    assert_eq!(shown.policy, "extra");
+    let shown = Shown::by(&program, "turns");
+    assert_eq!(shown.policy, "turns");
     assert!(shown.metrics.contains("\nforebay_extras_divided_total{result=\"found\"} 0\n"), "{}", shown.metrics);
     assert!(shown.metrics.contains("\nforebay_datagrams_total{fate=\"extra\",reason=\"\"} 0\n"), "{}", shown.metrics);
-    let missing = ["policy extra", "flag --extra", "fate extra", "metric forebay_extras_divided_total"];
+    let missing = ["policy turns", "flag --extra", "fate extra", "metric forebay_extras_divided_total"];
     assert_eq!(shown.missing_in(&readme()), missing.map(|what| format!("{what} has no row")));
 }
 
@@ -128,7 +127,7 @@ impl Shown {
         let settings = settings.lines().filter(|line| !line.starts_with('#'));
         let flags = settings.filter_map(|line| Some(format!("--{}", line.split_once(" = ")?.0)));
 
-        let server = served(program, policy);
+        let server = served(program, &["serve", "--workers", "2", "--policy", policy]);
         let latency = latency(server.admin);
         let beside = ["received", "in_flight", "kernel_dropped"];
         let fates =
@@ -176,15 +175,23 @@ fn table<'a>(readme: &'a str, title: &str) -> impl Iterator<Item = (&'a str, &'a
     rows.take_while(|line| line.starts_with('|')).filter_map(|row| Some((row.split('`').nth(1)?, row)))
 }
 
-/// A server of `program` under `policy`.
-fn served(program: &Path, policy: &str) -> Forebay {
+/// A server that `program` with `args` is, on free ports.
+fn served(program: &Path, args: &[&str]) -> Forebay {
     let mut command = Command::new(program);
-    command.env_clear().args(["serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    command.env_clear().args(args).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     // A bound from the start: what `auto` has not measured yet is not shown.
-    Forebay::spawn(command.args(["--policy", policy, "--max-wait", "1s"]))
+    Forebay::spawn(command.args(["--max-wait", "1s"]))
 }
 
-impl Fact {
+/// The block of this kind in the section of CONTRIBUTING.md on policies: `rust` is a row, `sh` is what to do with it.
+fn own_policy(kind: &str) -> String {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("a page");
+    let section = page.split("\n## ").find(|section| section.starts_with("A policy of your own\n")).expect("a section");
+    let block = section.split_once(&format!("\n```{kind}\n")).and_then(|(_, after)| after.split_once("\n```\n"));
+    block.expect("a block").0.to_owned()
+}
+
+impl Fact<'_> {
     fn apply(&self, copy: &Path) {
         let path = copy.join(self.file);
         let (text, anchor) = (fs::read_to_string(&path).expect("a source"), format!("\n{}\n", self.before));
@@ -218,7 +225,9 @@ fn build() -> PathBuf {
     cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]);
     cp.arg("deploy/manual").arg(&copy);
     assert!(cp.status().expect("cp starts").success());
-    FACTS.iter().for_each(|fact| fact.apply(&copy));
+    let row = &own_policy("rust");
+    let policy = Fact { file: "src/sched/policy/rows.rs", before: "    auto::ENTRY,", row };
+    FACTS.iter().chain([&policy]).for_each(|fact| fact.apply(&copy));
     // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
     fs::write(copy.join("tests/empty.rs"), "//! Nothing.").expect("a writable file");
 

@@ -121,7 +121,11 @@ fn anchor(title: &str) -> String {
 
 fn every_markdown_file() -> Vec<String> {
     let beside = ["src", "loadgen", "tests", "benches", "deploy"].into_iter().flat_map(markdown_below);
-    ["README.md", "CHANGELOG.md"].map(str::to_owned).into_iter().chain(beside).collect()
+    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(beside)
+        .collect()
 }
 
 #[test]

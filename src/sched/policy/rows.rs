@@ -271,3 +271,6 @@ pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
     };
     policy.checked()
 }
+
+#[cfg(test)]
+mod tests;
