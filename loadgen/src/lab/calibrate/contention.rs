@@ -7,15 +7,15 @@ use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{hint, thread};
 
-/// How long users are at the queue in one run.
+/// Length of one run, in which each user pushes and pops jobs.
 const SPAN: Nanos = Nanos::from_micros(300);
-/// Jobs that a user puts into the queue and takes out between two looks at the clock.
+/// Jobs that a user pushes and pops between two readings of the clock.
 const JOBS: u64 = 64;
-/// The share of a run that each user must have had a CPU: else some were at the queue by themselves.
+/// Smallest share of a run in which a user has a CPU. With less, the other users had the queue to themselves.
 const ON_CPU_MIN: f64 = 0.9;
-/// Runs until each user has had a CPU.
+/// Largest number of runs until one counts, because each user had a CPU.
 const TRIES: usize = 3;
-/// The most users: beyond them a run takes longer and tells little more of the slope.
+/// Largest number of users. With more, a run takes longer and the slope is hardly better known.
 const USERS_MAX: usize = 16;
 
 /// What an operation takes a single user, and how much longer for each other user, with at most one thread for each CPU. Not

@@ -21,12 +21,12 @@ pub(crate) trait VirtualEngine: Engine {
     /// The time that passes before the `next` action of that worker. It is the cost of the last action, and of `next`
     /// where others see its result later. A job that has ended gets its fate.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
-    /// The paused `job` runs on in slices of at least `slice` while nothing comes. Returns the length of one, and how
-    /// many end with a pause; zero where that is unknown.
+    /// In which slices the paused `job` would run on if nothing came. Returns their length, at least `slice`, and how
+    /// many of them end with a pause; zero if unknown.
     fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
         (Nanos::ZERO, 0)
     }
-    /// The paused `job` has run on for `time`, a multiple of the length of these slices.
+    /// Notes that the paused `job` has run on for `time`: a whole number of the slices that [`Self::slices`] tells.
     fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
 }
 

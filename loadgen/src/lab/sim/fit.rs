@@ -185,7 +185,7 @@ impl Fit {
         Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
-    /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
+    /// The budget that `auto` chooses for these service times. The slice, if it lets no request give way.
     pub fn budget(&self) -> Nanos {
         self.decision().budget().unwrap_or(self.tuning.budget)
     }
