@@ -2,7 +2,8 @@
 //! the balance, takes a while, and writes it. Payments into one account are served one at a time, by its flow, so
 //! that none is lost. Those into different accounts are served side by side.
 //!
-//! `cargo run --example accounts -- 127.0.0.1:9000`, and then `printf '?5     ' | nc -u -w1 127.0.0.1 9000`
+//! `cargo run --example accounts -- 127.0.0.1:9000`, and then
+//! `printf '?5     ' | nc -u -w1 127.0.0.1 9000`
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 
