@@ -19,9 +19,16 @@ const SETTINGS: &str = "src/config/README.md";
 #[test]
 fn the_two_commands_come_first_and_are_all_the_set_up() {
     let commands = commands();
-    assert!(read("README.md").contains(&format!("{BUILD}{RUN_LOADGEN}compare\n")), "nothing is to be built before");
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        assert!(
+            read(page).contains(&format!("{BUILD}{RUN_LOADGEN}compare\n")),
+            "{page}: nothing is to be built before"
+        );
+    }
     assert_eq!(commands[..3], [CLONE, &format!("{RUN_LOADGEN}compare"), TEST]);
-    assert!(read(".ci/run").contains(TEST), "CI runs the test command of the README");
+    for page in [".ci/run", "CONTRIBUTING.md"] {
+        assert!(read(page).contains(TEST), "{page} has the test command of the README");
+    }
 }
 
 // Does the first line make a folder in which the second one may be written? Method: a clone of this repository, in an empty folder.
@@ -77,6 +84,10 @@ fn pages_have_a_size_that_is_read() {
     let text = read("README.md");
     let (lines, words) = (text.lines().count(), text.split_whitespace().count());
     assert!(lines <= 200 && words <= 1_300, "README.md has {lines} lines and {words} words, more than 200 and 1,300");
+    let text = read("CONTRIBUTING.md");
+    let policy = text.split("\n## ").find(|section| section.starts_with("A policy of your own\n")).expect("a section");
+    let (lines, of_policy) = (text.lines().count(), policy.lines().count());
+    assert!(lines <= 200 && of_policy <= 40, "CONTRIBUTING.md has {lines} lines, {of_policy} of them on a policy");
     for page in markdown_below("benches") {
         let most = match &*page {
             "benches/README.md" => 120,
