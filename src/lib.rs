@@ -24,7 +24,7 @@
 //! | backlog | jobs that wait in a deque, a queue or a socket |
 //! | balancer | what gives each request of a fleet to one of the servers |
 //! | batch | datagrams received, or replies sent, by one system call |
-//! | checkpoint | a place where a handler may be interrupted; the only places where it is |
+//! | checkpoint | a place where a handler may be interrupted, and the only one: preemption is cooperative |
 //! | child | a part of a request that runs as a job of its own, after a fork |
 //! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
 //! | continuation | a request that has run and will run on: after a yield, a hop or a join |

@@ -1,4 +1,5 @@
-//! The level of a request, by the CPU time that it has taken and, where policies may know it, its class.
+//! The level of a request, as in a multilevel feedback queue. It follows from the CPU time that the request has taken and,
+//! where policies may know it, from its class.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;

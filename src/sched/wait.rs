@@ -1,4 +1,4 @@
-//! How a worker waits when it has nothing to do, and whether waiting awake is worth its CPU time.
+//! How a worker waits when it has nothing to do: whether it spins before it parks, where that is worth its CPU time.
 
 use crate::fate::labels;
 use crate::time::Nanos;

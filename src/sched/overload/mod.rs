@@ -1,4 +1,4 @@
-//! When a request has waited for too long: `README.md` beside this file argues the rule and its numbers.
+//! When a request has waited for too long, after CoDel: `README.md` beside this file argues the rule and its numbers.
 //!
 //! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is what a worker sees:
 //! whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
@@ -180,7 +180,8 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
 pub struct HeavyQueue {
     /// Requests in a row that stepped aside before they ended.
     in_a_row: u32,
-    /// The wait for each request in front, as it was of late (Little's law: waiting requests = their rate x their wait).
+    /// The wait for each request in front (Little's law: waiting requests = their rate x their wait). An EWMA, in which
+    /// each end has the weight of an eighth.
     each: Nanos,
     /// When such a request last ended, or none waited.
     moved_at: Nanos,

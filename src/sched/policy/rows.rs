@@ -127,8 +127,8 @@ pub fn global(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Stealing from deques alone does nothing for the packets behind a long job: they wait in the socket of the busy
-/// worker. The threshold keeps thieves away from workers that will be back in a moment.
+/// Stealing from deques alone does not end head-of-line blocking: the packets behind a long job wait in the socket of
+/// the busy worker. The threshold keeps thieves away from workers that will be back in a moment.
 fn steal(tuning: &Tuning) -> Policy {
     Policy {
         stuck_after: tuning.thief_threshold(),

@@ -1,4 +1,4 @@
-//! Outgoing replies: kept until a batch is full or a reply would have to wait for other work, and for how long they may.
+//! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for other work.
 
 pub(crate) mod credit;
 
