@@ -8,7 +8,7 @@ use forebay::handler::{Handler, Reply, Request, checkpoint, hop};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Answers `91?` with `7`, the smallest factor: at once for most numbers, after seconds for a large prime.
+/// Answers `91?` with `7`, the smallest factor: mostly at once, after seconds for a large prime.
 #[derive(clap::Args)]
 struct Factors {
     /// The largest number that is answered

@@ -43,7 +43,7 @@ pub(crate) enum Flaw {
 /// Queues that the scenarios use; all others are empty.
 const QUEUES_USED: usize = 4;
 
-/// The queue of heavy jobs, which work until all others have begun, and step aside for those meanwhile.
+/// The queue of heavy jobs. They work until all others have begun, and step aside for those.
 pub(crate) const HEAVY: PoolId = 2;
 
 /// The queue of heavy jobs that are over before their first checkpoint.
@@ -65,7 +65,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Workers under the first of `policies`, which stop when `jobs` jobs have met; so many threads in all.
+    /// Workers under the first of `policies`, of `threads` threads. They stop once `jobs` jobs have met.
     pub(crate) fn new(policies: &[Policy], threads: usize, jobs: usize, flaw: Flaw) -> Arc<World> {
         let fault = if let Flaw::Kernel(fault) = flaw { fault } else { Fault::None };
         let policy = &policies[0];
@@ -350,7 +350,7 @@ impl Worker {
         }
     }
 
-    /// A slice of heavy work, as `notice/mod.rs` has it: asks for notice, and steps aside when something has come.
+    /// A slice of heavy work, as in `notice/mod.rs`: asks for notice, and then may step aside.
     fn work_heavily(&mut self, world: &World) {
         let (id, kernel) = (self.local.worker(), &world.idle.readiness);
         let asks = world.flaw != Flaw::AsksOnce || !std::mem::replace(&mut self.has_asked, true);
