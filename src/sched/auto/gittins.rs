@@ -143,8 +143,9 @@ impl<'t> Descent<'t> {
     }
 }
 
-/// The index at `age`, where `buckets` begin, of requests that run at least to the age `least`. Also how many buckets are
-/// over at the best age.
+/// The Gittins index of requests of this `age`, if they are next interrupted at the age `least` or
+/// later. Also the best age for that, as the number of `buckets` that end by then. The first bucket
+/// begins at `age`.
 fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize)> {
     let all: f64 = buckets.iter().map(|bucket| bucket.count).sum();
     let (mut ended, mut time) = (0.0, 0.0);

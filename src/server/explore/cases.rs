@@ -16,9 +16,10 @@ use crate::time::Nanos;
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 /// How long requests of the flood and beside it come.
 const SPAN_US: u64 = 4_000;
-/// A request of the flood: three workers would be busy with all of them.
+/// The flood: microseconds from one request to the next, and of each one's work. It is enough work
+/// for three workers.
 const FLOOD: (u64, usize) = (10, 30);
-/// A request of each other flow: most of a worker would be busy with all of them.
+/// Each of the other flows, likewise. All together are enough work for most of a worker.
 const OTHER: (u64, usize) = (100, 20);
 const OTHERS: std::ops::Range<u8> = 2..6;
 

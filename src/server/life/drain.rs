@@ -1,4 +1,5 @@
-//! The steps of a stop, from the first demand to sockets that have left: `runtime/sleep/README.md` argues them in section 4.
+//! The steps of a stop, from the first demand until the sockets take nothing more. Section 4 of
+//! `runtime/sleep/README.md` says why they are these.
 
 use super::serving::REFRESH_EVERY;
 use super::stop::{Demand, Demands};

@@ -46,8 +46,8 @@ pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
     }
 }
 
-/// Waits until all that were sent have come back to their senders, but those that were `counted`. `come_back` says how many
-/// have since the last call.
+/// Waits until each of the `sent` datagrams that was not `counted` has come back to its sender.
+/// `come_back` says how many have come back since its last call.
 #[track_caller]
 pub(crate) fn await_returned(sent: u64, counted: u64, come_back: impl Fn() -> u64, what: &str) {
     let mut missing = sent.checked_sub(counted).unwrap_or_else(|| panic!("{what}: sent {sent}, counted {counted}"));

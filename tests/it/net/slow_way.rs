@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 
 /// Few enough for a receive buffer of any size, and as many as each batch of replies can be full of.
 const BURST: u16 = 100;
-/// The first of the peers' ports; none of theirs is one of `--reject-source-ports`.
+/// The first port of the peers. None of their ports is one of `--reject-source-ports`.
 const FIRST_PORT: u16 = 20_000;
 /// More than a send buffer of 4 MiB holds in replies of [`PAYLOAD`], of which the kernel books double.
 const BURSTS: u16 = 50;
