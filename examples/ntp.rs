@@ -17,10 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a message without extensions.
 const MESSAGE: usize = 48;
-/// Mode of a client's question, and of the answer to it: a server that is sent an answer does not answer.
+/// Modes of a client's question and of its answer. A server does not answer an answer.
 const CLIENT: u8 = 3;
 const SERVER: u8 = 4;
-/// Modes of messages that ask for more than the time, as amplifiers are looked for.
+/// Modes of messages that ask for more than the time. Attackers look for amplifiers with them.
 const CONTROL: u8 = 6;
 const PRIVATE: u8 = 7;
 /// Stratum of a server that does not know that of its source.

@@ -47,7 +47,8 @@ pub struct Plan {
     pub retrying: Retrying,
     /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
     pub percentile: Option<Percentile>,
-    /// Whether the run is one of several whose percentiles are known together alone, so that it is VALID without.
+    /// Whether the run is one of several rounds, which only together know a percentile. Such a run
+    /// may be VALID without knowing it.
     pub is_round: bool,
     /// The seed of the schedule.
     pub seed: u64,

@@ -105,11 +105,11 @@ impl Outputs {
         written.map_err(|error| Failure::unwritten(&unwritten("standard error", &error)))
     }
 
-    /// Writes the results that are wanted. Neither a lost file nor a lost text costs another result, but for a text that
-    /// would go to standard error.
+    /// Writes the results that are wanted. If one cannot be written, the others are, except for a
+    /// text that goes to standard error.
     ///
     /// # Errors
-    /// The first result that is lost.
+    /// The first result that could not be written.
     pub(crate) fn finish<R: Serialize>(
         &self,
         text: &str,

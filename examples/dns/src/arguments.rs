@@ -22,8 +22,8 @@ fn amplification(algorithm: Option<Algorithm>) -> u32 {
     }
 }
 
-/// Bytes a second beside that for a network without a cookie. What is saved in 8 s are 440 answers that fill a packet. A
-/// forger gains half a megabit a second for each network.
+/// Further bytes a second for a network without a cookie. In 8 s it saves enough for 440 answers
+/// that fill a packet. A forger gains half a megabit a second for each network.
 const ALLOWANCE: &str = "65536";
 
 /// An authoritative DNS server that signs its answers when they are asked for.

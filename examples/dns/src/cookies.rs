@@ -19,11 +19,11 @@ pub struct Cookies {
 }
 
 impl Cookies {
-    /// With the secret in `file`, 32 hexadecimal digits, which all servers of one address must share; without a file, with
-    /// one of its own.
+    /// Cookies with the secret in `file`: 32 hexadecimal digits, which all servers of one address
+    /// must share. Without a file the secret is drawn.
     ///
     /// # Errors
-    /// A file without a secret; no random numbers.
+    /// If the file has no such secret, or the system gives no random numbers.
     pub fn new(file: Option<&Path>) -> anyhow::Result<Cookies> {
         let mut secret = [0; 16];
         let Some(file) = file else {

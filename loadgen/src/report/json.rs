@@ -18,7 +18,7 @@ pub struct RunReport {
     pub verdict: Validity,
     /// The reasons why the run is invalid, causes first; empty for a valid run.
     pub reasons: Vec<String>,
-    /// What these reasons do to the figures at worst; `None` for a valid run.
+    /// The worst that these reasons do to the figures. `None` for a valid run.
     #[serde(skip)]
     pub(crate) effect: Option<Effect>,
     /// Whether the percentile that the validity is about was asked for.

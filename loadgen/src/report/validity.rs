@@ -228,7 +228,8 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
     })
 }
 
-/// That `late` of `all` were late, where these are too many. The generator could not keep `what`, which are `things`.
+/// The complaint that the generator could not keep `what`, because `late` of `all` `things` were
+/// late. `None` if these are few enough.
 fn late((what, things): (&str, &str), late: u64, all: u64, pacer: Pacer) -> Option<String> {
     (late as f64 > SLIPS_OVER_LIMIT_SHARE * all as f64).then(|| {
         format!(

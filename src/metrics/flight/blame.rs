@@ -226,15 +226,15 @@ impl Held {
     }
 }
 
-/// The part of a delay that a worker must have been off its CPU to explain the delay. Readings a quarter of a second apart
-/// do not say when it was.
+/// Smallest share of a delay for which a worker must be off its CPU to explain the delay. It is low
+/// because readings a quarter of a second apart do not say when that was.
 const OFF_CPU: f64 = 0.25;
-/// The same where one request ran for half of the delay.
+/// The same, if one request ran for half of the delay.
 const ONE_OFF_CPU: f64 = 0.4;
 
-/// A request that comes back is looked for among so many others.
+/// Number of the latest sums among which a request that comes back is looked for.
 const SUMS: usize = 8;
-/// The slices that a walk through the past of one worker takes in, at most.
+/// Largest number of slices in a walk through one worker's past.
 const WALKED: usize = 2_048;
 
 #[cfg(test)]

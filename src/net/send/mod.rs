@@ -265,7 +265,8 @@ impl GsoPlan {
         GsoPlan { order, batches, keys: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 
-    /// Plans messages to one peer as GSO batches, even when others stand between them; without `gso` each by itself.
+    /// Joins the messages to each peer into GSO batches, also where messages to others are between
+    /// them. Without `gso`, each message is a batch of its own.
     fn plan(&mut self, messages: &[Message<'_>], gso: bool) {
         self.order.clear();
         self.batches.clear();
