@@ -1,11 +1,13 @@
-//! Makes the front page of the documentation of README.md. Its links lead to the files of the package on docs.rs. Its
-//! program is compiled as an example and not run, because it serves until something stops it.
+//! Makes the front page of the documentation of README.md. Its links lead to the files of the
+//! package on docs.rs. Its program is compiled as an example and not run, because it serves until
+//! something stops it.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// What links lead to that the package has, as `include` in Cargo.toml says: files, and all below a folder. Whether a file
-/// is there does not tell: the package and the repository may be built into one target folder.
+/// What links lead to that the package has, as `include` in Cargo.toml says: files, and all below a
+/// folder. Whether a file is there does not tell: the package and the repository may be built into
+/// one target folder.
 const PACKAGED: [&str; 4] = ["src/", "deploy/", "examples/", "LICENSE"];
 /// A package of its own.
 const APART: &str = "examples/dns/";
@@ -20,7 +22,8 @@ fn main() {
     fs::write(Path::new(&variable("OUT_DIR")).join("front.md"), page).expect("cargo's own folder");
 }
 
-/// `page` with `files` before the path in each link. Of a link to what the package lacks the text alone is left.
+/// `page` with `files` before the path in each link. Of a link to what the package lacks the text
+/// alone is left.
 fn with_links_to(files: &str, page: &str) -> String {
     let is_packaged = |target: &str| PACKAGED.iter().any(|path| target.starts_with(path)) && !target.starts_with(APART);
     let (mut linked, mut rest) = (String::new(), page);

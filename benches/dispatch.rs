@@ -1,16 +1,18 @@
-//! What does it cost that a request goes through the server and not straight to its handler? The server receives, admits,
-//! schedules, runs, answers and records it. One thread, no contention, no kernel.
+//! What does it cost that a request goes through the server and not straight to its handler? The
+//! server receives, admits, schedules, runs, answers and records it. One thread, no contention, no
+//! kernel.
 //!
-//! The server's own engine and runtime do it: the files of `src/server` are compiled against sockets in memory
-//! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
-//! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
-//! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
+//! The server's own engine and runtime do it: the files of `src/server` are compiled against
+//! sockets in memory (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop,
+//! over the same bytes. `batch 32` is a server with a backlog; `batch 1` one to which requests come
+//! one by one, so that each costs a search of every queue. The kernel's part, several microseconds
+//! per request, is left out, and so are caches that are cold in a real server.
 //!
 //! `dispatch/records.rs` measures the part of it that records what happened.
 //! `dispatch/counted.rs` holds the instructions of a request to bounds.
 
-// The library's modules are compiled in, as the server compiles them. A linked library would show the engine less, and the
-// compiler could inline less.
+// The library's modules are compiled in, as the server compiles them. A linked library would show
+// the engine less, and the compiler could inline less.
 macro_rules! modules {
     ($($path:literal $name:ident)*) => {
         $(#[allow(dead_code, unused_imports, unreachable_pub, reason = "a bench needs a part of each")]

@@ -1,14 +1,14 @@
-//! What does a heavy request pay for the possibility that it steps aside? The figure is CPU time of requests that run
-//! alone, over that under `isolated`, where none steps aside. It is taken under each policy whose requests step
-//! aside, for each way to notice a waiting one.
+//! What does a heavy request pay for the possibility that it steps aside? The figure is CPU time of
+//! requests that run alone, over that under `isolated`, where none steps aside. It is taken under
+//! each policy whose requests step aside, for each way to notice a waiting one.
 //!
-//! And how long does it take until it knows? One worker runs a heavy request, whose checkpoints are a third of a
-//! microsecond apart. Light ones come one at a time from another CPU, at moments without a pattern. Time counts to
-//! the checkpoint at which the heavy one steps aside, from before the send and from after it. The datagram arrives in
-//! between.
+//! And how long does it take until it knows? One worker runs a heavy request, whose checkpoints are
+//! a third of a microsecond apart. Light ones come one at a time from another CPU, at moments
+//! without a pattern. Time counts to the checkpoint at which the heavy one steps aside, from before
+//! the send and from after it. The datagram arrives in between.
 //!
-//! All ways serve the same requests in turn, round after round, so that all meet the same weather; a ratio is one within
-//! a round. CPU time is that of the workers by the kernel's `schedstat`.
+//! All ways serve the same requests in turn, round after round, so that all meet the same weather;
+//! a ratio is one within a round. CPU time is that of the workers by the kernel's `schedstat`.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 
@@ -28,7 +28,8 @@ const COST: Nanos = Nanos::from_millis(200);
 const REQUESTS: u64 = 6;
 const ROUNDS: usize = 7;
 
-/// Policy, and how its heavy requests notice others. The first row is what the others are compared with.
+/// Policy, and how its heavy requests notice others. The first row is what the others are compared
+/// with.
 const WAYS: [(&str, &str); 3] = [("isolated", "looks"), ("levels", "ring"), ("levels", "looks")];
 
 /// Light requests while a heavy one runs, in each round.
@@ -146,9 +147,9 @@ impl Handler for Checkpoints {
     }
 }
 
-/// Microseconds from an arrival to the checkpoint that knows of it: p50 and p99 from before the send, and from after
-/// it. The last figure is the share of arrivals, in per cent, at which another thread had the worker's CPU. They are
-/// not in the other figures.
+/// Microseconds from an arrival to the checkpoint that knows of it: p50 and p99 from before the
+/// send, and from after it. The last figure is the share of arrivals, in per cent, at which another
+/// thread had the worker's CPU. They are not in the other figures.
 fn delays(burner: Burner, policy: &str, notices: &str, arrivals: usize) -> [f64; 5] {
     let handler = Checkpoints { burner, last: AtomicU64::new(0), ended: AtomicBool::new(false) };
     let settings = [("workers", "1"), ("policy", policy), ("notices", notices)];

@@ -1,6 +1,7 @@
-//! An account for each source address: `?5` pays five into it, and the answer is the balance, `!12`. A payment reads
-//! the balance, takes a while, and writes it. Payments into one account are served one at a time, by its flow, so
-//! that none is lost. Those into different accounts are served side by side.
+//! An account for each source address: `?5` pays five into it, and the answer is the balance,
+//! `!12`. A payment reads the balance, takes a while, and writes it. Payments into one account are
+//! served one at a time, by its flow, so that none is lost. Those into different accounts are
+//! served side by side.
 //!
 //! `cargo run --example accounts -- 127.0.0.1:9000`, and then
 //! `printf '?5     ' | nc -u -w1 127.0.0.1 9000`

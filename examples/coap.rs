@@ -1,11 +1,13 @@
-//! A CoAP server (RFC 7252) with three resources. `/hello` says so. `/factors?91` finds a factor, which may take
-//! long. `/slow` acknowledges a confirmable request at once, and sends the content later, as a message of its own.
+//! A CoAP server (RFC 7252) with three resources. `/hello` says so. `/factors?91` finds a factor,
+//! which may take long. `/slow` acknowledges a confirmable request at once, and sends the content
+//! later, as a message of its own.
 //!
-//! A ping, a reserved code and a message that cannot be read get a reset. A critical option that is not known gets 4.02.
-//! A message that is not confirmable gets nothing in these cases.
+//! A ping, a reserved code and a message that cannot be read get a reset. A critical option that is
+//! not known gets 4.02. A message that is not confirmable gets nothing in these cases.
 //!
-//! `cargo run --example coap -- --slow 2s`, and then `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says
-//! what else an operator may set; deploy/README.md installs it as a service.
+//! `cargo run --example coap -- --slow 2s`, and then
+//! `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says what else an operator
+//! may set; deploy/README.md installs it as a service.
 
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
@@ -25,7 +27,8 @@ const CONTENT: u8 = 0x45;
 const BAD_OPTION: u8 = 0x82;
 const NOT_FOUND: u8 = 0x84;
 const METHOD_NOT_ALLOWED: u8 = 0x85;
-/// Requests; those that are no GET get 4.05 (section 5.8), also codes to which no method is assigned.
+/// Requests; those that are no GET get 4.05 (section 5.8), also codes to which no method is
+/// assigned.
 const METHODS: RangeInclusive<u8> = 1..=31;
 const URI_HOST: u32 = 3;
 const URI_PORT: u32 = 7;
@@ -33,8 +36,8 @@ const URI_PATH: u32 = 11;
 const URI_QUERY: u32 = 15;
 const ACCEPT: u32 = 17;
 
-/// Places of names among the reasons. A ping is an empty message, by which clients ask whether anything lives here. The
-/// other one breaks the format or has a reserved code.
+/// Places of names among the reasons. A ping is an empty message, by which clients ask whether
+/// anything lives here. The other one breaks the format or has a reserved code.
 const PING: u8 = 0;
 const FORMAT: u8 = 1;
 
@@ -78,7 +81,8 @@ impl Handler for Coap {
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let &[first, _, _, _, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Truncated)) };
         let kind = first >> 4 & 3;
-        // Other versions are ignored in silence (section 3), and so are acknowledgements and resets.
+        // Other versions are ignored in silence (section 3), and so are acknowledgements and
+        // resets.
         if first >> 6 != 1 {
             return Err(Rejected::Malformed(Malformed::Version));
         }

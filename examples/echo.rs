@@ -1,6 +1,8 @@
-//! The smallest server: it answers `?text` with `!text`. An answer is no request, so that no server ever answers one.
+//! The smallest server: it answers `?text` with `!text`. An answer is no request, so that no server
+//! ever answers one.
 //!
-//! `cargo run --example echo -- 127.0.0.1:9000`, and then `printf '?hello' | nc -u -w1 127.0.0.1 9000`
+//! `cargo run --example echo -- 127.0.0.1:9000`, and then
+//! `printf '?hello' | nc -u -w1 127.0.0.1 9000`
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 

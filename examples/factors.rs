@@ -1,6 +1,8 @@
-//! The server of README.md: smallest factors, with all that an operator needs and a flag of its own.
+//! The server of README.md: smallest factors, with all that an operator needs and a flag of its
+//! own.
 //!
-//! `cargo run --example factors -- --largest 1000000`, and then `printf '91?' | nc -u -w1 127.0.0.1 9100`
+//! `cargo run --example factors -- --largest 1000000`, and then
+//! `printf '91?' | nc -u -w1 127.0.0.1 9100`
 
 // README begin
 use forebay::clap;

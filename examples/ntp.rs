@@ -1,11 +1,14 @@
-//! An NTP server (RFC 5905) that passes on the time of its host. It says what the kernel knows of the clock (`adjtimex`).
-//! That is whether something keeps it right, its largest error, and a leap second to come. The kernel does not know the
-//! source, so the stratum is 10, and the whole error is root dispersion. The receive time in its answers is the
-//! kernel's stamp, so that waiting in the server is no error.
+//! An NTP server (RFC 5905) that passes on the time of its host. It says what the kernel knows of
+//! the clock (`adjtimex`). That is whether something keeps it right, its largest error, and a leap
+//! second to come. The kernel does not know the source, so the stratum is 10, and the whole error
+//! is root dispersion. The receive time in its answers is the kernel's stamp, so that waiting in
+//! the server is no error.
 //!
-//! A clock that nothing keeps right has the leap indicator 3 and no stratum, and clients do not follow it.
+//! A clock that nothing keeps right has the leap indicator 3 and no stratum, and clients do not
+//! follow it.
 //!
-//! `cargo run --example ntp -- 127.0.0.1:1123`, and then `ntpdate -q -p 1 127.0.0.1` against port 123, or any SNTP client
+//! `cargo run --example ntp -- 127.0.0.1:1123`, and then `ntpdate -q -p 1 127.0.0.1` against port
+//! 123, or any SNTP client
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 
@@ -43,7 +46,8 @@ struct Known {
 impl Known {
     fn now() -> Known {
         let mut clock = Timex::new();
-        // 0 is fine, 1 and 2 are a second to be inserted or left out, and 3 and 4 the time around it.
+        // 0 is fine, 1 and 2 are a second to be inserted or left out, and 3 and 4 the time around
+        // it.
         let leap = match adjtimex(&mut clock).unwrap_or(TIME_ERROR) {
             TIME_ERROR => UNKNOWN,
             state @ 1..=2 => state as u8,
@@ -77,7 +81,8 @@ impl Handler for Ntp {
         let mut message = [0; MESSAGE];
         let Known { leap, dispersion } = Known::now();
         message[0] = leap << 6 | asked[0] & 0b0011_1000 | SERVER;
-        // Instead of the stratum 16 of an unknown clock, 0 is sent, and then the source is a reason.
+        // Instead of the stratum 16 of an unknown clock, 0 is sent, and then the source is a
+        // reason.
         let (stratum, source) = if leap == UNKNOWN { (0, b"INIT") } else { (STRATUM, b"LOCL") };
         message[1] = stratum;
         // The same interval between questions; microsecond precision.

@@ -1,5 +1,6 @@
-//! A wrapper around any handler: each source address may ask a limited number of times per second. More is shed
-//! (`shed_rate` on the admin endpoint), before anything is spent on it. Here around an echo of `?text`.
+//! A wrapper around any handler: each source address may ask a limited number of times per second.
+//! More is shed (`shed_rate` on the admin endpoint), before anything is spent on it. Here around an
+//! echo of `?text`.
 //!
 //! `cargo run --example rate_limited -- 127.0.0.1:9000 5`
 
@@ -12,7 +13,8 @@ use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server, hand
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At most `per_second` requests of each source, by address; sources that share a counter share its bound.
+/// At most `per_second` requests of each source, by address; sources that share a counter share its
+/// bound.
 struct Limited<H> {
     inner: H,
     per_second: u64,

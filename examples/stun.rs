@@ -1,8 +1,9 @@
-//! A STUN server (RFC 8489): it tells clients from which address and port they are seen. Answers are longer than questions, so
-//! the handler allows that; what one network is sent stays within `amplification`, here three times what it sends.
+//! A STUN server (RFC 8489): it tells clients from which address and port they are seen. Answers
+//! are longer than questions, so the handler allows that; what one network is sent stays within
+//! `amplification`, here three times what it sends.
 //!
-//! A question with an attribute that a server must comprehend, and that RFC 8489 does not define, gets 420 and the list. A
-//! message with a wrong FINGERPRINT is dropped.
+//! A question with an attribute that a server must comprehend, and that RFC 8489 does not define,
+//! gets 420 and the list. A message with a wrong FINGERPRINT is dropped.
 //!
 //! `cargo run --example stun -- 127.0.0.1:3478`, and then `turnutils_stunclient 127.0.0.1`
 
@@ -20,16 +21,16 @@ const ERROR_CODE: u16 = 0x0009;
 const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
 const FINGERPRINT: u16 = 0x8028;
-/// Attributes from here on may be ignored. Of the others, these are in RFC 8489, and say nothing in a question that needs no
-/// password.
+/// Attributes from here on may be ignored. Of the others, these are in RFC 8489, and say nothing in
+/// a question that needs no password.
 const OPTIONAL: u16 = 0x8000;
 const KNOWN: [u16; 11] = [0x01, 0x06, 0x08, 0x09, 0x0a, 0x14, 0x15, 0x1c, 0x1d, 0x1e, 0x20];
 /// Unknown attributes that an answer lists, at most: more would be longer than its question.
 const LISTED_MAX: usize = 8;
 const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 
-/// Places of the names of reasons: a length that is not the message's, methods of TURN or an indication, and a fingerprint
-/// of another message.
+/// Places of the names of reasons: a length that is not the message's, methods of TURN or an
+/// indication, and a fingerprint of another message.
 const LENGTH: u8 = 0;
 const METHOD: u8 = 1;
 const FINGERPRINTED: u8 = 2;

@@ -12,13 +12,15 @@
 //! assert_eq!(fates.received, ended + fates.in_flight);
 //! ```
 
-/// The longest datagram that a server receives by default: what an Ethernet frame carries, and some room.
+/// The longest datagram that a server receives by default: what an Ethernet frame carries, and some
+/// room.
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
-/// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
+/// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one
+/// label each.
 pub const CLASSES: usize = 8;
 
-/// The most reasons of its own for which a handler may reject: enough to tell clients' mistakes apart, few enough for one
-/// label each.
+/// The most reasons of its own for which a handler may reject: enough to tell clients' mistakes
+/// apart, few enough for one label each.
 pub const REASONS: usize = 16;
 
 /// Names of the classes, as metrics and reports show them.
@@ -51,12 +53,14 @@ macro_rules! labels {
 }
 pub(crate) use labels;
 
-/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its client, if there is one. The
-/// reply has what the client counts it as, the status, and the status's number on the wire.
+/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its
+/// client, if there is one. The reply has what the client counts it as, the status, and the
+/// status's number on the wire.
 macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
-            /// The end of a datagram that a server received. The names are those of `/latency` and of the metrics.
+            /// The end of a datagram that a server received. The names are those of `/latency` and
+            /// of the metrics.
             Fate {
                 $($(#[$meaning])* $variant = stringify!($name),)+
             }
@@ -97,8 +101,8 @@ macro_rules! fates {
             }
         }
 
-        /// The number of datagrams by fate: `received` is the sum of all others but `kernel_dropped`, and arrivals are
-        /// `received + kernel_dropped`.
+        /// The number of datagrams by fate: `received` is the sum of all others but
+        /// `kernel_dropped`, and arrivals are `received + kernel_dropped`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
         #[non_exhaustive]
@@ -108,13 +112,14 @@ macro_rules! fates {
             $($(#[$meaning])* pub $name: u64,)+
             /// Datagrams received and not ended yet.
             pub in_flight: u64,
-            /// Datagrams dropped by the kernel at the server's sockets, and so never received. `None` (`null`) where
-            /// that cannot be read.
+            /// Datagrams dropped by the kernel at the server's sockets, and so never received.
+            /// `None` (`null`) where that cannot be read.
             pub kernel_dropped: Option<u64>,
         }
 
         impl Fates {
-            /// Fates from the number of datagrams that ended in each, in the order of [`Fate::ALL`].
+            /// Fates from the number of datagrams that ended in each, in the order of
+            /// [`Fate::ALL`].
             #[cfg_attr(doc, doc(hidden))]
             pub fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
                 let sum = ended.iter().sum();
@@ -142,12 +147,13 @@ fates! {
     Ignored = ignored,
     /// Not a request of the handler's protocol; the reason is a [`Malformed`].
     Malformed = malformed,
-    /// Well-formed, but not served (cost above the cap, unknown class); the reason is a [`Refused`].
+    /// Well-formed, but not served (cost above the cap, unknown class); the reason is a
+    /// [`Refused`].
     Refused = refused => Refused(Refused = 1),
     /// A queue on its way was full.
     ShedQueueFull = shed_queue_full => Shed(ShedQueueFull = 2),
-    /// Its deadline passed, before it was served or while it was, or would have before its end; the reason is an
-    /// [`Expired`].
+    /// Its deadline passed, before it was served or while it was, or would have before its end; the
+    /// reason is an [`Expired`].
     ShedExpired = shed_expired => Shed(ShedExpired = 3),
     /// Its sender was over its rate.
     ShedRate = shed_rate => Shed(ShedRate = 4),
@@ -198,7 +204,8 @@ impl Default for Fates {
 }
 
 impl Fates {
-    /// The number of datagrams that came to the server's sockets; `None` where the kernel's drops cannot be read.
+    /// The number of datagrams that came to the server's sockets; `None` where the kernel's drops
+    /// cannot be read.
     pub fn arrived(&self) -> Option<u64> {
         self.kernel_dropped.map(|dropped| self.received + dropped)
     }
@@ -219,11 +226,13 @@ labels! {
         Version = "version",
         /// Neither a request nor a reply, or a status out of range.
         Kind = "kind",
-        /// A reply, sent to a server: answering it could start an endless exchange between two servers.
+        /// A reply, sent to a server: answering it could start an endless exchange between two
+        /// servers.
         Reply = "reply",
         /// Sent from port 0, to which no answer can go.
         SourcePort = "source_port",
-        /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they are sent.
+        /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they
+        /// are sent.
         ReflectorPort = "reflector_port",
         /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
         SourceAddress = "source_address",
@@ -250,11 +259,13 @@ labels! {
         /// The request had not begun, and was expected to take longer than what was left.
         TooLate = "too_late",
     }
-    /// Why the age of a datagram, by the kernel's receive stamp, cannot be true: the clock was set meanwhile.
+    /// Why the age of a datagram, by the kernel's receive stamp, cannot be true: the clock was set
+    /// meanwhile.
     ClockAnomaly {
         /// The stamp lies in the future; the age counts as zero.
         Ahead = "ahead",
-        /// The stamp is older than anything that can be in the socket; the age counts as the longest that can be.
+        /// The stamp is older than anything that can be in the socket; the age counts as the
+        /// longest that can be.
         Behind = "behind",
     }
     /// Why the handler did not come to a reply that can be sent.
@@ -281,8 +292,8 @@ labels! {
     Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
-        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
-        /// all their peers (`IP_RECVERR`). Ours do not ask.
+        /// The kernel had no memory. It says the same of a full device queue, but only to sockets
+        /// that ask for the errors of all their peers (`IP_RECVERR`). Ours do not ask.
         QueueFull = "queue_full",
         /// Longer than the path takes; replies are never fragmented.
         TooLong = "too_long",

@@ -1,4 +1,5 @@
-//! The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
+//! The inside: no part of what this crate promises. The load generator, benches and tests of this
+//! repository reach it.
 
 #[path = "emulation/mod.rs"]
 pub mod emulation;

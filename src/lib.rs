@@ -2,19 +2,22 @@
 //!
 //! # Code map
 //!
-//! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table). Modules without a link are
-//! the inside: other programs do not see them.
+//! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table).
+//! Modules without a link are the inside: other programs do not see them.
 //!
 //! - `cli`: [`main`], which makes a program of a handler; `forebay serve` is such a program;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
-//! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
+//! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a
+//!   worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
-//! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its protocol `wire`;
-//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know each other;
+//! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its
+//!   protocol `wire`;
+//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know
+//!   each other;
 //! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, `trace`,
-//!   [`metrics`], [`fate`], [`time`].
+//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them,
+//!   `queue`, `trace`, [`metrics`], [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -64,7 +67,8 @@ pub mod time;
 
 #[cfg(feature = "cli")]
 mod cli;
-// Of the documentation alone it is hidden, because `missing_docs` reads a hidden module as one that is public.
+// Of the documentation alone it is hidden, because `missing_docs` reads a hidden module as one that
+// is public.
 #[cfg_attr(doc, doc(hidden))]
 pub mod inside;
 
@@ -72,7 +76,8 @@ pub mod inside;
 use inside::trace;
 use inside::{emulation, net, queue, runtime, sched};
 
-// The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the laboratory.
+// The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the
+// laboratory.
 #[cfg(test)]
 extern crate self as forebay;
 #[cfg(test)]

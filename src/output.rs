@@ -1,8 +1,9 @@
 //! Standard output and standard error. Nothing here panics, and only a result waits for its reader.
 //!
-//! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on a full pipe that is not
-//! read. A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth less than
-//! service. Log lines go through a bounded queue to a thread of their own, and are counted when there is no room.
+//! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on
+//! a full pipe that is not read. A result that cannot be written is an error, which its caller
+//! turns into an exit code. Messages are worth less than service. Log lines go through a bounded
+//! queue to a thread of their own, and are counted when there is no room.
 //!
 //! ```
 //! use forebay::output::{LogWriter, complain, flush_log, print};
@@ -51,15 +52,16 @@ static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 /// Writes a whole result to standard output.
 ///
 /// # Errors
-/// When not all of it was written, also because the reader has gone ([`io::ErrorKind::BrokenPipe`]).
+/// When not all of it was written, also because the reader has gone
+/// ([`io::ErrorKind::BrokenPipe`]).
 pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// `text` with escapes for control characters other than line ends and tabs. What a file, the environment or another host
-/// says must not command a terminal.
+/// `text` with escapes for control characters other than line ends and tabs. What a file, the
+/// environment or another host says must not command a terminal.
 pub fn plain(text: &str) -> String {
     let safe = |it: char| {
         if it.is_control() && it != '\n' && it != '\t' { it.escape_default().collect() } else { it.to_string() }
@@ -67,7 +69,8 @@ pub fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// Writes `message`, made [`plain`], and a line end to standard error, after pending log lines. Gives up after a second.
+/// Writes `message`, made [`plain`], and a line end to standard error, after pending log lines.
+/// Gives up after a second.
 pub fn complain(message: &str) {
     flush_log();
     // A blocked write never ends: it is left to a thread that may be left behind.
@@ -84,14 +87,15 @@ pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
 }
 
-/// The `error` of starting a thread or process, with `what` it is and the likely limits in its text.
+/// The `error` of starting a thread or process, with `what` it is and the likely limits in its
+/// text.
 pub fn unstarted(what: &str, error: &io::Error) -> io::Error {
     let limits = "`ulimit -u`, `ulimit -v`, TasksMax of a systemd unit, pids.max of a cgroup";
     io::Error::new(error.kind(), format!("{what} cannot be started: {error}; see {limits}"))
 }
 
-/// The message for a result lost by an [`unwritten`] error; `None` for a closed pipe, whose reader needs no
-/// explanation.
+/// The message for a result lost by an [`unwritten`] error; `None` for a closed pipe, whose reader
+/// needs no explanation.
 pub fn loss(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::BrokenPipe).then(|| error.to_string())
 }
@@ -139,7 +143,8 @@ pub fn flush_log() {
 
 fn write_all(lines: &Receiver<Vec<u8>>) {
     for line in lines {
-        // A line that cannot be written, say to a full disk, is lost; there is no other place to report it.
+        // A line that cannot be written, say to a full disk, is lost; there is no other place to
+        // report it.
         let _ = io::stderr().write_all(&line);
         LINES_WRITTEN.fetch_add(1, Ordering::Relaxed);
         let lost = LINES_LOST.swap(0, Ordering::Relaxed);

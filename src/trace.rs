@@ -1,5 +1,5 @@
-//! A trace: the requests of one run as text, with a header line and one line for each request. The load generator and
-//! `GET /capture` write it, the simulator and the load generator replay it.
+//! A trace: the requests of one run as text, with a header line and one line for each request. The
+//! load generator and `GET /capture` write it, the simulator and the load generator replay it.
 //!
 //! ```text
 //! # comments and blank lines mean nothing
@@ -16,16 +16,16 @@ use std::fmt;
 /// The first word of a trace.
 pub const SCHEMA: &str = "forebay-trace/1";
 
-/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts `time_scale` times as
-/// long.
+/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts
+/// `time_scale` times as long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Factor on every cost; above zero.
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
     pub emulated: bool,
-    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real ones, which were not
-    /// measured.
+    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real
+    /// ones, which were not measured.
     pub overheads: Overheads,
     /// The number of the server's workers, each with a socket; above zero.
     pub workers: u16,
@@ -37,7 +37,8 @@ pub struct Trace {
     pub deadline: Option<Nanos>,
     /// The workload that the requests were drawn from, on one line.
     pub workload: String,
-    /// Requests that came to the server beside these, and are left out, most of them because their cost is not known.
+    /// Requests that came to the server beside these, and are left out, most of them because their
+    /// cost is not known.
     pub left_out: u64,
     /// The requests in the order of sending; at least one when a trace is read.
     pub requests: Vec<TraceRequest>,

@@ -1,7 +1,8 @@
-//! Does serving a request allocate, in each way that a request can take? Does a server say what it allocates at each
-//! address?
-//! Method: an allocator counts on the threads of the workers, from their first request on. In each way, 4 workers serve
-//! 50,000 requests over real sockets. A warm-up makes the histograms of each class.
+//! Does serving a request allocate, in each way that a request can take? Does a server say what it
+//! allocates at each address?
+//! Method: an allocator counts on the threads of the workers, from their first request on. In each
+//! way, 4 workers serve 50,000 requests over real sockets. A warm-up makes the histograms of each
+//! class.
 
 #[path = "allocations/counter.rs"]
 mod counter;
@@ -99,8 +100,8 @@ async fn work() {
 
 const REQUEST: &[u8] = b"forebay";
 
-/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one. Waits for every reply,
-/// which has this many `datagrams`.
+/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one. Waits
+/// for every reply, which has this many `datagrams`.
 fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     let per_send = if in_trains { WINDOW } else { 1 };
     let bytes = REQUEST.repeat(per_send);
@@ -130,8 +131,8 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     }
 }
 
-/// Serves `REQUESTS` requests under `settings`; returns what they allocated, and how many continuations of that `reason`
-/// there were.
+/// Serves `REQUESTS` requests under `settings`; returns what they allocated, and how many
+/// continuations of that `reason` there were.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
@@ -163,8 +164,8 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     (count, continuations)
 }
 
-// The way of a request, and how often it continues at least. A part takes two allocations: its own, and the place of its
-// future.
+// The way of a request, and how often it continues at least. A part takes two allocations: its own,
+// and the place of its future.
 #[test]
 fn serving_a_request_allocates_nothing() {
     let _alone = alone();

@@ -1,6 +1,7 @@
-//! What becomes of a server to which the system forbids calls: does it take another way, or say what it cannot do?
-//! Method: seccomp filters, as sandboxes have them, on the threads of servers in this process. A thread hands its filter on to
-//! those that it makes, and to no other.
+//! What becomes of a server to which the system forbids calls: does it take another way, or say
+//! what it cannot do?
+//! Method: seccomp filters, as sandboxes have them, on the threads of servers in this process. A
+//! thread hands its filter on to those that it makes, and to no other.
 
 mod support;
 
@@ -72,8 +73,8 @@ fn logged(text: &str) -> Vec<String> {
     String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
 
-// Does a light request pass a heavy one where the kernel gives no notice of it? Does the endpoint say why there is
-// none? Is a start refused that accepts nothing else?
+// Does a light request pass a heavy one where the kernel gives no notice of it? Does the endpoint
+// say why there is none? Is a start refused that accepts nothing else?
 #[test]
 fn without_a_ring_heavy_requests_look() {
     let settings = [("policy", "levels"), ("workers", "1")];
@@ -121,8 +122,8 @@ fn without_its_calls_there_is_no_start() {
     assert_eq!((answer.header.status, &answer.payload[..]), (Status::Ok, &b"payload"[..]));
 }
 
-// Does the program end before it says that it listens, in one line that names the call? Where nothing can be sent, is that
-// a problem of its configuration, with exit code 2?
+// Does the program end before it says that it listens, in one line that names the call? Where
+// nothing can be sent, is that a problem of its configuration, with exit code 2?
 #[test]
 fn a_call_that_is_missed_ends_the_start() {
     let cases: [(&[c_long], &str, &str, &[i32]); 4] = [
@@ -140,7 +141,8 @@ fn a_call_that_is_missed_ends_the_start() {
     }
 }
 
-// Is a server that has turned deaf not ready? Does it say so on /readyz, in a count and in the log, but not too often?
+// Is a server that has turned deaf not ready? Does it say so on /readyz, in a count and in the log,
+// but not too often?
 #[test]
 fn a_server_that_turned_deaf_says_so() {
     logged("");
@@ -202,8 +204,8 @@ fn rule(argument: u8, value: i32) -> Vec<SeccompRule> {
     vec![SeccompRule::new(vec![is_equal.expect("a condition")]).expect("a rule")]
 }
 
-// Are drops exact without a look at the tables of all sockets, which other processes can make long? Method: files cannot
-// be opened, and netlink cannot be asked.
+// Are drops exact without a look at the tables of all sockets, which other processes can make long?
+// Method: files cannot be opened, and netlink cannot be asked.
 #[test]
 fn drops_are_counted_by_our_own_sockets_alone() {
     let (handler, script) = scripted();

@@ -1,7 +1,8 @@
-//! How many instructions does a request take on its whole way through the server, its handler included? Held to
-//! bounds: they repeat to the instruction, whatever else the machine does.
+//! How many instructions does a request take on its whole way through the server, its handler
+//! included? Held to bounds: they repeat to the instruction, whatever else the machine does.
 //!
-//! valgrind counts them (`instructions.rs`); what the kernel does when the clock is read is not among them.
+//! valgrind counts them (`instructions.rs`); what the kernel does when the clock is read is not
+//! among them.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 
@@ -15,7 +16,8 @@ struct Way {
     handler: &'static str,
     policy: &'static str,
     batch: usize,
-    /// Instructions that a request takes at most, optimised: a twentieth above what it took when this was written.
+    /// Instructions that a request takes at most, optimised: a twentieth above what it took when
+    /// this was written.
     most: f64,
 }
 
@@ -34,7 +36,8 @@ const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f6
     Way { handler, policy, batch, most }
 }
 
-/// Requests of the shorter run, after which all that happens once has happened, and of the longer one.
+/// Requests of the shorter run, after which all that happens once has happened, and of the longer
+/// one.
 const FEW: usize = 1_024;
 const MANY: usize = 5_120;
 
@@ -48,7 +51,8 @@ impl Way {
     }
 }
 
-/// Serves `count` requests in the way called `name`, by a clock on which that takes the same time on any machine.
+/// Serves `count` requests in the way called `name`, by a clock on which that takes the same time
+/// on any machine.
 pub(super) fn serve(name: &str, count: &str) {
     let way = WAYS.iter().find(|way| way.name() == name).expect("a way");
     let (policy, count) = (way.policy.parse().expect("a policy"), count.parse().expect("a number"));
@@ -59,8 +63,8 @@ pub(super) fn serve(name: &str, count: &str) {
     };
 }
 
-/// Counts the instructions of each way and prints them. Returns whether all are within their bounds; where valgrind is
-/// not installed, nothing is counted.
+/// Counts the instructions of each way and prints them. Returns whether all are within their
+/// bounds; where valgrind is not installed, nothing is counted.
 pub(super) fn are_within_bounds() -> bool {
     // A processor for each half, where there are two.
     let halves = WAYS.split_at(WAYS.len() / 2);

@@ -1,13 +1,13 @@
-//! How many instructions does a part of this program take? Other load on the machine does not change that, so a bound
-//! can hold. valgrind counts them, of this program run again for one part.
+//! How many instructions does a part of this program take? Other load on the machine does not
+//! change that, so a bound can hold. valgrind counts them, of this program run again for one part.
 
 use std::process::Command;
 
 /// Before the name of a part and a number of times: does this part so often, and nothing else.
 pub(crate) const ONLY: &str = "--only";
 
-/// Instructions of one time of the part called `name`: of `many` times, less those of `few`. `None` = valgrind is not
-/// installed.
+/// Instructions of one time of the part called `name`: of `many` times, less those of `few`.
+/// `None` = valgrind is not installed.
 ///
 /// # Panics
 ///

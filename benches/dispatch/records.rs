@@ -1,7 +1,9 @@
-//! What do a request's records cost: its slice in the flight recorder, its counters and its histograms?
+//! What do a request's records cost: its slice in the flight recorder, its counters and its
+//! histograms?
 //!
-//! Rounds with and without records alternate, over the same requests. Criterion sees the difference of each pair. All of the
-//! engine's records of an ordinary request are made here, in the engine's order. Caches are warm.
+//! Rounds with and without records alternate, over the same requests. Criterion sees the difference
+//! of each pair. All of the engine's records of an ordinary request are made here, in the engine's
+//! order. Caches are warm.
 
 use super::metrics::{About, Recorder, Sample, WorkerMetrics, number};
 use super::time::{Nanos, clock};
@@ -9,10 +11,12 @@ use criterion::Criterion;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Requests of a round: short beside an interruption by the host, and long beside a reading of the clock.
+/// Requests of a round: short beside an interruption by the host, and long beside a reading of the
+/// clock.
 const ROUND: u64 = 4_096;
 
-/// Times of the `id`th request, spread over some decades as in a server, so that bins are not always the same.
+/// Times of the `id`th request, spread over some decades as in a server, so that bins are not
+/// always the same.
 fn sample(id: u64) -> Sample {
     let spread = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     let time = |bits: u32| Nanos::new(200 + (spread & ((1 << bits) - 1)));

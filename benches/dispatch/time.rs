@@ -1,5 +1,6 @@
-//! Time as the server has it. While instructions are counted, a program runs some fifty times as slowly, and the machine
-//! would decide which request is long. So each reading of the clock is then a fixed time after the last one.
+//! Time as the server has it. While instructions are counted, a program runs some fifty times as
+//! slowly, and the machine would decide which request is long. So each reading of the clock is then
+//! a fixed time after the last one.
 
 #[path = "../../src/time/mod.rs"]
 mod real;
@@ -12,7 +13,8 @@ pub mod clock {
     pub use real::clock::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// From one reading to the next, two of which there are for each request: about what they are apart otherwise.
+    /// From one reading to the next, two of which there are for each request: about what they are
+    /// apart otherwise.
     const STEP: u64 = 100;
 
     /// The next reading; 0 = the kernel's clock counts.

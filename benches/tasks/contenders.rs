@@ -1,4 +1,5 @@
-//! The runtimes that are compared, behind one face: a task is spawned and says itself when it is done.
+//! The runtimes that are compared, behind one face: a task is spawned and says itself when it is
+//! done.
 
 use forebay::tasks::{Runtime, Spawner};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -35,7 +36,8 @@ pub(crate) enum Contender {
     Tokio(tokio::runtime::Runtime),
 }
 
-/// A pool of rayon's whose drop waits for the ends of its threads, as that of the other runtimes does.
+/// A pool of rayon's whose drop waits for the ends of its threads, as that of the other runtimes
+/// does.
 pub(crate) struct Rayon {
     pool: Option<ThreadPool>,
     ended: Arc<Latch>,

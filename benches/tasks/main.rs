@@ -1,8 +1,8 @@
 //! What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?
 //!
-//! All count down one latch, with two exceptions. Under `awake` each task is joined before the next is spawned. The
-//! last node of the graph awaits the others here. `RESULTS.md` has the answers. `cargo test --benches` runs each case once:
-//! it checks itself.
+//! All count down one latch, with two exceptions. Under `awake` each task is joined before the next
+//! is spawned. The last node of the graph awaits the others here. `RESULTS.md` has the answers.
+//! `cargo test --benches` runs each case once: it checks itself.
 
 mod contenders;
 
@@ -23,9 +23,9 @@ const BUILT: usize = 100;
 /// Runs this many tasks on a runtime.
 type Run = fn(&Contender, usize);
 
-/// Cases on a runtime that stands: name, workers, tasks of a run, and what runs. `awake`: one after the other from within a
-/// task, joined at once. `batch`: from outside. `fanout`: a task that spawns them. `uneven`: 1 in 10 takes 100 times 23 us.
-/// `graph`: nodes and a join.
+/// Cases on a runtime that stands: name, workers, tasks of a run, and what runs. `awake`: one after
+/// the other from within a task, joined at once. `batch`: from outside. `fanout`: a task that
+/// spawns them. `uneven`: 1 in 10 takes 100 times 23 us. `graph`: nodes and a join.
 const STANDING: [(&str, usize, usize, Run); 6] = [
     ("awake, 2 workers", 2, 1_000, awake),
     ("batch, 2 workers", 2, 1_000, batch),
@@ -71,7 +71,8 @@ fn timed(times: u64, run: impl Fn()) -> Duration {
     clock::now().minus(start).into()
 }
 
-/// Work of about 1.3 ns for each operation: a chain of dependent multiplications. Returns a number that depends on all.
+/// Work of about 1.3 ns for each operation: a chain of dependent multiplications. Returns a number
+/// that depends on all.
 fn operations(count: u64) -> u64 {
     (0..count).fold(count | 1, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)))
 }

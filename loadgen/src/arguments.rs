@@ -1,5 +1,5 @@
-//! The command line: what each flag is called and which text it takes. What the values mean together is decided in
-//! [`crate::plan`] and [`crate::compare`].
+//! The command line: what each flag is called and which text it takes. What the values mean
+//! together is decided in [`crate::plan`] and [`crate::compare`].
 
 use crate::lab::workload::{Workload, forms_help};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments};
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 
 /// Open-loop load generator for Forebay servers.
 ///
-/// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up. Every latency
-/// counts from the moment at which a request should have been sent.
+/// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up.
+/// Every latency counts from the moment at which a request should have been sent.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -42,7 +42,8 @@ pub(crate) enum Command {
         after_help = "Example:\n  loadgen plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'"
     )]
     Plan(Box<PlanArguments>),
-    /// Measure what each step of a server costs on this host, for --overheads measured; takes seconds
+    /// Measure what each step of a server costs on this host, for --overheads measured; takes
+    /// seconds
     #[command(after_help = CALIBRATE_EXAMPLE)]
     Calibrate(CalibrateArguments),
     /// The server that `compare` starts: the same entry point as `forebay serve`.
@@ -59,34 +60,38 @@ pub(crate) struct RunArguments {
     /// UDP address of the server [default: what --admin says, else 127.0.0.1:9000]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) target: Option<String>,
-    /// Admin address of the server, to learn its workers and policy and to count what its kernel dropped
+    /// Admin address of the server, to learn its workers and policy and to count what its kernel
+    /// dropped
     #[arg(long, value_name = "URL")]
     pub(crate) admin: Option<String>,
     /// Workers of the server, when there is no --admin to ask
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
-    /// Multiply every cost by K, for a server with emulated cores [default: what --admin says, else 1]
+    /// Multiply every cost by K, for a server with emulated cores [default: what --admin says, else
+    /// 1]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
-    /// Local addresses that flows send from: an address, or a prefix over which they spread, like 127.1.0.0/16
+    /// Local addresses that flows send from: an address, or a prefix over which they spread, like
+    /// 127.1.0.0/16
     #[arg(long, value_name = "ADDRESS|PREFIX")]
     pub(crate) from: Option<Network>,
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
-    /// Send what is shed, or not answered within --timeout, again: up to N times. Latency counts from the first intended
-    /// send, and an answer to any attempt answers the request
+    /// Send what is shed, or not answered within --timeout, again: up to N times. Latency counts
+    /// from the first intended send, and an answer to any attempt answers the request
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(RETRIES_MAX)))]
     pub(crate) retries: u8,
-    /// Mean pause before the first retry, drawn from half to one and a half of it; doubled for each further one. It begins
-    /// when the timeout is over, or when the server of a shed one says that it may
+    /// Mean pause before the first retry, drawn from half to one and a half of it; doubled for each
+    /// further one. It begins when the timeout is over, or when the server of a shed one says that
+    /// it may
     #[arg(long, value_name = "TIME", value_parser = positive, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
-    /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests of one flow come from one
-    /// source port. To which socket the server's kernel hashes a port is not repeated. Warm-up and deadline are those of the
-    /// trace unless given.
+    /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
+    /// of one flow come from one source port. To which socket the server's kernel hashes a port is
+    /// not repeated. Warm-up and deadline are those of the trace unless given.
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     pub(crate) replay: Option<PathBuf>,
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
@@ -105,27 +110,29 @@ pub(crate) struct CompareArguments {
     /// Policies to compare; the last is judged against the first and the second
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(crate) policies: Vec<String>,
-    /// Workers of each server [default: the sum of --pools; else all CPUs but two, at most 14; below 4 CPUs 14
-    /// emulated ones]
+    /// Workers of each server [default: the sum of --pools; else all CPUs but two, at most 14;
+    /// below 4 CPUs 14 emulated ones]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
-    /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = its share of the
-    /// workers' time, rounded up]
+    /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = its
+    /// share of the workers' time, rounded up]
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
-    /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]
+    /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest
+    /// class cost]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Nanos>,
-    /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than
-    /// workers]
+    /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are
+    /// more CPUs than workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// What each step costs an emulated core beside the work [default: stock]. Write none, lab, stock, measured,
-    /// file:PATH, or single steps, as for forebay serve. The --load is a share of capacity with these costs
+    /// What each step costs an emulated core beside the work [default: stock]. Write none, lab,
+    /// stock, measured, file:PATH, or single steps, as for forebay serve. The --load is a share of
+    /// capacity with these costs
     #[arg(long, value_name = "SET")]
     pub(crate) overheads: Option<Overheads>,
-    /// Multiply every cost by K, 1 to 1000000 [default: the smallest round number at which the packets fit this
-    /// machine]. With --burn sleep the shortest request also lasts 2 ms
+    /// Multiply every cost by K, 1 to 1000000 [default: the smallest round number at which the
+    /// packets fit this machine]. With --burn sleep the shortest request also lasts 2 ms
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -140,8 +147,8 @@ pub(crate) struct CompareArguments {
     /// Runs of each policy, each with a new server and the next seed; the policies take turns
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) rounds: u64,
-    /// Simulate the requests of each run once more, under the same policy, and compare both. With auto the --warmup must be
-    /// long enough to learn
+    /// Simulate the requests of each run once more, under the same policy, and compare both. With
+    /// auto the --warmup must be long enough to learn
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Requests of each policy in virtual time, shown beside; 0 for none
@@ -157,15 +164,16 @@ pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
     #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
     pub(crate) workload: Option<Workload>,
-    /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
+    /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the
+    /// rest 2 ms)
     #[arg(long, value_name = "FORM")]
     pub(crate) cost: Option<Workload>,
-    /// Requests to draw from the middle of the measured time on, at the same load: how does the server follow a mix
-    /// that shifts?
+    /// Requests to draw from the middle of the measured time on, at the same load: how does the
+    /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
-    /// Requests per second from the middle of the measured time on: how soon does the server recover from an
-    /// overload?
+    /// Requests per second from the middle of the measured time on: how soon does the server
+    /// recover from an overload?
     #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "then")]
     pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
@@ -183,17 +191,19 @@ pub(crate) struct OfferArguments {
     /// Source ports to send from [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) flows: Option<u16>,
-    /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x the largest scaled cost]
+    /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x
+    /// the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it
-    /// knows, up to 99.9]
+    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the
+    /// highest that it knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also write the result as JSON; - is standard output, and the text for people then goes to standard error
+    /// Also write the result as JSON; - is standard output, and the text for people then goes to
+    /// standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Also write a page with charts; - is standard output
@@ -218,7 +228,8 @@ impl CompareArguments {
     }
 }
 
-/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times more.
+/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times
+/// more.
 pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
 const CALIBRATE_EXAMPLE: &str =

@@ -13,7 +13,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A usage failure: the flags, or what they add up to, are wrong. `message` names the flag and what is allowed.
+    /// A usage failure: the flags, or what they add up to, are wrong. `message` names the flag and
+    /// what is allowed.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { is_usage: true, message: Some(message.into()) }
     }

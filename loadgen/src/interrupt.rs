@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first ends sending and reports the results so far, the second ends the process.
+//! Ctrl-C and SIGTERM: the first ends sending and reports the results so far, the second ends the
+//! process.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,7 +22,8 @@ impl Interrupt {
     pub fn listen() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the handler that ends the process looks at the flag before the other one raises it.
+            // In this order: the handler that ends the process looks at the flag before the other
+            // one raises it.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt.signalled))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.signalled)))
                 .context("listening for signals")?;

@@ -1,8 +1,8 @@
-//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients
-//! see.
+//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures
+//! what its clients see.
 //!
-//! The binary is [`main`]. The other public items are for programs that measure something else with the same schedule,
-//! sender, receiver and figures (`benches/peers`); nothing here is published.
+//! The binary is [`main`]. The other public items are for programs that measure something else with
+//! the same schedule, sender, receiver and figures (`benches/peers`); nothing here is published.
 
 mod arguments;
 pub mod compare;
@@ -42,8 +42,9 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3 an invalid run, 5
-/// a failure. A result that cannot be written is a failure, also where the reader has gone.
+/// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3
+/// an invalid run, 5 a failure. A result that cannot be written is a failure, also where the reader
+/// has gone.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

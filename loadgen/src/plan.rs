@@ -29,7 +29,8 @@ pub struct Plan {
     pub then: Option<Workload>,
     /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
-    /// Mean requests per second from the middle of the measured time on; `None` for no change. Not together with `then`.
+    /// Mean requests per second from the middle of the measured time on; `None` for no change. Not
+    /// together with `then`.
     pub then_rate: Option<f64>,
     /// The measured time.
     pub duration: Nanos,
@@ -41,7 +42,8 @@ pub struct Plan {
     pub sources: Option<Network>,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
-    /// How long an attempt may take: what is replied to later is late, or sent again; `None` for the default.
+    /// How long an attempt may take: what is replied to later is late, or sent again; `None` for
+    /// the default.
     pub timeout: Option<Nanos>,
     /// Whether requests are sent again.
     pub retrying: Retrying,
@@ -58,10 +60,11 @@ pub struct Plan {
     pub workers: Option<u16>,
     /// Whether the server's CPUs are none of those that this process may use.
     pub server_apart: bool,
-    /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`] on real ones. Loads
-    /// are shares of capacity with these costs.
+    /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`]
+    /// on real ones. Loads are shares of capacity with these costs.
     pub overheads: Overheads,
-    /// Whether the latency of an emulated core is the core's own time, as its replies tell it, and not this host's.
+    /// Whether the latency of an emulated core is the core's own time, as its replies tell it, and
+    /// not this host's.
     pub by_core_time: bool,
 }
 
@@ -86,11 +89,12 @@ pub(crate) struct Defaults {
 }
 
 impl Plan {
-    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` its answer.
+    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` its
+    /// answer.
     ///
     /// # Errors
-    /// A usage failure when flags contradict the server, do not determine the rate, or do not determine the target
-    /// together with the server.
+    /// A usage failure when flags contradict the server, do not determine the rate, or do not
+    /// determine the target together with the server.
     pub(crate) fn of_run(
         arguments: &RunArguments,
         endpoint: Option<&Endpoint>,
@@ -124,8 +128,8 @@ impl Plan {
         Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
-    /// The part of a plan that both commands share. The server has these overheads, and a request takes a worker `beside`
-    /// longer than its cost.
+    /// The part of a plan that both commands share. The server has these overheads, and a request
+    /// takes a worker `beside` longer than its cost.
     ///
     /// # Errors
     /// A usage failure when the rate is not determined, or the costs do not fit a schedule.
@@ -195,7 +199,8 @@ impl Plan {
         format!("{}{then}", self.workload.name())
     }
 
-    /// The CPUs of this process that the server's workers leave over; 0 where the number of workers is not known.
+    /// The CPUs of this process that the server's workers leave over; 0 where the number of workers
+    /// is not known.
     pub fn spare_cpus(&self) -> usize {
         let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
         self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)))

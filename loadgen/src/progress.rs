@@ -31,7 +31,8 @@ impl Progress {
         Progress { label: label.to_owned(), warmup: plan.warmup, end, before, after, bar }
     }
 
-    /// The same for the run with that number, from 0, of `runs` equal ones, each of which takes `beside` besides.
+    /// The same for the run with that number, from 0, of `runs` equal ones, each of which takes
+    /// `beside` besides.
     pub(crate) fn of_runs(mut self, number: usize, runs: usize, beside: Nanos) -> Progress {
         let one = self.end.plus(beside);
         [self.before, self.after] = [number, runs - number - 1].map(|others| one.times(others as u64));

@@ -9,7 +9,8 @@ use std::path::Path;
 /// What a trace offers to a server: its times are on the clock of the replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// The requests in the order of their times. Flows are counted from 0 in the order of first requests.
+    /// The requests in the order of their times. Flows are counted from 0 in the order of first
+    /// requests.
     pub requests: Vec<Arrival>,
     /// The number of flows.
     pub(crate) flows: usize,
@@ -23,7 +24,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads the file at `path`, for a server of this time scale. The times of the trace are divided by `speed`.
+    /// Reads the file at `path`, for a server of this time scale. The times of the trace are
+    /// divided by `speed`.
     ///
     /// # Errors
     /// A usage failure if it is no trace.
@@ -56,7 +58,8 @@ impl Replay {
 mod tests {
     use super::*;
 
-    // Do requests keep their order, their flows and their costs at another speed and another time scale?
+    // Do requests keep their order, their flows and their costs at another speed and another time
+    // scale?
     #[test]
     fn a_trace_is_sent_again_at_another_speed() {
         let header =

@@ -1,5 +1,6 @@
-//! Places for results, opened before the work begins. So a name that cannot be written to is reported at once, and not
-//! after minutes of work. Progress is a bar on standard error, if that is a terminal.
+//! Places for results, opened before the work begins. So a name that cannot be written to is
+//! reported at once, and not after minutes of work. Progress is a bar on standard error, if that is
+//! a terminal.
 
 use crate::failure::Failure;
 use forebay::output::{self, plain, unwritten};
@@ -20,7 +21,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Opens `path`, which `flag` names. A file that exists keeps what it holds until [`Output::write`].
+    /// Opens `path`, which `flag` names. A file that exists keeps what it holds until
+    /// [`Output::write`].
     ///
     /// # Errors
     /// If it cannot be opened for writing; the text names the flag, the path and the reason.
@@ -43,7 +45,8 @@ impl Output {
     /// Writes `text`, in place of what a file held before.
     ///
     /// # Errors
-    /// If not all of it can be written; the error names the flag, the path and the reason, and has the reason's kind.
+    /// If not all of it can be written; the error names the flag, the path and the reason, and has
+    /// the reason's kind.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         let written = match &self.file {
             None => output::print(text),
@@ -76,7 +79,8 @@ impl Outputs {
     /// Opens the files of `--json` and `--html`.
     ///
     /// # Errors
-    /// See [`Output::open`]. Two results on standard output are refused too, where a reader could not separate them.
+    /// See [`Output::open`]. Two results on standard output are refused too, where a reader could
+    /// not separate them.
     pub(crate) fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Outputs, String> {
         let open = |flag, path: Option<&Path>| path.map(|path| Output::open(flag, path)).transpose();
         let outputs = Outputs { json: open("--json", json)?, html: open("--html", html)? };
@@ -93,7 +97,8 @@ impl Outputs {
         [&self.json, &self.html].into_iter().flatten().filter(|output| output.is_stdout()).count()
     }
 
-    /// Writes `text` for people: to standard output, or to standard error where standard output takes another result.
+    /// Writes `text` for people: to standard output, or to standard error where standard output
+    /// takes another result.
     ///
     /// # Errors
     /// When not all of it was written, also because the reader has gone.
@@ -132,8 +137,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     output::print(&plain(text)).map_err(|error| Failure::of_result(&error))
 }
 
-/// A line that counts simulated requests: `requests` in all, or their upper bound. Of a search, whose length is unknown, it
-/// shows the current simulation instead.
+/// A line that counts simulated requests: `requests` in all, or their upper bound. Of a search,
+/// whose length is unknown, it shows the current simulation instead.
 pub(crate) fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
     if quiet || !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -153,7 +158,8 @@ pub(crate) fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
 mod tests {
     use super::*;
 
-    // Does a file keep its old content until the new one is there, and hold nothing but the new one then?
+    // Does a file keep its old content until the new one is there, and hold nothing but the new one
+    // then?
     #[test]
     fn a_file_is_replaced_when_it_is_written_and_not_before() {
         let folder = tempfile::tempdir().expect("a folder");

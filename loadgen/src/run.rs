@@ -27,9 +27,11 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-/// Time from the start of the threads to the start of the schedule, so that its first requests are not late already.
+/// Time from the start of the threads to the start of the schedule, so that its first requests are
+/// not late already.
 const LEAD: Nanos = Nanos::from_millis(20);
-/// The interval of progress updates; also the precision of the end of the warm-up, when the server is read.
+/// The interval of progress updates; also the precision of the end of the warm-up, when the server
+/// is read.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A completed run.
@@ -114,7 +116,8 @@ pub(crate) fn execute_on(
     Ok(Outcome { report, server: probe.last, exchange })
 }
 
-/// The percentile by which a run is judged where none was asked for: the highest that it knows, and p99.9 is enough.
+/// The percentile by which a run is judged where none was asked for: the highest that it knows, and
+/// p99.9 is enough.
 fn judged_by(known: Option<Percentile>) -> Percentile {
     known.map_or(Percentile::P50, |known| known.min(Percentile::P99_9))
 }
@@ -125,8 +128,8 @@ fn counted(plan: &Plan, exchange: &Exchange) -> Nanos {
     if exchange.sent.slips.len() < exchange.schedule.len() { passed } else { passed.max(plan.duration) }
 }
 
-/// Sends and receives. Meanwhile this thread shows progress, and reads the server when the warm-up ends. It ends a
-/// run without a chance of validity, and returns the reason.
+/// Sends and receives. Meanwhile this thread shows progress, and reads the server when the warm-up
+/// ends. It ends a run without a chance of validity, and returns the reason.
 fn exchange_all(
     plan: &Plan,
     schedule: &[Request],
@@ -136,7 +139,8 @@ fn exchange_all(
     probe: &mut Probe<'_>,
     progress: &Progress,
 ) -> Result<(Sent, Replies, Option<String>), Failure> {
-    // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
+    // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
+    // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let datagrams = Datagrams::new(session, plan.deadline_us);
     let live = Live::default();

@@ -1,6 +1,6 @@
-//! Is every command line either taken or refused with a code of the table, without a panic? Method: flags that exist
-//! and flags that nearly do, with values that are right, at a bound, or absurd. They pass all code before the first
-//! socket and the first server.
+//! Is every command line either taken or refused with a code of the table, without a panic? Method:
+//! flags that exist and flags that nearly do, with values that are right, at a bound, or absurd.
+//! They pass all code before the first socket and the first server.
 
 #[path = "../../src/cli/tests/any_line.rs"]
 mod any_line;
@@ -18,7 +18,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// A schedule up to this length is drawn, for what is wrong with a workload may show only there.
 const DRAWN_MAX: f64 = 20_000.0;
 
-/// The exit code with which `loadgen` refuses `arguments`, and what it says; `None` where it would begin to work.
+/// The exit code with which `loadgen` refuses `arguments`, and what it says; `None` where it would
+/// begin to work.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     let command = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments.command,
@@ -47,7 +48,8 @@ fn refused(checked: Result<(), String>) -> Option<(i32, String)> {
     checked.err().map(|message| (i32::from(Failure::usage("").exit_code()), message))
 }
 
-// Is the command well-formed in every part that clap checks only in debug builds, and does each subcommand have a summary?
+// Is the command well-formed in every part that clap checks only in debug builds, and does each
+// subcommand have a summary?
 #[test]
 fn the_command_is_consistent() {
     Arguments::command().debug_assert();

@@ -2,7 +2,8 @@
 
 use indicatif::HumanCount;
 
-/// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
+/// A time in microseconds with three significant digits and the unit that suits it; `None` is
+/// infinity.
 pub fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
         return "inf".to_owned();
@@ -53,14 +54,15 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are
-/// escaped.
+/// Text from a server, made safe for a terminal: control characters, which could overwrite or
+/// colour other lines, are escaped.
 pub(crate) fn escaped(foreign: &str) -> String {
     let safe = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
     foreign.chars().map(safe).collect()
 }
 
-/// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with `indent`.
+/// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with
+/// `indent`.
 pub fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
     let (mut text, mut line) = (String::new(), start.to_owned());
     let mut is_first = true;

@@ -15,7 +15,8 @@ use tokio::time::timeout;
 /// The longest answer taken, in bytes: a capture of a minute has a few million.
 const ANSWER_MAX_BYTES: usize = 64 << 20;
 
-/// Status and text of `http://{authority}{path}`, an authority being an address or a name with a port. No proxy is asked.
+/// Status and text of `http://{authority}{path}`, an authority being an address or a name with a
+/// port. No proxy is asked.
 ///
 /// # Errors
 /// If no such answer comes within `patience`.

@@ -15,16 +15,18 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-/// Exit code: the server failed while it ran, or could not start for a reason other than its settings.
+/// Exit code: the server failed while it ran, or could not start for a reason other than its
+/// settings.
 const FAILED: u8 = 1;
 /// Exit code: usage or configuration is wrong; clap ends with the same number.
 const USAGE: u8 = 2;
 /// Exit code: the server was stopped and could not finish what it held.
 const WORK_LOST: u8 = 3;
 
-/// Runs the program that `args` describe, the first being the program's name. Returns its exit code: 0 fine, 1 failed while
-/// running, 2 usage or configuration, 3 stopped with work lost. Reads the process's environment, and directs this process's
-/// `tracing` events to standard error unless the caller has directed them elsewhere before.
+/// Runs the program that `args` describe, the first being the program's name. Returns its exit
+/// code: 0 fine, 1 failed while running, 2 usage or configuration, 3 stopped with work lost. Reads
+/// the process's environment, and directs this process's `tracing` events to standard error unless
+/// the caller has directed them elsewhere before.
 pub fn run<I, T>(args: I) -> ExitCode
 where
     I: IntoIterator<Item = T>,
@@ -39,7 +41,8 @@ where
     serve("forebay", &Scope::ALL, serving, server::run_bench)
 }
 
-/// `command` without help for the flags that few need. The command lines that programs describe have them all.
+/// `command` without help for the flags that few need. The command lines that programs describe
+/// have them all.
 fn shortened(command: Command) -> Command {
     let rare = [Group::Tuning, Group::Bench].map(|group| Some(group.name()));
     let hidden = |flag: Arg| {
@@ -49,7 +52,8 @@ fn shortened(command: Command) -> Command {
     command.mut_args(hidden).mut_subcommands(shortened)
 }
 
-/// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong, to which `hint` may add.
+/// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong,
+/// to which `hint` may add.
 fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -> Result<ArgMatches, ExitCode> {
     let shows_all = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.strip_prefix("--") == Some(HELP_ALL)));
     let command = if shows_all { command } else { shortened(command) };
@@ -94,7 +98,8 @@ pub fn command() -> Command {
 
 const SERVE: &str = "Serve requests until SIGTERM, SIGINT or SIGQUIT, then finish what was received";
 
-/// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.
+/// `command` with the flags of a server that has the settings of `scope`, and an example of the
+/// command line `program`.
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {
     let example = format!("Example:\n  {program} --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config");
     config::with_flags(command, scope)

@@ -1,4 +1,5 @@
-//! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve` is one.
+//! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve`
+//! is one.
 
 use super::{FAILED, USAGE, WORK_LOST, ended, get, matches, with_server_flags};
 use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
@@ -18,29 +19,32 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, reload};
 
-/// A whole program: a handler with all that `forebay serve` has around its own. Call it once, from `main`.
+/// A whole program: a handler with all that `forebay serve` has around its own. Call it once, from
+/// `main`.
 ///
 /// The program has the settings of [`SETTINGS`](crate::config::SETTINGS), except those of group
-/// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the file of `--config`.
-/// `--check-config` prints them, with the origin of each. `--check-health` asks a running server for its health. The
-/// program logs to standard error. It drains on SIGTERM, SIGINT and SIGQUIT, and reads its configuration again on SIGHUP. It takes
-/// sockets from systemd, or from a predecessor (`--handover`). It prints where it listens, and at the end the fates of all
-/// datagrams.
+/// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the
+/// file of `--config`. `--check-config` prints them, with the origin of each. `--check-health` asks
+/// a running server for its health. The program logs to standard error. It drains on SIGTERM,
+/// SIGINT and SIGQUIT, and reads its configuration again on SIGHUP. It takes sockets from systemd,
+/// or from a predecessor (`--handover`). It prints where it listens, and at the end the fates of
+/// all datagrams.
 ///
-/// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come first in the help. The
-///   struct's documentation heads the help, and `#[command(version)]` adds `--version`. Own flags are only flags: the
-///   file and the environment do not have them.
-/// - `defaults` are keys and values of settings for which the program has another default, such as its port. Flags,
-///   environment and file win over them.
-/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. It is not called for `--check-config`, or
-///   where the configuration is wrong.
+/// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come
+///   first in the help. The struct's documentation heads the help, and `#[command(version)]` adds
+///   `--version`. Own flags are only flags: the file and the environment do not have them.
+/// - `defaults` are keys and values of settings for which the program has another default, such as
+///   its port. Flags, environment and file win over them.
+/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. It is not called
+///   for `--check-config`, or where the configuration is wrong.
 ///
-/// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage or configuration, 3
-/// stopped with work lost. Problems of the configuration are printed all at once.
+/// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage
+/// or configuration, 3 stopped with work lost. Problems of the configuration are printed all at
+/// once.
 ///
 /// # Errors
-/// An error of `run` is printed as text, with exit code 1. A [`ServeError`] about a setting ends with 2, a [`clap::Error`]
-/// with clap's code: 2 for a wrong value.
+/// An error of `run` is printed as text, with exit code 1. A [`ServeError`] about a setting ends
+/// with 2, a [`clap::Error`] with clap's code: 2 for a wrong value.
 ///
 /// # Panics
 /// In debug builds, where an own flag has the name of a setting.
@@ -94,7 +98,8 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
     }
 }
 
-/// Serves as `matches`, environment and file say: `run` runs the server. The program's `name` heads its complaints.
+/// Serves as `matches`, environment and file say: `run` runs the server. The program's `name` heads
+/// its complaints.
 pub(super) fn serve<E: Into<Box<dyn Error>>>(
     name: &str,
     scope: &Scope,
@@ -140,7 +145,8 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
 /// The longest wait for an answer about health: the endpoint answers within a tenth of a second.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the server at `admin` for its health; the exit code, after printing the answer or the reason why there is none.
+/// Asks the server at `admin` for its health; the exit code, after printing the answer or the
+/// reason why there is none.
 fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
     let Some(admin) = admin.filter(|admin| admin.port() != 0) else {
         output::complain(&format!("{name}: --check-health needs admin; allowed: an address with a port, not 0"));
@@ -219,8 +225,8 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sy
     let lines = fmt::layer()
         .with_writer(move || log.clone())
         .with_ansi(io::stderr().is_terminal())
-        // Otherwise a lost event would be reported to standard error, with a panic: a server whose standard error is
-        // closed could never stop.
+        // Otherwise a lost event would be reported to standard error, with a panic: a server whose
+        // standard error is closed could never stop.
         .log_internal_errors(false);
     let directives = env::var("RUST_LOG").unwrap_or_default();
     let (chosen, ignored) = chosen(&directives);
@@ -248,7 +254,8 @@ fn from(level: LogLevel) -> Targets {
     Targets::new().with_default(level.name().parse::<LevelFilter>().expect("tracing has the same levels"))
 }
 
-/// The events that `directives` choose, as in `warn,forebay::server=debug`, if any is valid; and the invalid directives.
+/// The events that `directives` choose, as in `warn,forebay::server=debug`, if any is valid; and
+/// the invalid directives.
 fn chosen(directives: &str) -> (Option<Targets>, Vec<&str>) {
     let written = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     let (valid, invalid): (Vec<&str>, Vec<&str>) = written.partition(|directive| directive.parse::<Targets>().is_ok());
@@ -291,7 +298,8 @@ mod log_tests {
     use super::*;
     use tracing::Level;
 
-    // Does RUST_LOG choose by target and level, with the setting where it says nothing valid, and are its mistakes returned?
+    // Does RUST_LOG choose by target and level, with the setting where it says nothing valid, and
+    // are its mistakes returned?
     #[test]
     fn events_are_chosen_by_target_and_level() {
         const SERVER: &str = "forebay::server";

@@ -11,7 +11,8 @@ fn the_command_is_consistent() {
     command().debug_assert();
 }
 
-// Does each subcommand say in its summary what it does, and not what its flags are called in the source, and give an example?
+// Does each subcommand say in its summary what it does, and not what its flags are called in the
+// source, and give an example?
 #[test]
 fn every_subcommand_has_a_summary() {
     for subcommand in command().get_subcommands() {

@@ -1,4 +1,5 @@
-//! Where a server is reached, and by whom: parsing the text of addresses, ports and paths, and showing it again.
+//! Where a server is reached, and by whom: parsing the text of addresses, ports and paths, and
+//! showing it again.
 
 use super::value::{Refusal, list, number, option_text};
 use super::{LISTEN_MAX, Network, REJECTED_PORTS_MAX, SourcePrefix, TRUSTED_NETWORKS_MAX};
@@ -47,16 +48,16 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
 }
 
-/// Whether one of two addresses is the wildcard of the other's family and port. `[::]` leaves IPv4 to an IPv4 address of
-/// its port.
+/// Whether one of two addresses is the wildcard of the other's family and port. `[::]` leaves IPv4
+/// to an IPv4 address of its port.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
     let overlap = ip.is_ipv4() == other_ip.is_ipv4() && (ip.is_unspecified() || other_ip.is_unspecified());
     overlap && one.port() == other.port() && one.port() != 0
 }
 
-/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
-/// host that binds them.
+/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are
+/// known only to the host that binds them.
 fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
     let address = address(text)?;
     match address.ip().to_canonical() {

@@ -5,13 +5,14 @@ use nix::unistd::Pid;
 use std::fs;
 use std::path::Path;
 
-/// The CPUs that this process may use, those that share a last-level cache side by side. In their order where the kernel
-/// says nothing.
+/// The CPUs that this process may use, those that share a last-level cache side by side. In their
+/// order where the kernel says nothing.
 pub(crate) fn cpus_by_cache() -> Vec<usize> {
     by_cache(Path::new(SYSFS), allowed()).into_iter().map(|(_, cpu)| cpu).collect()
 }
 
-/// Last-level caches of the CPUs of this many workers; `None` where the kernel does not say, or CPUs are fewer.
+/// Last-level caches of the CPUs of this many workers; `None` where the kernel does not say, or
+/// CPUs are fewer.
 pub(super) fn used(workers: usize) -> Option<usize> {
     count(&by_cache(Path::new(SYSFS), allowed()), workers)
 }
@@ -54,8 +55,8 @@ mod tests {
     use super::*;
     use crate::sched::grouping::groups_of;
 
-    /// A made-up host of `cpus` CPUs. Each has a cache of its own. It shares another with each CPU of the same number modulo
-    /// `caches`.
+    /// A made-up host of `cpus` CPUs. Each has a cache of its own. It shares another with each CPU
+    /// of the same number modulo `caches`.
     fn host(name: &str, cpus: usize, caches: usize) -> std::path::PathBuf {
         let root = std::env::temp_dir().join(format!("forebay-caches-{name}-{}", std::process::id()));
         for cpu in 0..cpus {
@@ -71,7 +72,8 @@ mod tests {
         root
     }
 
-    // Do groups follow the caches of a host of 64 CPUs, and do workers in turn have CPUs of one cache?
+    // Do groups follow the caches of a host of 64 CPUs, and do workers in turn have CPUs of one
+    // cache?
     #[test]
     fn groups_follow_the_caches() {
         let root = host("64", 64, 8);

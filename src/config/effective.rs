@@ -1,4 +1,5 @@
-//! The configuration in effect: all layers together, parsed, with the rules between settings applied.
+//! The configuration in effect: all layers together, parsed, with the rules between settings
+//! applied.
 
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};

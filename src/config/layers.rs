@@ -38,14 +38,15 @@ impl Layers {
         self.given.contains_key(key)
     }
 
-    /// True if the intended value of `key` is unknown. Its value is wrong, or a layer that could not be read may have one.
+    /// True if the intended value of `key` is unknown. Its value is wrong, or a layer that could
+    /// not be read may have one.
     pub(super) fn is_open(&self, key: &str) -> bool {
         let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
         self.problems.iter().any(is_it) || (self.incomplete && !self.has(key))
     }
 
-    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is unknown: correcting it
-    /// may resolve the conflict.
+    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is
+    /// unknown: correcting it may resolve the conflict.
     pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: String) {
         if keys.iter().any(|key| self.is_open(key)) {
             return;

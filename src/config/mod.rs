@@ -1,10 +1,11 @@
 //! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
 //!
-//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], their parsers, the flags, the
-//! names in environment and file, the help, and the README's table ([`SETTINGS`]). Rules between settings are in `rules.rs`.
-//! The first layer that has a setting decides: flag, environment, TOML file, default. In the environment the name is
-//! `FOREBAY_` and the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all problems are
-//! reported at once, each with where it was written and what is allowed.
+//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], their
+//! parsers, the flags, the names in environment and file, the help, and the README's table
+//! ([`SETTINGS`]). Rules between settings are in `rules.rs`. The first layer that has a setting
+//! decides: flag, environment, TOML file, default. In the environment the name is `FOREBAY_` and
+//! the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all
+//! problems are reported at once, each with where it was written and what is allowed.
 //!
 //! ```
 //! use forebay::config::Config;
@@ -46,11 +47,14 @@ use crate::time::Nanos;
 use std::fmt;
 use std::num::NonZero;
 
-/// The most workers a server starts; far above any machine that the policies were measured or simulated on.
+/// The most workers a server starts; far above any machine that the policies were measured or
+/// simulated on.
 pub const WORKERS_MAX: usize = 1_024;
-/// The most pools a server has. A reply names its pool in one byte, and a workload has no more than eight classes.
+/// The most pools a server has. A reply names its pool in one byte, and a workload has no more than
+/// eight classes.
 pub const POOLS_MAX: usize = 8;
-/// The most addresses a server listens on: each receives on a socket of every worker, and a search tries them all.
+/// The most addresses a server listens on: each receives on a socket of every worker, and a search
+/// tries them all.
 pub const LISTEN_MAX: usize = 16;
 /// The most sockets a server has: one for each worker on each address.
 pub const SOCKETS_MAX: usize = 4_096;
@@ -76,8 +80,9 @@ impl fmt::Display for Pool {
 }
 
 impl Config {
-    /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. A missing key has its
-    /// default; of a repeated key the last value holds, so overrides can be appended to a base.
+    /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. A
+    /// missing key has its default; of a repeated key the last value holds, so overrides can be
+    /// appended to a base.
     ///
     /// # Errors
     /// Everything that is wrong with `pairs`.
@@ -85,14 +90,15 @@ impl Config {
         effective::from_pairs(pairs).map(|effective| effective.config)
     }
 
-    /// Every setting in the order of [`SETTINGS`] and its value as text. [`Config::from_pairs`] makes an equal
-    /// configuration of it.
+    /// Every setting in the order of [`SETTINGS`] and its value as text. [`Config::from_pairs`]
+    /// makes an equal configuration of it.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
         SETTINGS.iter().map(|setting| (setting.key, (setting.show)(self))).collect()
     }
 
-    /// `time` on the server's scale: multiplied by `time_scale`. For the times that CONTRACTS calls scaled (slice,
-    /// checkpoint step, socket-poll interval, thief threshold, cost cap, max wait), and never for timeouts, windows or waiting.
+    /// `time` on the server's scale: multiplied by `time_scale`. For the times that CONTRACTS calls
+    /// scaled (slice, checkpoint step, socket-poll interval, thief threshold, cost cap, max wait),
+    /// and never for timeouts, windows or waiting.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
@@ -118,14 +124,15 @@ impl Default for Config {
     }
 }
 
-/// CPUs that this process may use: the calling thread's affinity mask, but not more than its cgroup's CPU quota (v1 or v2).
-/// At least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
+/// CPUs that this process may use: the calling thread's affinity mask, but not more than its
+/// cgroup's CPU quota (v1 or v2). At least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
 ///
-/// A quota of 2.5 CPUs counts as 2. If workers outnumber their quota, the kernel stops all of them for the rest of each
-/// scheduling period, up to 100 ms. No scheduling policy can hide that. The half CPU left over serves the admin endpoint.
+/// A quota of 2.5 CPUs counts as 2. If workers outnumber their quota, the kernel stops all of them
+/// for the rest of each scheduling period, up to 100 ms. No scheduling policy can hide that. The
+/// half CPU left over serves the admin endpoint.
 pub(crate) fn cpus() -> usize {
-    // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its root. It fails
-    // only where there is no such call.
+    // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its
+    // root. It fails only where there is no such call.
     std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX)
 }
 
@@ -148,8 +155,8 @@ mod tests {
     }
 
     proptest! {
-        // Is any text for any setting either a configuration that can be written down again, or a problem that names
-        // the setting?
+        // Is any text for any setting either a configuration that can be written down again, or a
+        // problem that names the setting?
         #[test]
         fn any_text_is_a_value_or_a_problem(
             setting in prop::sample::select(SETTINGS.to_vec()),
@@ -209,7 +216,8 @@ mod tests {
         assert!(ranges >= 5, "only {ranges} settings state a range");
     }
 
-    // Is it the affinity mask that counts, not the machine? A thread of our own narrows its mask to one CPU.
+    // Is it the affinity mask that counts, not the machine? A thread of our own narrows its mask to
+    // one CPU.
     #[test]
     fn the_affinity_mask_limits_the_count() {
         let narrowed = std::thread::spawn(|| {

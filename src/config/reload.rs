@@ -74,7 +74,8 @@ mod tests {
         assert_eq!((again.effective, again.changed, keys(&again.restart)), (taken, vec![], vec!["workers", "pin"]));
     }
 
-    // Is a configuration refused whole whose live part does not fit what runs, with a claim that says what runs?
+    // Is a configuration refused whole whose live part does not fit what runs, with a claim that
+    // says what runs?
     #[test]
     fn what_does_not_fit_is_refused_whole() {
         let running = effective(&[("workers", "4")]);

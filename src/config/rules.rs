@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(pools(&[("policy", "global"), ("workers", "1")]), (1, "front=1".to_owned()));
     }
 
-    // Is an emulated core charged what a stock one pays unless something else is given, and a real one nothing?
+    // Is an emulated core charged what a stock one pays unless something else is given, and a real
+    // one nothing?
     #[test]
     fn emulated_cores_are_charged() {
         let overheads = |pairs: &[(&str, &str)]| Config::from_pairs(pairs.iter().copied()).unwrap().overheads;

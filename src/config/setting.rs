@@ -1,4 +1,5 @@
-//! The definition of a setting: one row of the table, from its field of [`Config`] to its line in the README.
+//! The definition of a setting: one row of the table, from its field of [`Config`] to its line in
+//! the README.
 
 use super::{Config, SETTINGS};
 use crate::fate::labels;
@@ -28,7 +29,8 @@ pub struct Setting {
     pub computed: bool,
     /// The notation of the value in the file.
     pub shape: Shape,
-    /// Whether a new value takes effect when the running server reads its file again; else when it is started again.
+    /// Whether a new value takes effect when the running server reads its file again; else when it
+    /// is started again.
     pub live: bool,
     /// The allowed values, as help and errors state them.
     pub allowed: fn() -> String,
@@ -77,10 +79,11 @@ impl Setting {
     }
 }
 
-/// Makes `Config` and `SETTINGS` from settings by group. The name of a field is the key, with `_` for `-`. `form` parses and
-/// shows the value. A computed default is an expression in which the fields of the rows above have their values. The
-/// documentation of a field is the help of its flag: a line, then a list. What follows the list is for programs alone.
-/// `details` adds to the list.
+/// Makes `Config` and `SETTINGS` from settings by group. The name of a field is the key, with `_`
+/// for `-`. `form` parses and shows the value. A computed default is an expression in which the
+/// fields of the rows above have their values. The documentation of a field is the help of its
+/// flag: a line, then a list. What follows the list is for programs alone. `details` adds to the
+/// list.
 macro_rules! settings {
     ($([$group:ident] $(
         $(#[doc = $about:literal])+
@@ -89,8 +92,9 @@ macro_rules! settings {
             form: $form:expr $(, details: $made:expr)? $(,)?
         }
     )+)+) => {
-        /// All settings of a server. Made by [`Config::from_pairs`] or [`Builder`](crate::server::Builder), which ensure
-        /// the bounds stated here; code that changes a field afterwards is responsible for them.
+        /// All settings of a server. Made by [`Config::from_pairs`] or
+        /// [`Builder`](crate::server::Builder), which ensure the bounds stated here; code that
+        /// changes a field afterwards is responsible for them.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Config {
@@ -117,8 +121,8 @@ macro_rules! settings {
             show: |config| (forms::$field().show)(&config.$field),
         },)+)+];
 
-        /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has its default here, so
-        /// that the rules between settings are still checked.
+        /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has
+        /// its default here, so that the rules between settings are still checked.
         pub(super) fn parse(layers: &mut Layers) -> Config {
             $($(
                 let parse = forms::$field().parse;
@@ -157,7 +161,8 @@ pub(super) const fn help(about: &[&'static str]) -> &'static str {
     about[0].trim_ascii()
 }
 
-/// The list in a setting's documentation. An item begins with a dash; a backslash keeps Markdown from seeing a link.
+/// The list in a setting's documentation. An item begins with a dash; a backslash keeps Markdown
+/// from seeing a link.
 pub(super) fn details(about: &[&str]) -> Vec<String> {
     let list: Vec<&str> = about[1..].iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
     list.join(" ").replace('\\', "").split("- ").skip(1).map(|item| item.trim_end().to_owned()).collect()

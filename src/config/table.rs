@@ -27,7 +27,8 @@ settings! {
     /// - Every worker has a socket on each address.
     /// - 0.0.0.0:53,\[::\]:53 opens sockets for IPv4 and for IPv6; \[::\]:53 alone serves both.
     ///
-    /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port 0 takes a free one.
+    /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port
+    /// 0 takes a free one.
     listen: Vec<SocketAddr> {
         value_name: "ADDRESSES", live: false, default: "127.0.0.1:9000",
         form: text!(
@@ -58,7 +59,8 @@ settings! {
         details: PolicyName::ALL.iter().map(value::policy_line),
     }
     /// Number of worker threads.
-    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their sum.
+    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their
+    ///   sum.
     ///
     /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {
@@ -73,7 +75,8 @@ settings! {
     /// Sheds requests that waited longer than this.
     /// - The time in the socket and in queues counts.
     /// - A duration: sheds after it, always.
-    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40 (at least 100ms).
+    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40
+    ///   (at least 100ms).
     /// - off: sheds nothing for its wait.
     ///
     /// See [`Config::max_wait_scaled`].
@@ -85,7 +88,8 @@ settings! {
     /// - The gate prefers them, as the sources that a handler has validated.
     /// - It lets a network in whole, unless one of its prefixes takes too much.
     /// - Their replies have no amplification limit.
-    /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own behind a filter.
+    /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own
+    ///   behind a filter.
     ///
     /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
     trusted_networks: Vec<Network> {
@@ -103,7 +107,8 @@ settings! {
     /// 0 to 1 h. Never scaled.
     drain_timeout: Nanos { value_name: "DURATION", live: true, default: "5s", form: UP_TO_AN_HOUR }
     /// Time at a stop before the drain begins.
-    /// - Until then the server serves everything and /readyz says 503, so that load balancers turn away first.
+    /// - Until then the server serves everything and /readyz says 503, so that load balancers turn
+    ///   away first.
     ///
     /// 0 to 1 h. Never scaled.
     lame_duck: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
@@ -136,8 +141,8 @@ settings! {
     [Tuning]
     /// How the server receives datagrams.
     /// - batches: many in one system call.
-    /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU time where peers
-    ///   send bursts, and costs a twentieth elsewhere.
+    /// - gro: the kernel joins a burst of one peer into one GRO batch. It saves a fifth of the CPU
+    ///   time where peers send bursts, and costs a twentieth elsewhere.
     io: Io { value_name: "HOW", live: false, default: "batches", form: choice!(Io) }
     /// Source ports whose datagrams are dropped as malformed.
     /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
@@ -154,7 +159,8 @@ settings! {
     }
     /// Longest datagram received and longest reply, in bytes.
     /// - A longer datagram is dropped as malformed (oversize).
-    /// - A reply that is too long for the path to the client is not sent: replies are never fragmented.
+    /// - A reply that is too long for the path to the client is not sent: replies are never
+    ///   fragmented.
     ///
     /// 512 to 65,507.
     datagram_max: usize { value_name: "BYTES", live: false, default: "2048", form: count::<_, 512, 65_507>() }
@@ -173,7 +179,8 @@ settings! {
     amplification_allowance: u32 { value_name: "BYTES", live: false, default: "0", form: count::<_, 0, 1048576>() }
     /// Number of groups of workers.
     /// - A group has queues and sleepers of its own. An idle group takes from a full one.
-    /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below, one.
+    /// - auto: from 32 workers on, one for about 16 workers that share a last-level cache; below,
+    ///   one.
     /// - The policy pools has one group.
     ///
     /// 1 to `workers`; 1 under policies with sizes of their own.
@@ -185,8 +192,8 @@ settings! {
     /// - Requests start in the first pool and hop to the next ones, in this order.
     /// - The sum of the sizes is the number of workers.
     ///
-    /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set whatever the
-    /// policy is, used by `pools` alone.
+    /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names
+    /// unique. Set whatever the policy is, used by `pools` alone.
     pools: Vec<Pool> {
         value_name: "NAME=COUNT,...", live: true,
         default: "front = a fifth of the workers, rounded up; heavy = the rest" => rules::default_pools(workers),
@@ -204,10 +211,10 @@ settings! {
         form: text!("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
     }
     /// What auto optimises.
-    /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request has run, the later it
-    ///   goes.
-    /// - latency: p99.9 of the latency of all requests. First come, first served; short requests first, the longest
-    ///   0.05 % last.
+    /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request
+    ///   has run, the later it goes.
+    /// - latency: p99.9 of the latency of all requests. First come, first served; short requests
+    ///   first, the longest 0.05 % last.
     optimise: Objective { value_name: "WHAT", live: true, default: "slowdown", form: choice!(Objective) }
     /// Whether the header's class chooses pool or level.
     /// - none: the class is read after the request has been served.
@@ -227,7 +234,8 @@ settings! {
     /// 262,144 to 1,073,741,824.
     stack_bytes: usize { value_name: "BYTES", live: false, default: "2097152", form: count::<_, 262144, 1073741824>() }
     /// Whether the kernel turns requests away under overload.
-    /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time. With io gro, as off.
+    /// - auto: while a queue stands, lets only a share in of sources that use too much CPU time.
+    ///   With io gro, as off.
     /// - off: lets all in, as far as buffers hold them.
     gate: Gate { value_name: "HOW", live: false, default: "auto", form: choice!(Gate) }
     /// Address bits that stand for one source.
@@ -268,10 +276,12 @@ settings! {
     }
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
-    /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It forces wait park.
+    /// - sleep: the worker sleeps, which emulates one core per worker on a host with fewer. It
+    ///   forces wait park.
     burn: Burn { value_name: "HOW", live: false, default: "cpu", form: choice!(Burn) }
     /// Factor that lengthens times, for emulated cores.
-    /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a millisecond.
+    /// - It multiplies slice, max-wait and cost-cap, but no timeout. At 1000, a microsecond lasts a
+    ///   millisecond.
     ///
     /// 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 { value_name: "FACTOR", live: false, default: "1", form: count::<_, 1, 1_000_000>() }
@@ -279,9 +289,12 @@ settings! {
     /// - none: nothing.
     /// - lab: 0.1 us for a steal and a yield.
     /// - stock: as measured with stock sockets, 2.7 us for a request's way in and out.
-    /// - measured: what loadgen calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
-    /// - Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial and contend.
-    /// - serial and contend are charged in virtual time alone: emulated cores are threads, whose contention is real.
+    /// - measured: what loadgen calibrate wrote to forebay-overheads.toml here; file:PATH: what it
+    ///   wrote there.
+    /// - Steps are steal, hop, yield, wake, receive, send, poll, look, notice, checkpoint, serial
+    ///   and contend.
+    /// - serial and contend are charged in virtual time alone: emulated cores are threads, whose
+    ///   contention is real.
     ///
     /// Unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core pays by itself.
     overheads: Overheads {
@@ -294,7 +307,8 @@ settings! {
         ),
     }
     /// How heavy requests learn that a fresh one waits.
-    /// - ring: the kernel raises a bit (io_uring, Linux 6.1), which costs nothing while nothing comes.
+    /// - ring: the kernel raises a bit (io_uring, Linux 6.1), which costs nothing while nothing
+    ///   comes.
     /// - looks: they look now and then, for at most 3 % of the CPU time.
     /// - auto: ring where the kernel permits it.
     /// - Policies that let requests give way use it: levels and auto.

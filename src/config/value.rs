@@ -1,5 +1,5 @@
-//! The types of values: parsing the text of one value, and showing it again. A refusal gives the reason; the allowed
-//! values are in the table of settings.
+//! The types of values: parsing the text of one value, and showing it again. A refusal gives the
+//! reason; the allowed values are in the table of settings.
 
 use super::problem::suggestion;
 use super::setting::Shape;
@@ -38,7 +38,8 @@ labels! {
     Burn {
         /// A CPU is busy for that long.
         Cpu = "cpu",
-        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
+        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than
+        /// workers.
         Sleep = "sleep",
     }
     /// What is run for each request.
@@ -184,8 +185,8 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
     }
 }
 
-/// What `parse` makes of the parts of `text`, which commas separate. There are at most `most` of these `things`, and
-/// `clash` says why two cannot be in one list.
+/// What `parse` makes of the parts of `text`, which commas separate. There are at most `most` of
+/// these `things`, and `clash` says why two cannot be in one list.
 pub(super) fn list<T>(
     text: &str,
     (most, things): (usize, &str),

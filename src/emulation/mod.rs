@@ -1,28 +1,32 @@
 //! Emulated cores: each worker thread stands for a core whose time is slept, not burnt.
 //!
-//! A core keeps the moment up to which it is busy. Whatever it does moves that moment on and sleeps until then, to an
-//! absolute time, so the kernel's oversleeping never adds up.
+//! A core keeps the moment up to which it is busy. Whatever it does moves that moment on and sleeps
+//! until then, to an absolute time, so the kernel's oversleeping never adds up.
 //!
-//! Beside the work itself a core pays for its steps, as a real one would. [`price`] is the table, already scaled.
-//! `server/emulated.rs` calls [`charge`] with what a step costs. A charge is paid before the next thing that others
-//! can see. Thieves find received jobs when their receive is paid ([`pay`]). A continuation is in its queue when the
-//! yield is paid. A reply leaves when its send is paid, to the microsecond ([`pay_on_time`]), so none leaves earlier
-//! than its core's time. Replies that are sent together leave together, when all of them are paid.
+//! Beside the work itself a core pays for its steps, as a real one would. [`price`] is the table,
+//! already scaled. `server/emulated.rs` calls [`charge`] with what a step costs. A charge is paid
+//! before the next thing that others can see. Thieves find received jobs when their receive is paid
+//! ([`pay`]). A continuation is in its queue when the yield is paid. A reply leaves when its send
+//! is paid, to the microsecond ([`pay_on_time`]), so none leaves earlier than its core's time.
+//! Replies that are sent together leave together, when all of them are paid.
 //!
-//! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
-//! spins. Threads that wake and find nothing, as those that hand over measurements do, pay nothing. A real core differs
-//! in one thing. What a woken worker finds here is out of its socket before it has paid, and no other worker can take it.
+//! A core that starts something after a rest is charged its wake-up, unless it rested for no longer
+//! than a real one spins. Threads that wake and find nothing, as those that hand over measurements
+//! do, pay nothing. A real core differs in one thing. What a woken worker finds here is out of its
+//! socket before it has paid, and no other worker can take it.
 //!
-//! The host may wake a thread late. That time is the host's, and no part of the core's time. A core that rested starts
-//! what it gets when that was ready, though not before it last looked and found nothing ([`rest`]). So the times of a
-//! request are those of cores that are never late. How far the threads are behind their cores is told beside them
-//! ([`pay_on_time`]).
+//! The host may wake a thread late. That time is the host's, and no part of the core's time. A core
+//! that rested starts what it gets when that was ready, though not before it last looked and found
+//! nothing ([`rest`]). So the times of a request are those of cores that are never late. How far
+//! the threads are behind their cores is told beside them ([`pay_on_time`]).
 //!
-//! The bench server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs` wraps the engine and the
-//! link of a worker, and charges their steps; `handler/builtin/burn.rs` sleeps the work. Which cores a worker has is a type,
-//! so that real ones execute nothing of it (`server/cores.rs`).
+//! The bench server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs`
+//! wraps the engine and the link of a worker, and charges their steps; `handler/builtin/burn.rs`
+//! sleeps the work. Which cores a worker has is a type, so that real ones execute nothing of it
+//! (`server/cores.rs`).
 //!
-//! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
+//! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for
+//! real at their queues.
 
 pub mod overheads;
 
@@ -37,7 +41,8 @@ thread_local! {
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Charged for work since [`take_charged`].
     static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Since when the core has had nothing to do, and when it last found nothing; `None` while it has something.
+    /// Since when the core has had nothing to do, and when it last found nothing; `None` while it
+    /// has something.
     static RESTS: Cell<Option<(Nanos, Nanos)>> = const { Cell::new(None) };
     /// The last arrival that the core has received, until it starts something.
     static RECEIVED_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
@@ -47,11 +52,12 @@ thread_local! {
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Typical worst-case wake-up latency of a sleeping thread. What must be done on time is spun through for that long, and
-/// a charge that is no more is slept together with what follows.
+/// Typical worst-case wake-up latency of a sleeping thread. What must be done on time is spun
+/// through for that long, and a charge that is no more is slept together with what follows.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
-/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one that spins so.
+/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one
+/// that spins so.
 pub fn set_prices(prices: Overheads, spinning: Spinning) {
     PRICES.set(prices);
     SPINNING.set(spinning);
@@ -62,31 +68,33 @@ pub fn price() -> Overheads {
     PRICES.get()
 }
 
-/// Charges this thread's core `amount`, which it pays before it starts a job, before [`pay`] and before
-/// [`pay_on_time`].
+/// Charges this thread's core `amount`, which it pays before it starts a job, before [`pay`] and
+/// before [`pay_on_time`].
 pub fn charge(amount: Nanos) {
     CHARGED.set(CHARGED.get().plus(amount));
     delay(amount);
 }
 
-/// As [`charge`], for time that is no work: that of a receive which finds nothing. Free for a core that looks on.
+/// As [`charge`], for time that is no work: that of a receive which finds nothing. Free for a core
+/// that looks on.
 pub fn delay(amount: Nanos) {
     if !LOOKS_ON.get() {
         OWED.set(OWED.get().plus(amount));
     }
 }
 
-/// Notes whether this thread's core has searched everywhere and looks on, until it has something to do or is woken. A
-/// core that spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never
-/// spins.
+/// Notes whether this thread's core has searched everywhere and looks on, until it has something to
+/// do or is woken. A core that spins sees then what comes, while this thread looks once more and
+/// sleeps. Nothing for a core that never spins.
 pub fn look_on(looks_on: bool) {
     LOOKS_ON.set(looks_on && SPINNING.get().limit() > Nanos::ZERO);
 }
 
-/// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
+/// Starts a job that has been ready since `ready_at` on this thread's core; returns when it
+/// started.
 ///
-/// The core starts the job once it is free, and not before it last found nothing. The thread may notice the job later.
-/// That time is the host's, not the core's.
+/// The core starts the job once it is free, and not before it last found nothing. The thread may
+/// notice the job later. That time is the host's, not the core's.
 pub fn start(ready_at: Nanos) -> Nanos {
     let free_at = BUSY_UNTIL.get();
     RECEIVED_UNTIL.set(Nanos::ZERO);
@@ -98,7 +106,8 @@ pub fn start(ready_at: Nanos) -> Nanos {
     pay_all()
 }
 
-/// Notes that this thread's core has received what arrived up to `latest`, which it may not have come to yet.
+/// Notes that this thread's core has received what arrived up to `latest`, which it may not have
+/// come to yet.
 pub fn received(latest: Nanos) {
     RECEIVED_UNTIL.set(latest);
 }
@@ -112,8 +121,8 @@ fn wake_after(since: Nanos, now: Nanos) -> Nanos {
     if slept { PRICES.get().wake } else { Nanos::ZERO }
 }
 
-/// Pays what was charged, so that whatever the thread does next is seen by others no earlier than the core does it.
-/// Returns when the core is through.
+/// Pays what was charged, so that whatever the thread does next is seen by others no earlier than
+/// the core does it. Returns when the core is through.
 pub fn pay() -> Nanos {
     let until = pay_all();
     if until.minus(clock::now()) > WAKE_LATENCY {
@@ -134,17 +143,17 @@ pub fn take_charged() -> Nanos {
     CHARGED.take()
 }
 
-/// Notes that this thread's core has looked everywhere and has nothing to do. Its next job starts no earlier than now, even
-/// if that was ready long before. A request may have waited in the socket of a busy worker until others were allowed to
-/// take it.
+/// Notes that this thread's core has looked everywhere and has nothing to do. Its next job starts
+/// no earlier than now, even if that was ready long before. A request may have waited in the socket
+/// of a busy worker until others were allowed to take it.
 pub fn rest() {
     let until = pay_all();
     let since = RESTS.get().map_or(until, |(since, _)| since);
     RESTS.set(Some((since, clock::now())));
 }
 
-/// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the cores
-/// and take them in turn.
+/// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that
+/// outnumber the cores and take them in turn.
 pub fn take_over(busy_until: Nanos) {
     BUSY_UNTIL.set(busy_until);
 }
@@ -154,8 +163,8 @@ pub fn busy_until() -> Nanos {
     BUSY_UNTIL.get()
 }
 
-/// The time of this thread's core, as its worker reads it. While the core has nothing to do, it is that of the clock. It is
-/// no earlier than the last arrival that the core has received.
+/// The time of this thread's core, as its worker reads it. While the core has nothing to do, it is
+/// that of the clock. It is no earlier than the last arrival that the core has received.
 pub fn now() -> Nanos {
     let busy_until = BUSY_UNTIL.get().max(RECEIVED_UNTIL.get());
     if RESTS.get().is_some() { busy_until.max(clock::now()) } else { busy_until }
@@ -278,7 +287,8 @@ mod tests {
         assert_eq!((take_charged(), take_charged()), (US(3_580), Nanos::ZERO), "a delay is no work");
     }
 
-    // Does what a core looks for in vain delay it once, and not while it looks on, which a core that never spins does not?
+    // Does what a core looks for in vain delay it once, and not while it looks on, which a core
+    // that never spins does not?
     #[test]
     fn a_core_that_looks_on_is_not_delayed() {
         for (wait, delays) in [(Wait::Adaptive, 2), (Wait::Park, 3)] {

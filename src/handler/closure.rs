@@ -6,8 +6,8 @@ use super::{Handler, Reply, Request};
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerFn<C>(C);
 
-/// A handler that calls `serve` for each request. It has no checkpoints, so nothing can take its worker from it: for
-/// requests that are cheap.
+/// A handler that calls `serve` for each request. It has no checkpoints, so nothing can take its
+/// worker from it: for requests that are cheap.
 ///
 /// ```no_run
 /// use forebay::config::Config;

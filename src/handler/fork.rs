@@ -6,24 +6,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Makes `work` a child of the running request, which another worker may run; `.await` on what this returns joins it
-/// and gives its result.
+/// Makes `work` a child of the running request, which another worker may run; `.await` on what this
+/// returns joins it and gives its result.
 ///
-/// Other workers hear of new children when the handler next comes to an `.await` of this module. A handler that awaits
-/// a child which has not begun runs it there and then. So a child for which no worker is free, or no queue has room,
-/// costs little more than a call. While a handler waits for a child that another worker runs, its own worker does
-/// something else.
+/// Other workers hear of new children when the handler next comes to an `.await` of this module. A
+/// handler that awaits a child which has not begun runs it there and then. So a child for which no
+/// worker is free, or no queue has room, costs little more than a call. While a handler waits for a
+/// child that another worker runs, its own worker does something else.
 ///
-/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own
-/// children. It passes checkpoints, hops, forks, and shares the deadline of its request. When one panics, the request
-/// ends as `failed` and its other children are cancelled. A child whose [`Fork`] is dropped is cancelled: it never
-/// begins, or ends at its next checkpoint. Because it may then outlast its request for a moment, it owns its data, or
-/// shares it in an `Arc`.
+/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait
+/// behind its own children. It passes checkpoints, hops, forks, and shares the deadline of its
+/// request. When one panics, the request ends as `failed` and its other children are cancelled. A
+/// child whose [`Fork`] is dropped is cancelled: it never begins, or ends at its next checkpoint.
+/// Because it may then outlast its request for a moment, it owns its data, or shares it in an
+/// `Arc`.
 ///
 /// Two allocations for each child: the child, and the pinned place of its future.
 ///
 /// # Panics
-/// On a server, when the request and its parts hold more than 1,024 handles. The request then ends as `failed`.
+/// On a server, when the request and its parts hold more than 1,024 handles. The request then ends
+/// as `failed`.
 ///
 /// ```
 /// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
@@ -74,8 +76,9 @@ where
 /// The handle of a child: a future that gives its result. Dropping it cancels the child.
 ///
 /// # Panics
-/// When it is polled again after it has given its result; and, outside a server, if the child came to nothing. On a worker,
-/// when children that await children have used half of its stack. The setting `stack-bytes` of a server sets it, and
+/// When it is polled again after it has given its result; and, outside a server, if the child came
+/// to nothing. On a worker, when children that await children have used half of its stack. The
+/// setting `stack-bytes` of a server sets it, and
 /// [`stack_bytes`](crate::tasks::Builder::stack_bytes) that of a runtime.
 #[must_use = "a child whose handle is dropped is cancelled"]
 pub struct Fork<T: Send + 'static> {
@@ -94,8 +97,8 @@ impl<T: Send + 'static> Future for Fork<T> {
             match this.child.find(context.waker(), !continuation::is_pausing()) {
                 Found::Fresh(work) => this.here = Some(work),
                 Found::UnderWay => {
-                    // On a worker of another server no reason is left, for the child's end could wake nothing there, and
-                    // the request ends as `stalled`.
+                    // On a worker of another server no reason is left, for the child's end could
+                    // wake nothing there, and the request ends as `stalled`.
                     if continuation::runtime_id() == this.child.runtime_id() {
                         continuation::join_pauses();
                     }

@@ -3,16 +3,17 @@
 use std::io;
 use std::ops::Range;
 
-/// The reply area: a writer with as much room as the request is long. There is more where the handler [allows
-/// it](super::Admitted::reply_limit) and the sender may be sent more. Requests with a forged source address must not
-/// amplify traffic to its owner.
+/// The reply area: a writer with as much room as the request is long. There is more where the
+/// handler [allows it](super::Admitted::reply_limit) and the sender may be sent more. Requests with
+/// a forged source address must not amplify traffic to its owner.
 ///
-/// A write that does not fit writes nothing and marks the reply as overflowed, also where its error is ignored. An
-/// overflowed reply is never sent, not even in part: the request ends as `failed` with the reason `overflow`.
-/// [`Reply::clear`] takes the mark away, for a handler that has something shorter to say.
+/// A write that does not fit writes nothing and marks the reply as overflowed, also where its error
+/// is ignored. An overflowed reply is never sent, not even in part: the request ends as `failed`
+/// with the reason `overflow`. [`Reply::clear`] takes the mark away, for a handler that has
+/// something shorter to say.
 ///
-/// A reply is one datagram, unless [`Reply::begin_datagram`] begins others: up to [`Reply::DATAGRAMS_MAX`], which share
-/// the room and are sent in order when the request ends.
+/// A reply is one datagram, unless [`Reply::begin_datagram`] begins others: up to
+/// [`Reply::DATAGRAMS_MAX`], which share the room and are sent in order when the request ends.
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
@@ -48,7 +49,8 @@ impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.
     pub const DATAGRAMS_MAX: usize = DATAGRAMS_MAX;
 
-    /// An empty reply with room for `buffer.len()` bytes, but for no more than 65,535: no datagram is longer.
+    /// An empty reply with room for `buffer.len()` bytes, but for no more than 65,535: no datagram
+    /// is longer.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
         let room = buffer.len().min(Extents::BYTES_MAX);
         Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed: false, too_many: false }
@@ -77,7 +79,8 @@ impl<'a> Reply<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// [`Overflow`] if they do not fit: nothing of them is written, and the reply is marked as overflowed.
+    /// [`Overflow`] if they do not fit: nothing of them is written, and the reply is marked as
+    /// overflowed.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Overflow> {
         let length = self.len();
         let Some(free) = self.buffer[length..].get_mut(..bytes.len()) else {
@@ -89,9 +92,9 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Begins another datagram: what is written from here on is sent as a datagram of its own. Where nothing has been
-    /// written since the last one began, that one goes on. So it may be called before each datagram, also the first,
-    /// and no datagram is empty.
+    /// Begins another datagram: what is written from here on is sent as a datagram of its own.
+    /// Where nothing has been written since the last one began, that one goes on. So it may be
+    /// called before each datagram, also the first, and no datagram is empty.
     ///
     /// ```
     /// use forebay::{Handler, Reply, Request};
@@ -121,7 +124,8 @@ impl<'a> Reply<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`TooManyDatagrams`] if there are [`Reply::DATAGRAMS_MAX`]: none begins, and the reply is marked as overflowed.
+    /// [`TooManyDatagrams`] if there are [`Reply::DATAGRAMS_MAX`]: none begins, and the reply is
+    /// marked as overflowed.
     pub fn begin_datagram(&mut self) -> Result<(), TooManyDatagrams> {
         if self.extents.begin() {
             return Ok(());
@@ -140,7 +144,8 @@ impl<'a> Reply<'a> {
         self.extents.ranges().map(|range| &self.buffer[range])
     }
 
-    /// The room that is left, to be written in place; [`Reply::advance`] says how much of it counts.
+    /// The room that is left, to be written in place; [`Reply::advance`] says how much of it
+    /// counts.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         let length = self.len();
         &mut self.buffer[length..]
@@ -155,8 +160,8 @@ impl<'a> Reply<'a> {
         self.extents.set_bytes(self.len() + count);
     }
 
-    /// Keeps the first `length` bytes, and no datagram that begins behind them. A shorter reply stays as it is, and so does
-    /// the mark of an overflow.
+    /// Keeps the first `length` bytes, and no datagram that begins behind them. A shorter reply
+    /// stays as it is, and so does the mark of an overflow.
     pub fn truncate(&mut self, length: usize) {
         self.extents.truncate(length);
     }
@@ -168,8 +173,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`], and marks the reply
-/// as [`Reply::put`] does.
+/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`],
+/// and marks the reply as [`Reply::put`] does.
 impl io::Write for Reply<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.put(bytes) {
@@ -184,16 +189,18 @@ impl io::Write for Reply<'_> {
     }
 }
 
-/// The largest number of datagrams in a reply. It bounds what one request costs, and the headers that go to a source
-/// that may be forged.
+/// The largest number of datagrams in a reply. It bounds what one request costs, and the headers
+/// that go to a source that may be forged.
 const DATAGRAMS_MAX: usize = 8;
 
-/// The extents of a reply's datagrams. Two bytes for each position, since every packet has one of these.
+/// The extents of a reply's datagrams. Two bytes for each position, since every packet has one of
+/// these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
     /// Bytes of all datagrams together.
     bytes: u16,
-    /// Where the datagrams after the first begin, of which `further` count; they rise, and none is 0.
+    /// Where the datagrams after the first begin, of which `further` count; they rise, and none
+    /// is 0.
     begins: [u16; DATAGRAMS_MAX - 1],
     /// Number of datagrams that have begun after the first.
     further: u8,
@@ -209,15 +216,16 @@ impl Extents {
         usize::from(self.bytes)
     }
 
-    /// Sets the bytes of all datagrams together, [`Extents::BYTES_MAX`] at most and no fewer than before: the last datagram
-    /// grows.
+    /// Sets the bytes of all datagrams together, [`Extents::BYTES_MAX`] at most and no fewer than
+    /// before: the last datagram grows.
     #[inline]
     pub(crate) fn set_bytes(&mut self, bytes: usize) {
         debug_assert!((self.bytes()..=Self::BYTES_MAX).contains(&bytes), "{bytes} bytes after {}", self.bytes);
         self.bytes = bytes as u16;
     }
 
-    /// Begins a datagram, unless the last one is empty. Returns false if there are [`DATAGRAMS_MAX`].
+    /// Begins a datagram, unless the last one is empty. Returns false if there are
+    /// [`DATAGRAMS_MAX`].
     fn begin(&mut self) -> bool {
         if self.last_is_empty() {
             return true;

@@ -1,4 +1,5 @@
-//! A datagram as its handler sees it: when it has arrived, what the handler says of it then, and as a request.
+//! A datagram as its handler sees it: when it has arrived, what the handler says of it then, and as
+//! a request.
 
 use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
@@ -36,12 +37,14 @@ impl<'a> Arrival<'a> {
         self.local
     }
 
-    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of [`clock::now`].
+    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of
+    /// [`clock::now`].
     pub fn arrived_at(&self) -> Nanos {
         self.arrived_at
     }
 
-    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as NTP.
+    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as
+    /// NTP.
     pub fn time_of_arrival(&self) -> SystemTime {
         UNIX_EPOCH + clock::realtime().minus(clock::now().minus(self.arrived_at)).into()
     }
@@ -74,20 +77,21 @@ impl<T> Admitted<T> {
         Admitted { ticket, class: 0, flow: None, deadline: None, cost: None, reply_limit: None, validated: false }
     }
 
-    /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It labels metrics; a
-    /// policy sees it only under `--classify header`.
+    /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It
+    /// labels metrics; a policy sees it only under `--classify header`.
     pub fn class(self, class: u8) -> Admitted<T> {
         Admitted { class, ..self }
     }
 
-    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a hash of either. Under
-    /// every policy one request of a flow is served at a time, in the order of their admission. The next one begins
-    /// after its end, however it ends. A request that waits, or gives way to others, has not ended. Requests without a
-    /// flow, and those of different flows, are served independently of one another.
+    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a
+    /// hash of either. Under every policy one request of a flow is served at a time, in the order
+    /// of their admission. The next one begins after its end, however it ends. A request that
+    /// waits, or gives way to others, has not ended. Requests without a flow, and those of
+    /// different flows, are served independently of one another.
     ///
-    /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its deadline and `--max-wait` count
-    /// meanwhile. There is room for 8 requests of one flow, and for 32 of all flows for each worker; what has no room ends as
-    /// `shed_queue_full`.
+    /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its
+    /// deadline and `--max-wait` count meanwhile. There is room for 8 requests of one flow, and for
+    /// 32 of all flows for each worker; what has no room ends as `shed_queue_full`.
     ///
     /// ```
     /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};
@@ -117,22 +121,23 @@ impl<T> Admitted<T> {
         Admitted { deadline: Some(after), ..self }
     }
 
-    /// CPU time that the request is expected to take: with a deadline, a request that could not end in time does not
-    /// begin. Half of the deadline is for waiting: a request that has waited for less begins all the same. Without a
-    /// cost, the measured service times are the expectation.
+    /// CPU time that the request is expected to take: with a deadline, a request that could not end
+    /// in time does not begin. Half of the deadline is for waiting: a request that has waited for
+    /// less begins all the same. Without a cost, the measured service times are the expectation.
     pub fn cost(self, expected: Nanos) -> Admitted<T> {
         Admitted { cost: Some(expected), ..self }
     }
 
-    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max` is the bound.
-    /// `--amplification` bounds what goes to an address that is not [validated](Admitted::validated). Such a reply may
-    /// have [less room](super::Reply::room), but never less than the request has bytes.
+    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max`
+    /// is the bound. `--amplification` bounds what goes to an address that is not
+    /// [validated](Admitted::validated). Such a reply may have [less room](super::Reply::room), but
+    /// never less than the request has bytes.
     pub fn reply_limit(self, bytes: usize) -> Admitted<T> {
         Admitted { reply_limit: Some(bytes), ..self }
     }
 
-    /// Whether the request proves that its source address is not forged, as a cookie does that only the owner of the
-    /// address can have received.
+    /// Whether the request proves that its source address is not forged, as a cookie does that only
+    /// the owner of the address can have received.
     pub fn validated(self, validated: bool) -> Admitted<T> {
         Admitted { validated, ..self }
     }
@@ -144,10 +149,12 @@ impl<T> Admitted<T> {
 pub enum Rejected<T = ()> {
     /// Not a request of this protocol: counted by reason, never answered.
     Malformed(Malformed),
-    /// A request, but not one to serve: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// A request, but not one to serve: answered through
+    /// [`Handler::refuse`](super::Handler::refuse), with
     /// [`Status::Refused`](crate::fate::Status::Refused).
     Refused(Admitted<T>, Refused),
-    /// A request whose sender is over its rate: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// A request whose sender is over its rate: answered through
+    /// [`Handler::refuse`](super::Handler::refuse), with
     /// [`Status::ShedRate`](crate::fate::Status::ShedRate).
     OverRate(Admitted<T>),
     /// A request that is neither served nor answered.
@@ -157,9 +164,10 @@ pub enum Rejected<T = ()> {
 }
 
 impl<T> Rejected<T> {
-    /// The same rejection, counted under a reason of the handler's own in place of the server's: `reason` is the place of its
-    /// name in [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). Where no name has that place, the rejection counts
-    /// without a reason, or as `other`.
+    /// The same rejection, counted under a reason of the handler's own in place of the server's:
+    /// `reason` is the place of its name in
+    /// [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). Where no name has that place, the
+    /// rejection counts without a reason, or as `other`.
     ///
     /// ```
     /// use forebay::fate::Malformed;
@@ -221,8 +229,8 @@ impl<'a, T> Request<'a, T> {
         Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
-    /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now); `None` without a
-    /// deadline.
+    /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now);
+    /// `None` without a deadline.
     pub fn expires_at(&self) -> Option<Nanos> {
         self.expires_at
     }
@@ -232,8 +240,8 @@ impl<'a, T> Request<'a, T> {
         self.class
     }
 
-    /// The worker on which the request began, counted from 0: for memory of the handler's own that workers do not
-    /// contend for. After a checkpoint the request may be on another one.
+    /// The worker on which the request began, counted from 0: for memory of the handler's own that
+    /// workers do not contend for. After a checkpoint the request may be on another one.
     pub fn worker(&self) -> usize {
         self.worker
     }

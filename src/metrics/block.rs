@@ -1,13 +1,16 @@
-//! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It says which of the percentiles
-//! are known. Each needs so many values, or has bounds, between which it would be in a run without end.
+//! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It says
+//! which of the percentiles are known. Each needs so many values, or has bounds, between which it
+//! would be in a run without end.
 
 use crate::fate::labels;
 use std::fmt;
 use std::str::FromStr;
 
-/// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
+/// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are
+/// nearest ranks.
 ///
-/// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and `supported` = `"none"`.
+/// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and
+/// `supported` = `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -28,20 +31,21 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that the sample bounds. With `bounds`, the width of its interval decides. Otherwise the number
-    /// of values does, infinite ones included, which holds for independent values only (see [`Percentile::samples_needed`]).
-    /// No lower percentile is unknown. `None` prints as `"none"`.
+    /// The highest percentile that the sample bounds. With `bounds`, the width of its interval
+    /// decides. Otherwise the number of values does, infinite ones included, which holds for
+    /// independent values only (see [`Percentile::samples_needed`]). No lower percentile is
+    /// unknown. `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
-    /// The 95 % intervals of the percentiles, where the order of the values was known. They print with `known`, the
-    /// percentiles that [`Block::supports`].
+    /// The 95 % intervals of the percentiles, where the order of the values was known. They print
+    /// with `known`, the percentiles that [`Block::supports`].
     #[cfg_attr(feature = "admin", serde(flatten, skip_serializing_if = "Option::is_none"))]
     pub bounds: Option<Bounds>,
 }
 
 impl Block {
-    /// The block of exact values in ascending order, with `f64::INFINITY` for each value that never came. Infinite
-    /// values count in every rank and in `supported`, not in `count`.
+    /// The block of exact values in ascending order, with `f64::INFINITY` for each value that never
+    /// came. Infinite values count in every rank and in `supported`, not in `count`.
     ///
     /// # Panics
     /// In debug builds, when `sorted` is not in ascending order or holds a NaN.
@@ -80,8 +84,8 @@ impl Block {
         self.bounds.map_or_else(by_count, |bounds| bounds.supports(percentile))
     }
 
-    /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1 to `total`) and is
-    /// called with ascending ranks.
+    /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1
+    /// to `total`) and is called with ascending ranks.
     #[cfg_attr(doc, doc(hidden))]
     pub fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
         let mut at = |rank| {
@@ -122,7 +126,8 @@ fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer
 pub struct Interval {
     /// The lower end; 0 where the run is too short to tell.
     pub low: f64,
-    /// The upper end; infinite where the run is too short to tell, or where the figure itself is infinite.
+    /// The upper end; infinite where the run is too short to tell, or where the figure itself is
+    /// infinite.
     pub high: f64,
 }
 
@@ -154,7 +159,8 @@ impl Bounds {
         self.intervals[percentile as usize]
     }
 
-    /// Whether the interval of `percentile` is within [`PRECISION`], or both of its ends are infinite.
+    /// Whether the interval of `percentile` is within [`PRECISION`], or both of its ends are
+    /// infinite.
     pub fn supports(&self, percentile: Percentile) -> bool {
         let Interval { low, high } = self.interval(percentile);
         low == high || low > 0.0 && high <= PRECISION * low
@@ -211,21 +217,24 @@ impl Percentile {
         IN_TEN_THOUSAND[self as usize] as f64 / 1e4
     }
 
-    /// The nearest rank of this percentile among `count` sorted values: 1 to `count`, and 1 for an empty sample.
+    /// The nearest rank of this percentile among `count` sorted values: 1 to `count`, and 1 for an
+    /// empty sample.
     pub const fn rank(self, count: u64) -> u64 {
-        // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank. The product fits:
-        // 2^64 / 10^4 values are more than a century of any server.
+        // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank.
+        // The product fits: 2^64 / 10^4 values are more than a century of any server.
         let rank = count.saturating_mul(IN_TEN_THOUSAND[self as usize]).div_ceil(10_000);
         if rank == 0 { 1 } else { rank }
     }
 
-    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided, distribution-free). It is the
-    /// smallest n with `quantile^n <= 0.05`, so that the maximum is a bound.
+    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided,
+    /// distribution-free). It is the smallest n with `quantile^n <= 0.05`, so that the maximum is a
+    /// bound.
     pub fn samples_needed(self) -> u64 {
         (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
     }
 
-    /// The highest percentile that a sample of `count` values can bound; `None` if it cannot even bound the median.
+    /// The highest percentile that a sample of `count` values can bound; `None` if it cannot even
+    /// bound the median.
     pub fn highest_supported(count: u64) -> Option<Percentile> {
         Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
     }

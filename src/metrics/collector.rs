@@ -13,7 +13,8 @@ use crate::fate::CLASSES;
 use crate::fate::Fates;
 use crate::time::{Nanos, clock};
 
-/// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned by one thread.
+/// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned
+/// by one thread.
 #[derive(Debug)]
 pub struct Collector<'b> {
     /// The metrics that it collects.
@@ -44,8 +45,8 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Gathers what workers have recorded. To be called once per second, so that the windows are right, and before a
-    /// [`Collector::snapshot`].
+    /// Gathers what workers have recorded. To be called once per second, so that the windows are
+    /// right, and before a [`Collector::snapshot`].
     pub fn collect(&mut self) {
         let histograms = self.metrics.histograms();
         let entries = histograms.iter().map(|worker| worker.entries()).sum();
@@ -58,8 +59,8 @@ impl<'b> Collector<'b> {
         self.last = now;
     }
 
-    /// The counters as of now, and the distributions as of the last [`Collector::collect`]. So an answered request can be in
-    /// the fates before it is in a distribution.
+    /// The counters as of now, and the distributions as of the last [`Collector::collect`]. So an
+    /// answered request can be in the fates before it is in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let [since_start, last_10s, last_60s] = &self.windows;
         let (now, counts) = (clock::now(), self.metrics.counts());
@@ -84,21 +85,23 @@ impl<'b> Collector<'b> {
         self.windows[2].number(self.last.at)
     }
 
-    /// The latencies in the last window's intervals from number `first` on that have ended, as far as they are kept.
+    /// The latencies in the last window's intervals from number `first` on that have ended, as far
+    /// as they are kept.
     #[cfg(feature = "admin")]
     pub(super) fn latencies_from(&self, first: u64, gauges: &Gauges) -> Latencies {
         Latencies::of(self.windows[2].of(first..self.interval()), gauges)
     }
 
-    /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
-    /// second, after that.
+    /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be
+    /// called once per second, after that.
     pub fn recent(&mut self) -> Recent {
         let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
         let running: Vec<Nanos> = since.map(|since| self.last.at.minus(since)).collect();
         Recent::of(&mut self.windows[1], &self.last, &running, self.metrics.workers())
     }
 
-    /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].
+    /// The service times of all requests that were served, summed, as of the last
+    /// [`Collector::collect`].
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
         let classes = std::array::from_fn::<_, CLASSES, _>(|class| Series::stage(class, Stage::Service));
@@ -125,7 +128,8 @@ mod tests {
     }
 
     /// Is every sample counted exactly once, whatever the interleaving of recording and reading?
-    /// Method: two workers record as fast as they can while the control thread collects all the time.
+    /// Method: two workers record as fast as they can while the control thread collects all the
+    /// time.
     #[test]
     fn nothing_is_lost_and_nothing_counted_twice() {
         const SAMPLES: u64 = 30_000;
@@ -188,7 +192,8 @@ mod tests {
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }
 
-    /// Does a slice under way that is longer than every request count as one, and one that lasts for ever as none?
+    /// Does a slice under way that is longer than every request count as one, and one that lasts
+    /// for ever as none?
     #[test]
     fn what_lasts_counts_before_it_ends() {
         in_virtual_time::set(Some(Nanos::from_secs(100)));
@@ -206,7 +211,8 @@ mod tests {
         assert_eq!(recent.service_times.iter().map(seconds).collect::<Vec<_>>(), [(0, 1), (5, 1)]);
     }
 
-    /// Is the time of a worker that was neither in a handler nor idle known, with that of one which still sleeps?
+    /// Is the time of a worker that was neither in a handler nor idle known, with that of one which
+    /// still sleeps?
     #[test]
     fn the_time_between_jobs_is_what_is_left() {
         let metrics = WorkerMetrics::new(3);

@@ -6,7 +6,8 @@ use crate::time::clock;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The intervals that are kept: ten minutes. With two classes each takes 3 KiB, with sixteen 13 KiB.
+/// The intervals that are kept: ten minutes. With two classes each takes 3 KiB, with sixteen 13
+/// KiB.
 const KEPT: usize = 60;
 
 /// The last intervals that have ended, oldest first.
@@ -19,7 +20,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Whether an interval of `collector` has ended that is not kept. The first one is the time before the start.
+    /// Whether an interval of `collector` has ended that is not kept. The first one is the time
+    /// before the start.
     pub(crate) fn is_due(&self, collector: &Collector<'_>) -> bool {
         self.intervals.is_empty() || collector.interval() > self.under_way
     }
@@ -56,8 +58,9 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use serde_json::Value;
 
-    // Does each interval have what was measured in it, once? Are the last ten minutes kept and no more, also over a pause of the
-    // process? Method: virtual time, in which each second has as many requests as the number of its interval.
+    // Does each interval have what was measured in it, once? Are the last ten minutes kept and no
+    // more, also over a pause of the process? Method: virtual time, in which each second has as
+    // many requests as the number of its interval.
     #[test]
     fn ten_minutes_are_kept_and_each_request_once() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));

@@ -1,5 +1,5 @@
-//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its histograms since the start, for
-//! the tools of HdrHistogram.
+//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its
+//! histograms since the start, for the tools of HdrHistogram.
 
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
 use super::window::{Distribution, SHORTEST, Series};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The schemas of `/latency`: the one that a server writes, and the older one that readers also take. The older one lacks
-/// `units`.
+/// The schemas of `/latency`: the one that a server writes, and the older one that readers also
+/// take. The older one lacks `units`.
 pub const LATENCY_SCHEMAS: [&str; 2] = ["forebay-latency/2", "forebay-latency/1"];
 
 /// Units of the fields whose names have none. Other numbers without one are counts.
@@ -23,9 +23,9 @@ const UNITS: [(&str, &str); 4] =
     [("since_start", "us"), ("windows", "us"), ("utilisation", "share"), ("time_scale", "factor")];
 
 impl Snapshot {
-    /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
-    /// Under `--burn sleep` the object `emulation` is added, under an adaptive policy the object `decision`, and for a handler
-    /// that names reasons the object `own_reasons`.
+    /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an
+    /// empty block are 0. Under `--burn sleep` the object `emulation` is added, under an adaptive
+    /// policy the object `decision`, and for a handler that names reasons the object `own_reasons`.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }
@@ -35,7 +35,8 @@ impl Snapshot {
         self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64)).sum()
     }
 
-    /// The inaccuracy of emulated cores since the start. The share of the time slept is null while nothing was slept.
+    /// The inaccuracy of emulated cores since the start. The share of the time slept is null while
+    /// nothing was slept.
     fn emulation(&self) -> Value {
         let [slept, overslept, charged] =
             [Spent::Slept, Spent::Overslept, Spent::Charged].map(|on| self.counts.spent(on).as_micros_f64());
@@ -123,8 +124,9 @@ const LONGEST: u64 = 1_000_000_000_000;
 const DIGITS: u8 = 3;
 
 impl Snapshot {
-    /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. It has one interval since the start for each class
-    /// and stage of [`Snapshot::since_start`], with the same counts and percentiles.
+    /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. It has one interval since
+    /// the start for each class and stage of [`Snapshot::since_start`], with the same counts and
+    /// percentiles.
     pub fn to_interval_log(&self) -> String {
         let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
         let start = Duration::from(self.start_time);
@@ -210,7 +212,8 @@ mod tests {
         value.as_object().expect("an object").keys().map(String::as_str).collect()
     }
 
-    /// Does the body distinguish one start from the next, and does one server's start time stay the same?
+    /// Does the body distinguish one start from the next, and does one server's start time stay the
+    /// same?
     #[test]
     fn each_start_has_a_time_of_its_own() {
         let metrics = WorkerMetrics::new(1);
@@ -229,7 +232,8 @@ mod tests {
         assert!(start_time(&second) > start_time(&first));
     }
 
-    /// Is the kernel's drop count null as soon as one socket's drops are unknown, rather than the sum of the others?
+    /// Is the kernel's drop count null as soon as one socket's drops are unknown, rather than the
+    /// sum of the others?
     #[test]
     fn unknown_drops_are_null() {
         let fates = &scrape_with("cpu", vec![Some(3), None])["fates"];
@@ -246,7 +250,8 @@ mod tests {
         assert_eq!(body.pointer("/emulation/overshoot_share"), Some(&Value::Null), "{body}");
     }
 
-    /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or 16 ns?
+    /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or
+    /// 16 ns?
     #[test]
     fn times_are_microseconds() {
         let body = scrape("cpu");

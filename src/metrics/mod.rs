@@ -1,9 +1,10 @@
 //! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
-//! Workers write counters and histograms to `WorkerMetrics`, each through its own `Recorder`. They only grow, and any thread may
-//! read them. One control thread owns the `Collector`, which gathers them. A [`Snapshot`] is one scrape's view.
-//! It writes JSON ([`Snapshot::to_json`]), text ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus' formats
-//! ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
+//! Workers write counters and histograms to `WorkerMetrics`, each through its own `Recorder`. They
+//! only grow, and any thread may read them. One control thread owns the `Collector`, which gathers
+//! them. A [`Snapshot`] is one scrape's view. It writes JSON ([`Snapshot::to_json`]), text
+//! ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus'
+//! formats ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};

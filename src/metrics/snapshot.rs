@@ -12,9 +12,11 @@ use std::iter;
 pub struct Gauges {
     /// How the server is set up.
     pub description: Description,
-    /// Datagrams that the kernel dropped at each socket since the start; `None` where that cannot be read.
+    /// Datagrams that the kernel dropped at each socket since the start; `None` where that cannot
+    /// be read.
     pub kernel_dropped: Vec<Option<u64>>,
-    /// For each worker, how long its thread has waited for a CPU since the start; `None` where that cannot be read.
+    /// For each worker, how long its thread has waited for a CPU since the start; `None` where that
+    /// cannot be read.
     pub run_queue_waits: Vec<Option<Nanos>>,
     /// The current length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
@@ -35,7 +37,8 @@ pub struct Gauges {
     pub reason_names: &'static [&'static str],
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
-    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
+    /// Work that other threads put on the workers and that has ended, in the order of
+    /// [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 
@@ -47,8 +50,8 @@ pub struct GateState {
     pub share: f64,
     /// The number of prefixes that have a share of their own.
     pub limited_prefixes: usize,
-    /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped; `None` where that cannot be
-    /// read.
+    /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped;
+    /// `None` where that cannot be read.
     pub dropped_at_least: Option<u64>,
 }
 
@@ -59,7 +62,8 @@ pub struct GateState {
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
-    /// CPU time in microseconds after which a request counts as heavy; `None` for a policy without a budget.
+    /// CPU time in microseconds after which a request counts as heavy; `None` for a policy without
+    /// a budget.
     #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub budget_us: Option<f64>,
     /// Workers reserved for fresh requests; `None` for a policy that reserves none.
@@ -85,14 +89,16 @@ pub struct Description {
     pub burn: String,
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
-    /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where cores are real.
+    /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where
+    /// cores are real.
     pub overheads: Option<String>,
-    /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
+    /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel
+    /// does not permit `ring`.
     pub notices: String,
 }
 
-/// Counters and distributions of one server at one time. Its parts are read one after the other, each no older than the
-/// last gathering: there is one every second, and one for each question.
+/// Counters and distributions of one server at one time. Its parts are read one after the other,
+/// each no older than the last gathering: there is one every second, and one for each question.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -110,22 +116,24 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
-    /// The share of the workers' time that everything they did took: since the start, in the last 10 and 60 seconds. `None`
-    /// before anything was measured.
+    /// The share of the workers' time that everything they did took: since the start, in the last
+    /// 10 and 60 seconds. `None` before anything was measured.
     pub utilisation: [Option<f64>; 3],
     /// Distributions since the start.
     pub(super) measured: Bins,
 }
 
 impl Snapshot {
-    /// The handler's own reasons to reject and the number of datagrams that ended as `fate` for each, in the order of
-    /// [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES). Empty for a fate that is none of [`Fate::REJECTIONS`].
+    /// The handler's own reasons to reject and the number of datagrams that ended as `fate` for
+    /// each, in the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
+    /// Empty for a fate that is none of [`Fate::REJECTIONS`].
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
         let names = if Fate::REJECTIONS.contains(&fate) { self.gauges.reason_names } else { &[] };
         names.iter().copied().zip(self.counts.rejected[fate as usize])
     }
 
-    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class. Zero where there is none.
+    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class.
+    /// Zero where there is none.
     pub fn oldest(&self) -> impl Iterator<Item = (&'static str, Nanos)> {
         let Gauges { oldest, class_names, .. } = &self.gauges;
         let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
@@ -139,8 +147,9 @@ impl Snapshot {
     }
 }
 
-/// The number of classes whose series exist from the start, with zeros: `short` and `long`. An increase is relative to the
-/// sample before it; if a histogram appears only with its first requests, no increase contains them.
+/// The number of classes whose series exist from the start, with zeros: `short` and `long`. An
+/// increase is relative to the sample before it; if a histogram appears only with its first
+/// requests, no increase contains them.
 const CLASSES_FROM_THE_START: usize = 2;
 
 pub(super) const NANOS_PER_MICRO: f64 = 1e3;
@@ -148,14 +157,16 @@ pub(super) const NANOS_PER_MICRO: f64 = 1e3;
 /// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
 
-/// The blocks of each stage in microseconds: `all` first, then every class with a sample, by number.
+/// The blocks of each stage in microseconds: `all` first, then every class with a sample, by
+/// number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     stages: [Vec<(&'static str, Block)>; Stage::ALL.len()],
 }
 
 impl Latencies {
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number.
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by
+    /// number.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }
@@ -174,8 +185,8 @@ impl Latencies {
     }
 }
 
-/// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not) and the total
-/// latency of each class.
+/// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not)
+/// and the total latency of each class.
 pub fn summary(snapshot: &Snapshot) -> String {
     let fates = &snapshot.fates;
     let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));

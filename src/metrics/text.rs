@@ -1,4 +1,5 @@
-//! `GET /latency?text` and `GET /slow?text`: the figures that say most, for people. Columns have the names of the fields.
+//! `GET /latency?text` and `GET /slow?text`: the figures that say most, for people. Columns have
+//! the names of the fields.
 
 use super::Stage;
 use super::snapshot::{Snapshot, blocks, summary, time};
@@ -25,7 +26,8 @@ impl Snapshot {
     }
 }
 
-/// The lists of `GET /slow` that `GET /slow?text` shows, and their fields. What explains comes first.
+/// The lists of `GET /slow` that `GET /slow?text` shows, and their fields. What explains comes
+/// first.
 const LISTS: [(&str, &str); 5] = [
     ("WORKERS", "worker busy running/for_us running/class running/request"),
     ("WAITING", "class age_us request place"),
@@ -70,7 +72,8 @@ mod tests {
     use crate::time::Nanos;
     use serde_json::json;
 
-    // Does the text name classes and causes, with times that suit their size, in columns that stand one below the other?
+    // Does the text name classes and causes, with times that suit their size, in columns that stand
+    // one below the other?
     #[test]
     fn slow_requests_are_told_in_columns() {
         let culprit = json!({ "class": 1, "text": "worker 1 ran request 790 (class 1) for 5312 us" });
@@ -109,7 +112,8 @@ SLOWEST
         assert_eq!(text, expected);
     }
 
-    // Does the text have the names of the handler's classes, each stage, the fates and the load, in 100 columns?
+    // Does the text have the names of the handler's classes, each stage, the fates and the load, in
+    // 100 columns?
     #[test]
     fn latency_is_told_in_columns() {
         let metrics = WorkerMetrics::new(1);

@@ -16,8 +16,8 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That thread counts as number
-    /// `workers`, since it ends requests at a stop.
+    /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That
+    /// thread counts as number `workers`, since it ends requests at a stop.
     pub fn new(workers: usize) -> WorkerMetrics {
         let hasher = RandomState::new();
         let worker = |_| Worker {
@@ -54,15 +54,15 @@ impl WorkerMetrics {
         self.counts().counted.clock_anomalies
     }
 
-    /// The only recorder of worker number `worker` (or of the stopping thread, see [`WorkerMetrics::new`]): each
-    /// counter has one writer.
+    /// The only recorder of worker number `worker` (or of the stopping thread, see
+    /// [`WorkerMetrics::new`]): each counter has one writer.
     ///
     /// # Panics
     /// When there is no such worker, or its recorder was taken before.
     pub fn recorder(&self, worker: usize) -> Recorder<'_> {
         let worker = &self.workers[worker];
-        // Ordering: relaxed, only the exchange itself matters; the counters start at zero before these metrics are
-        // shared.
+        // Ordering: relaxed, only the exchange itself matters; the counters start at zero before
+        // these metrics are shared.
         assert!(!worker.taken.swap(true, Ordering::Relaxed), "a worker has one recorder");
         Recorder { counters: &worker.counters, histograms: &worker.histograms, flight: Pen::new(&worker.track) }
     }
@@ -97,7 +97,8 @@ impl WorkerMetrics {
     }
 }
 
-/// Metrics of one worker. What it writes for every datagram has cache lines of its own, and waits for no neighbour's.
+/// Metrics of one worker. What it writes for every datagram has cache lines of its own, and waits
+/// for no neighbour's.
 #[derive(Debug)]
 struct Worker {
     counters: CachePadded<WorkerCounters>,
@@ -116,14 +117,15 @@ pub struct Recorder<'b> {
 }
 
 impl Recorder<'_> {
-    /// Counts `datagrams` as received. To be called before any of them can end, on this worker or another.
+    /// Counts `datagrams` as received. To be called before any of them can end, on this worker or
+    /// another.
     pub fn received(&mut self, datagrams: u64) {
         self.counters.received.add(datagrams);
     }
 
-    /// Counts the end of a datagram, whichever worker received it. [`Fate::Answered`] here means that the handler chose not
-    /// to reply (no sample). A fate with reasons is counted under its default reason; [`Recorder::count`] takes a specific
-    /// one.
+    /// Counts the end of a datagram, whichever worker received it. [`Fate::Answered`] here means
+    /// that the handler chose not to reply (no sample). A fate with reasons is counted under its
+    /// default reason; [`Recorder::count`] takes a specific one.
     pub fn ended(&mut self, fate: Fate) {
         match Counter::of_fate(fate) {
             Some(counter) => self.count(counter),
@@ -145,8 +147,8 @@ impl Recorder<'_> {
         self.counters.count(counter);
     }
 
-    /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went. Allocates at the first
-    /// sample of a class, and never again.
+    /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went.
+    /// Allocates at the first sample of a class, and never again.
     pub fn answered(&mut self, sample: &Sample) {
         self.served(sample, Fate::Answered);
     }
@@ -158,7 +160,8 @@ impl Recorder<'_> {
         self.counters.ended[fate as usize].add(1);
     }
 
-    /// Records a request of `class` that ends without an answer, and the CPU time that it took, if any.
+    /// Records a request of `class` that ends without an answer, and the CPU time that it took, if
+    /// any.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
         self.spend(Spent::Unanswered, spent);
@@ -174,7 +177,8 @@ impl Recorder<'_> {
         self.counters.busy.end(time);
     }
 
-    /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
+    /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts
+    /// as idle.
     pub fn begin_idle(&mut self, now: Nanos) {
         self.counters.idle.begin(now);
         self.flight.rest();
@@ -211,8 +215,10 @@ mod tests {
     use crate::fate::Refused;
     use std::sync::mpsc;
 
-    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends what it received?
-    /// Method: a channel between the two plays the queue; a third thread reads until both are through.
+    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends
+    /// what it received?
+    /// Method: a channel between the two plays the queue; a third thread reads until both are
+    /// through.
     #[test]
     fn no_reading_ever_sees_more_ends_than_arrivals() {
         const DATAGRAMS: u64 = 30_000;

@@ -1,14 +1,17 @@
-//! Datagrams that the kernel dropped at a socket: an exact count, or unknown, which no reader may take for 0.
+//! Datagrams that the kernel dropped at a socket: an exact count, or unknown, which no reader may
+//! take for 0.
 //!
-//! `SO_MEMINFO` is the kernel's counter of one socket (Linux 4.12). A reading takes less than a microsecond, whatever
-//! sockets other processes have. The tables of `/proc/net/udp` and sock_diag(7) have the same counter, but the kernel
-//! walks all sockets of the network namespace for them.
+//! `SO_MEMINFO` is the kernel's counter of one socket (Linux 4.12). A reading takes less than a
+//! microsecond, whatever sockets other processes have. The tables of `/proc/net/udp` and
+//! sock_diag(7) have the same counter, but the kernel walks all sockets of the network namespace
+//! for them.
 //!
-//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so it lags. Of
-//! 161,822 drops it missed 412, and all of a burst that nothing follows. It also costs more than it tells. The wrapper
-//! around `recvmmsg` keeps of each header only the space for control data that the last message needed. So the first
-//! message after a drop would lose its receive stamp. On a wildcard bind it would lose the address that the reply must
-//! come from.
+//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is
+//! received, so it lags. Of 161,822 drops it missed 412, and all of a burst that nothing follows.
+//! It also costs more than it tells. The wrapper around `recvmmsg` keeps of each header only the
+//! space for control data that the last message needed. So the first message after a drop would
+//! lose its receive stamp. On a wildcard bind it would lose the address that the reply must come
+//! from.
 
 use super::Socket;
 use nix::sys::socket::getsockopt;
@@ -47,8 +50,8 @@ impl Drops {
         Drops { counts: vec![Count::default(); sockets] }
     }
 
-    /// Lets the counts of `sockets` begin at `counters`, by inode: what the kernel counted before belongs to another
-    /// process. An unknown counter is read now.
+    /// Lets the counts of `sockets` begin at `counters`, by inode: what the kernel counted before
+    /// belongs to another process. An unknown counter is read now.
     pub fn begin_at(&mut self, sockets: &[Socket], counters: &[(u64, Option<u32>)]) {
         // A reading that fails leaves what is unknown at 0, and is reported by the next one.
         let _ = self.read(sockets);
@@ -63,8 +66,8 @@ impl Drops {
         self.counts.iter().map(|count| count.known.then_some(count.last)).collect()
     }
 
-    /// Reads the kernel's counters of `sockets`, the same ones each time. They wrap after 2^32 drops, so that this must be
-    /// done at least once every few minutes.
+    /// Reads the kernel's counters of `sockets`, the same ones each time. They wrap after 2^32
+    /// drops, so that this must be done at least once every few minutes.
     ///
     /// # Errors
     /// The first error of the kernel.
@@ -72,13 +75,15 @@ impl Drops {
         self.add(sockets.iter().map(|socket| getsockopt(socket, MemoryInfo)))
     }
 
-    /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` if that reading failed for the socket.
+    /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` if that reading
+    /// failed for the socket.
     pub fn totals(&self) -> impl Iterator<Item = Option<u64>> {
         self.counts.iter().map(|count| count.known.then_some(count.total))
     }
 
-    /// Bytes that waited in each socket at the last [`Drops::read`], with what the kernel needs beside them. While datagrams
-    /// wait, the kernel may still book others that were received since, up to a quarter of the buffer.
+    /// Bytes that waited in each socket at the last [`Drops::read`], with what the kernel needs
+    /// beside them. While datagrams wait, the kernel may still book others that were received
+    /// since, up to a quarter of the buffer.
     pub fn waiting(&self) -> impl Iterator<Item = u32> {
         self.counts.iter().map(|count| count.waiting)
     }
@@ -119,7 +124,8 @@ pub fn dropped_by_others() -> io::Result<u64> {
     counts.map(|(_, value)| value.trim().parse::<u64>().map_err(io::Error::other)).sum()
 }
 
-/// The kernel's counters of UDP and their names, in the text of `/proc/net/snmp`; `None` where it has none.
+/// The kernel's counters of UDP and their names, in the text of `/proc/net/snmp`; `None` where it
+/// has none.
 fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = rows.next().zip(rows.next())?;
@@ -184,7 +190,8 @@ mod tests {
         Ok([0, 0, 0, 0, 0, 0, 0, 0, drops])
     }
 
-    // A reading that fails makes the figure of its socket unknown, and what came meanwhile is not lost.
+    // A reading that fails makes the figure of its socket unknown, and what came meanwhile is not
+    // lost.
     #[test]
     fn what_the_kernel_does_not_tell_is_unknown_and_not_zero() {
         let mut drops = Drops::new(2);
@@ -199,8 +206,9 @@ mod tests {
         assert_eq!(read(memory(8)), (vec![Some(8), Some(7)], None));
     }
 
-    // Does a successor count what came after its predecessor's last reading, and nothing twice? One whose predecessor
-    // knew nothing begins at what it reads. Method: the same sockets in another order, as both hold them.
+    // Does a successor count what came after its predecessor's last reading, and nothing twice? One
+    // whose predecessor knew nothing begins at what it reads. Method: the same sockets in another
+    // order, as both hold them.
     #[test]
     fn counts_begin_where_another_process_ended() {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");

@@ -1,8 +1,8 @@
 //! Datagrams that are rejected by their addresses alone, before a handler sees them.
 //!
-//! A source address can be forged. Where that is not a single other host, an answer would come back as a request, or
-//! go to hosts that never asked. A datagram to a broadcast or multicast address would be one request in each socket of
-//! a wildcard bind.
+//! A source address can be forged. Where that is not a single other host, an answer would come back
+//! as a request, or go to hosts that never asked. A datagram to a broadcast or multicast address
+//! would be one request in each socket of a wildcard bind.
 
 use super::{Datagram, Network};
 use crate::fate::Malformed;
@@ -24,8 +24,8 @@ pub struct AddressFilter {
 }
 
 impl AddressFilter {
-    /// The rules of a server that is bound to all of `listen`, on a host with the addresses `host`. Datagrams from any
-    /// of `reject_source_ports` are rejected. No address of `trusted` is forged.
+    /// The rules of a server that is bound to all of `listen`, on a host with the addresses `host`.
+    /// Datagrams from any of `reject_source_ports` are rejected. No address of `trusted` is forged.
     pub fn new(
         listen: &[SocketAddr],
         reject_source_ports: &[u16],
@@ -37,8 +37,8 @@ impl AddressFilter {
         AddressFilter { listen, reject_source_ports, trusted: trusted.into(), host: ArcSwap::from_pointee(host) }
     }
 
-    /// Reads the host's addresses again: interfaces come and go. Returns whether they have changed. Takes about 50 us, so
-    /// workers must not call it.
+    /// Reads the host's addresses again: interfaces come and go. Returns whether they have changed.
+    /// Takes about 50 us, so workers must not call it.
     ///
     /// # Errors
     /// The kernel's error; the addresses known so far stay in force.
@@ -51,7 +51,8 @@ impl AddressFilter {
         Ok(changed)
     }
 
-    /// The rules as of now, for a batch of datagrams: loading the host's addresses costs more than a check.
+    /// The rules as of now, for a batch of datagrams: loading the host's addresses costs more than
+    /// a check.
     pub fn rules(&self) -> AddressRules<'_> {
         AddressRules { filter: self, host: self.host.load() }
     }
@@ -94,8 +95,8 @@ impl AddressRules<'_> {
         self.filter.trusted.iter().any(|network| network.contains(peer.ip()))
     }
 
-    /// True if a socket of this server receives datagrams sent to `peer`. The `destination` is an address of this host
-    /// even where the list of them could not be read.
+    /// True if a socket of this server receives datagrams sent to `peer`. The `destination` is an
+    /// address of this host even where the list of them could not be read.
     // Apart from the way of a request, whose source hardly ever has the port of the server.
     #[cold]
     fn is_own(&self, peer: &SocketAddr, destination: Option<IpAddr>) -> bool {
@@ -115,8 +116,8 @@ impl AddressRules<'_> {
 pub struct HostAddresses {
     /// The addresses of all interfaces, sorted.
     own: Vec<IpAddr>,
-    /// The broadcast address of each network by its mask, sorted. One that was configured otherwise is not included:
-    /// glibc reports it in the same place as the peer of a point-to-point address.
+    /// The broadcast address of each network by its mask, sorted. One that was configured otherwise
+    /// is not included: glibc reports it in the same place as the peer of a point-to-point address.
     broadcast: Vec<Ipv4Addr>,
 }
 
@@ -161,8 +162,8 @@ impl HostAddresses {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// True for an address of several hosts: multicast, or broadcast, also in a network of this host. On a socket of both
-    /// families IPv4 comes as mapped addresses.
+    /// True for an address of several hosts: multicast, or broadcast, also in a network of this
+    /// host. On a socket of both families IPv4 comes as mapped addresses.
     #[inline]
     pub fn is_group(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
@@ -258,7 +259,8 @@ mod tests {
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
-    // Is an address of a server its own wherever the datagram came to, with the port that belongs to it?
+    // Is an address of a server its own wherever the datagram came to, with the port that belongs
+    // to it?
     #[test]
     fn each_of_several_addresses_is_the_servers_own() {
         let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));
@@ -293,7 +295,8 @@ mod tests {
         assert_eq!(filter.rules().check(&unlisted), Err(Malformed::Destination));
     }
 
-    // Does the kernel report the addresses that every host has, with the broadcast addresses of their masks?
+    // Does the kernel report the addresses that every host has, with the broadcast addresses of
+    // their masks?
     #[test]
     fn the_loopback_interface_is_read() {
         let host = HostAddresses::read().expect("netlink");

@@ -1,5 +1,6 @@
-//! The gate's rules as a classic BPF program, which the kernel runs for each datagram before it enters a socket. The program
-//! runs where the sender's datagram is handled, so what it turns away costs the workers nothing.
+//! The gate's rules as a classic BPF program, which the kernel runs for each datagram before it
+//! enters a socket. The program runs where the sender's datagram is handled, so what it turns away
+//! costs the workers nothing.
 
 use super::Network;
 use socket2::SockFilter;
@@ -67,16 +68,17 @@ const NET: u32 = -0x10_0000_i32 as u32;
 const RANDOM: u32 = (-0x1000_i32 + 56) as u32;
 
 const ALL: u32 = u32::MAX;
-/// The most prefixes that the tree compares one by one: a conditional jump skips at most 255 instructions.
+/// The most prefixes that the tree compares one by one: a conditional jump skips at most 255
+/// instructions.
 const LEAF: usize = 40;
 /// A bit of a hash depends on lower ones, so that these have a part in it too.
 const FOLD: u32 = 15;
 
-/// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all others. What comes from a
-/// network of `whole` comes in, unless one of its prefixes has a share.
+/// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all
+/// others. What comes from a network of `whole` comes in, unless one of its prefixes has a share.
 ///
-/// It looks a key of the source up in a binary tree. The key of IPv4 is its prefix. That of IPv6 is a hash: a random `seed`
-/// keeps senders from choosing a prefix with the key of another one.
+/// It looks a key of the source up in a binary tree. The key of IPv4 is its prefix. That of IPv6 is
+/// a hash: a random `seed` keeps senders from choosing a prefix with the key of another one.
 pub fn program(
     bits: SourcePrefix,
     seed: u64,

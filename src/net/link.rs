@@ -31,16 +31,16 @@ pub trait Link {
     /// See [`Receiver::discard`].
     fn discard(&mut self);
 
-    /// Sends `messages` and returns for each whether the kernel took it. A message that fails does not hold up the
-    /// others. Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake
-    /// them.
+    /// Sends `messages` and returns for each whether the kernel took it. A message that fails does
+    /// not hold up the others. Messages to one peer leave in their order, as a GSO batch where they
+    /// are alike; others may overtake them.
     ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait that timed out, it
-    /// does not wait until the buffer has drained.
+    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait
+    /// that timed out, it does not wait until the buffer has drained.
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>]) -> Outcomes;
 
-    /// Probes whether anything can be sent at all, without sending it: after a batch of which nothing was taken,
-    /// possibly because of its peers.
+    /// Probes whether anything can be sent at all, without sending it: after a batch of which
+    /// nothing was taken, possibly because of its peers.
     ///
     /// # Errors
     /// The reason why nothing can be sent.
@@ -49,7 +49,8 @@ pub trait Link {
 
 /// Access to the kernel's sockets.
 pub struct KernelLink {
-    /// For each address: the memory of a receiver fits the sockets of one address alone, and a sender is for one socket.
+    /// For each address: the memory of a receiver fits the sockets of one address alone, and a
+    /// sender is for one socket.
     addresses: Box<[(Receiver, Sender)]>,
     /// The number of the address that was received at last.
     last: usize,

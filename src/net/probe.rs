@@ -1,12 +1,13 @@
-//! Does this system permit what a server must call? A sandbox may forbid `recvmmsg` or `sendmmsg`, and an old kernel may
-//! lack them. A server that did not ask would receive or send nothing while it reports to be ready.
+//! Does this system permit what a server must call? A sandbox may forbid `recvmmsg` or `sendmmsg`,
+//! and an old kernel may lack them. A server that did not ask would receive or send nothing while
+//! it reports to be ready.
 
 use super::{Io, Receiver, Sender, Socket};
 use std::io;
 use std::net::SocketAddr;
 
-/// Makes each call that `io` needs once for each of `addresses`, on a socket of its own that no datagram can reach. It
-/// receives nothing and sends nothing.
+/// Makes each call that `io` needs once for each of `addresses`, on a socket of its own that no
+/// datagram can reach. It receives nothing and sends nothing.
 ///
 /// # Errors
 /// The call that is not permitted, why, and what is allowed.

@@ -42,17 +42,18 @@ pub struct Datagram {
     pub peer: Option<SocketAddr>,
     /// The destination address; known on wildcard binds only.
     pub local: Option<IpAddr>,
-    /// True if the kernel treats that address as several hosts, broadcast or multicast; known on wildcard binds of IPv4
-    /// only.
+    /// True if the kernel treats that address as several hosts, broadcast or multicast; known on
+    /// wildcard binds of IPv4 only.
     pub to_group: bool,
-    /// Time in the socket: real time at the batch minus the kernel's receive stamp; zero without a stamp.
+    /// Time in the socket: real time at the batch minus the kernel's receive stamp; zero without a
+    /// stamp.
     pub kernel_wait: Nanos,
     /// True if the stamp lies in the future: the clock was set back meanwhile.
     pub ahead: bool,
 }
 
-/// The memory for receiving batches, one per thread and address. The kernel leaves in it how long the last sender's
-/// address and control data were. What is longer the next time would be cut off.
+/// The memory for receiving batches, one per thread and address. The kernel leaves in it how long
+/// the last sender's address and control data were. What is longer the next time would be cut off.
 pub struct Receiver {
     way: Way,
     datagrams: ArrayVec<Datagram, BATCH>,
@@ -73,12 +74,12 @@ impl Receiver {
         Receiver { way, datagrams: ArrayVec::new() }
     }
 
-    /// Receives at most as many datagrams as there are `buffers`, and at most [`BATCH`]: the first into the first
-    /// buffer, and so on. Returns the number received, 0 when nothing waits.
+    /// Receives at most as many datagrams as there are `buffers`, and at most [`BATCH`]: the first
+    /// into the first buffer, and so on. Returns the number received, 0 when nothing waits.
     ///
     /// # Errors
-    /// The kernel's error. An error that an earlier send left on the socket is reported here too; it concerns no
-    /// datagram, and the next call goes on.
+    /// The kernel's error. An error that an earlier send left on the socket is reported here too;
+    /// it concerns no datagram, and the next call goes on.
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
         match &mut self.way {
@@ -88,8 +89,8 @@ impl Receiver {
         Ok(self.datagrams.len())
     }
 
-    /// The number of datagrams received as part of a GRO batch that did not fit the last call's buffers. The next call
-    /// returns only these.
+    /// The number of datagrams received as part of a GRO batch that did not fit the last call's
+    /// buffers. The next call returns only these.
     pub fn left(&self) -> usize {
         match &self.way {
             Way::Gro(way) => way.left(),
@@ -117,7 +118,8 @@ fn receive_batch<'b>(
     buffers: impl Iterator<Item = &'b mut [u8]>,
     datagrams: &mut ArrayVec<Datagram, BATCH>,
 ) -> io::Result<()> {
-    // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
+    // An array and not a vector: memory borrowed by the wrapper for that long must not have a
+    // destructor.
     let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| [IoSliceMut::new(&mut [])]);
     let filled = slices.iter_mut().zip(buffers).map(|(slice, buffer)| {
         *slice = [IoSliceMut::new(buffer)];
@@ -133,12 +135,12 @@ fn receive_batch<'b>(
     Ok(())
 }
 
-/// Receives GRO batches, from which datagrams are copied into packets. The kernel returns the datagrams of such a batch,
-/// which are of one sender, as one (`UDP_GRO`).
+/// Receives GRO batches, from which datagrams are copied into packets. The kernel returns the
+/// datagrams of such a batch, which are of one sender, as one (`UDP_GRO`).
 ///
-/// A GRO batch is received whole into a buffer for the longest one. Each GRO batch takes one call. The wrapper around
-/// `recvmmsg` keeps of each header only the space for control data that the last message needed. A GRO batch needs more
-/// of it than a single datagram.
+/// A GRO batch is received whole into a buffer for the longest one. Each GRO batch takes one call.
+/// The wrapper around `recvmmsg` keeps of each header only the space for control data that the last
+/// message needed. A GRO batch needs more of it than a single datagram.
 struct GroBatch {
     buffer: Box<[u8]>,
     /// Space for control data.
@@ -157,7 +159,8 @@ impl GroBatch {
         GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
     }
 
-    /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it is for.
+    /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it
+    /// is for.
     fn left(&self) -> usize {
         self.rest.len().div_ceil(self.segment)
     }
@@ -178,7 +181,8 @@ impl GroBatch {
                 match self.receive_gro_batch(socket) {
                     Ok(()) => {}
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
-                    // Datagrams already received are returned; the error was consumed with its report.
+                    // Datagrams already received are returned; the error was consumed with its
+                    // report.
                     Err(_) if !datagrams.is_empty() => break,
                     Err(error) => return Err(error),
                 }
@@ -226,7 +230,8 @@ impl Control {
             ..Datagram::default()
         };
         let mut read = Control { datagram, segment: None };
-        // Truncated control data would mean that too little space was reserved; none of it is used then.
+        // Truncated control data would mean that too little space was reserved; none of it is used
+        // then.
         let Ok(controls) = message.cmsgs() else { return read };
         for control in controls {
             match control {
@@ -238,7 +243,8 @@ impl Control {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
                     read.datagram.local = Some(destination.into());
-                    // The address to answer from: the destination itself, if it is one of this host's own.
+                    // The address to answer from: the destination itself, if it is one of this
+                    // host's own.
                     let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
                     read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
                 }

@@ -1,4 +1,5 @@
-//! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at the end.
+//! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at
+//! the end.
 
 use super::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, gate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,7 +13,8 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
+/// The sockets of one server: on each address one for each worker, so that the kernel spreads flows
+/// over the workers.
 #[derive(Debug)]
 pub struct Group {
     sockets: Vec<Socket>,
@@ -35,13 +37,13 @@ enum Gate {
 }
 
 impl Group {
-    /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0 picks a free port for all
-    /// sockets of that address. `[::]` is for IPv6 alone where another address is an IPv4 one of the same port, and
-    /// for both families elsewhere.
+    /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0
+    /// picks a free port for all sockets of that address. `[::]` is for IPv6 alone where another
+    /// address is an IPv4 one of the same port, and for both families elsewhere.
     ///
     /// # Errors
-    /// An address, as it was asked for, and the kernel's error. That is [`io::ErrorKind::AddrInUse`] also when another group
-    /// that would share a port has it.
+    /// An address, as it was asked for, and the kernel's error. That is
+    /// [`io::ErrorKind::AddrInUse`] also when another group that would share a port has it.
     ///
     /// # Panics
     /// If there are no workers, or no addresses.
@@ -56,8 +58,9 @@ impl Group {
         Group::of(by_worker(sockets), bound).map_err(|error| (first, error))
     }
 
-    /// The group of sockets that another process has bound, by address, as many for each, for the backend `io`. Options are
-    /// only added: a process that still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
+    /// The group of sockets that another process has bound, by address, as many for each, for the
+    /// backend `io`. Options are only added: a process that still receives from them notices
+    /// nothing, unless `io` is [`Io::Gro`] here and not there.
     ///
     /// # Errors
     /// When one is no bound UDP socket, is connected, or has a locked filter; the kernel's error.
@@ -88,7 +91,8 @@ impl Group {
     }
 
     fn of(sockets: Vec<socket2::Socket>, addresses: Vec<SocketAddr>) -> io::Result<Group> {
-        // The kernel books twice the requested size, to pay for its own bookkeeping, and reports the double.
+        // The kernel books twice the requested size, to pay for its own bookkeeping, and reports
+        // the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
         let socket = |(number, socket)| Socket::new(socket, number % addresses.len());
@@ -96,8 +100,9 @@ impl Group {
         Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes, gate: Mutex::new(Gate::Own) })
     }
 
-    /// The addresses that this host has no longer: nothing comes to their sockets until it has them again. The kernel says so
-    /// to a socket that is to be bound there, by the routes and settings that let ours be bound.
+    /// The addresses that this host has no longer: nothing comes to their sockets until it has them
+    /// again. The kernel says so to a socket that is to be bound there, by the routes and settings
+    /// that let ours be bound.
     pub fn gone(&self) -> impl Iterator<Item = SocketAddr> {
         self.addresses.iter().copied().filter(|address| {
             let mut any_port = *address;
@@ -118,7 +123,8 @@ impl Group {
         Ok(())
     }
 
-    /// The sockets: those of worker 0 first, one for each address in their order, then those of worker 1, and so on.
+    /// The sockets: those of worker 0 first, one for each address in their order, then those of
+    /// worker 1, and so on.
     pub fn sockets(&self) -> &[Socket] {
         &self.sockets
     }
@@ -128,8 +134,9 @@ impl Group {
         &self.addresses
     }
 
-    /// Shuts the gate: no further datagram enters the sockets; those inside can still be received, and replies can
-    /// still be sent. Datagrams that arrive from now on count as dropped by the kernel.
+    /// Shuts the gate: no further datagram enters the sockets; those inside can still be received,
+    /// and replies can still be sent. Datagrams that arrive from now on count as dropped by the
+    /// kernel.
     ///
     /// # Errors
     /// The kernel's error; the sockets before the failing one have their gate shut.
@@ -140,8 +147,8 @@ impl Group {
         self.attach(&gate::reject_all())
     }
 
-    /// Lets in what `program` lets in, and without one everything. False if the gate is shut or another process's: then
-    /// nothing changes.
+    /// Lets in what `program` lets in, and without one everything. False if the gate is shut or
+    /// another process's: then nothing changes.
     ///
     /// # Errors
     /// The kernel's error; some sockets may have the new program by then.
@@ -156,7 +163,8 @@ impl Group {
         Ok(*gate == Gate::Own)
     }
 
-    /// Opens the gate and leaves it to another process, or takes it back. A gate that is shut stays shut.
+    /// Opens the gate and leaves it to another process, or takes it back. A gate that is shut stays
+    /// shut.
     pub fn leave_gate(&self, left: bool) {
         let mut gate = self.gate();
         if *gate != Gate::Shut {
@@ -178,7 +186,8 @@ impl Group {
         self.sockets.iter().for_each(|socket| drop(socket.inner().detach_filter()));
     }
 
-    /// True if a datagram waits in any of the sockets: one system call. True also when the kernel does not report it.
+    /// True if a datagram waits in any of the sockets: one system call. True also when the kernel
+    /// does not report it.
     pub fn has_waiting(&self) -> bool {
         let mut sockets: Vec<_> =
             self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -186,14 +195,14 @@ impl Group {
         poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
     }
 
-    /// Takes the sockets out of the kernel's sight: from now on datagrams to the addresses find no socket, and the drop
-    /// counts stay constant. To be called after the last reply has been sent.
+    /// Takes the sockets out of the kernel's sight: from now on datagrams to the addresses find no
+    /// socket, and the drop counts stay constant. To be called after the last reply has been sent.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn leave(&self) -> io::Result<()> {
-        // A connected socket receives from its peer only, and no other host can send from an address that is this
-        // host's own.
+        // A connected socket receives from its peer only, and no other host can send from an
+        // address that is this host's own.
         self.sockets.iter().try_for_each(|socket| {
             let address = self.addresses[socket.address];
             let own = match address.ip() {
@@ -217,8 +226,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// A socket to probe `io` with: opened like the sockets of a group, but without an address, so that nothing reaches
-    /// it.
+    /// A socket to probe `io` with: opened like the sockets of a group, but without an address, so
+    /// that nothing reaches it.
     pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
         Socket::new(new_socket(address, false, io)?, 0)
     }
@@ -256,8 +265,8 @@ impl Deref for Socket {
 // Whether no process may change the filter of a socket.
 sockopt_impl!(LockFilter, GetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
 
-/// Opens sockets beside `sockets`, which another process has bound to `address`, until there are `count`. One that is alone
-/// is made to share its address.
+/// Opens sockets beside `sockets`, which another process has bound to `address`, until there are
+/// `count`. One that is alone is made to share its address.
 ///
 /// # Errors
 /// The kernel's error. It lets only the user who bound the first one share its address.
@@ -298,8 +307,8 @@ pub fn by_address<S>(
 
 /// Sockets on `address` alone, and the address that they are bound to.
 fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Result<(Vec<socket2::Socket>, SocketAddr)> {
-    // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
-    // of the first.
+    // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly
+    // take half the flows of the first.
     let first = new_socket(address, only_v6, io)?;
     first.bind(&address.into())?;
     first.set_reuse_port(true)?;
@@ -347,8 +356,8 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
     if io == Io::Gro {
         setsockopt(socket, sockopt::UdpGroSegment, &true)?;
     }
-    // A smaller buffer is not an error: the caller reads back the granted size and reports it. One that is large already
-    // may have been granted by root, beyond what this process may ask for.
+    // A smaller buffer is not an error: the caller reads back the granted size and reports it. One
+    // that is large already may have been granted by root, beyond what this process may ask for.
     if socket.recv_buffer_size()? / 2 < RECV_BUFFER_BYTES {
         socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
     }
@@ -365,10 +374,10 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
     Ok(())
 }
 
-/// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can be forged and pile
-/// up. A datagram longer than the device takes fails at the send. Path MTU discovery is off. Under `DO`, after one
-/// forged ICMP message ("fragmentation needed"), the kernel refuses all replies to a client above 552 bytes for ten
-/// minutes.
+/// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can
+/// be forged and pile up. A datagram longer than the device takes fails at the send. Path MTU
+/// discovery is off. Under `DO`, after one forged ICMP message ("fragmentation needed"), the kernel
+/// refuses all replies to a client above 552 bytes for ten minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {

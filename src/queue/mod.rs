@@ -1,8 +1,9 @@
-//! The sharded queue that joins pools, several bounded queues that act as one; and a pool of objects.
+//! The sharded queue that joins pools, several bounded queues that act as one; and a pool of
+//! objects.
 //!
-//! Producers spread over the shards, so they do not meet on one cache line. Consumers look at all shards in turn, so no
-//! item is overlooked. Order holds within a shard only. [`Sharded`] says how far the whole is from first come, first
-//! served.
+//! Producers spread over the shards, so they do not meet on one cache line. Consumers look at all
+//! shards in turn, so no item is overlooked. Order holds within a shard only. [`Sharded`] says how
+//! far the whole is from first come, first served.
 
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -12,27 +13,33 @@ use std::ops::{Deref, DerefMut};
 ///
 /// # How far from first come, first served
 ///
-/// The *rank error* of an item counts earlier items that are still in the queue when a consumer takes this one. The sum
-/// of all rank errors is the number of times that a later item overtakes an earlier one.
+/// The *rank error* of an item counts earlier items that are still in the queue when a consumer
+/// takes this one. The sum of all rank errors is the number of times that a later item overtakes an
+/// earlier one.
 ///
-/// Take an item of shard `A`, and another shard `B`. When the producer puts the item, `B` holds `L` items more than `A`
-/// (fewer, if `L` is negative). While the item waits, consumers take `T` items more from `A` than from `B`. Shards are
-/// first in, first out. When a consumer takes the item, `A` holds no earlier item, and `B` holds at most `L + T` of them.
-/// So the rank error is at most the sum of `max(0, L + T)` over all other shards. This holds for any producers and
-/// consumers, if each operation takes effect at one moment.
+/// Take an item of shard `A`, and another shard `B`. When the producer puts the item, `B` holds `L`
+/// items more than `A` (fewer, if `L` is negative). While the item waits, consumers take `T` items
+/// more from `A` than from `B`. Shards are first in, first out. When a consumer takes the item, `A`
+/// holds no earlier item, and `B` holds at most `L + T` of them. So the rank error is at most the
+/// sum of `max(0, L + T)` over all other shards. This holds for any producers and consumers, if
+/// each operation takes effect at one moment.
 ///
-/// - Let each of `C` consumers begin its next search one shard further. While no shard at which it begins is empty, it
-///   takes at most one item more from `A` than from `B`: `T <= C`.
-/// - Let `P` producers put their items into the shards in turn. While no shard is full, each puts at most one item more
-///   into `B` than into `A`. With these consumers, since the queue was last even, `L <= P + C`. In `S` shards the rank
-///   error is then at most `(S - 1) (P + 2C)`, however long the queue is.
-/// - The shorter of two random shards ([`crate::sched::sharing::shards`]) bounds `L` only with high probability.
-///   `benches/RESULTS.md` has measurements. By chance alone `L` grows with the root of the number of items.
-/// - Consumers that always begin at a shard of their own do not bound `T`. If a shard is no consumer's own, consumers
-///   serve it only when all others are empty. Under overload this never happens.
+/// - Let each of `C` consumers begin its next search one shard further. While no shard at which it
+///   begins is empty, it takes at most one item more from `A` than from `B`: `T <= C`.
+/// - Let `P` producers put their items into the shards in turn. While no shard is full, each puts
+///   at most one item more into `B` than into `A`. With these consumers, since the queue was last
+///   even, `L <= P + C`. In `S` shards the rank error is then at most `(S - 1) (P + 2C)`, however
+///   long the queue is.
+/// - The shorter of two random shards ([`crate::sched::sharing::shards`]) bounds `L` only with high
+///   probability. `benches/RESULTS.md` has measurements. By chance alone `L` grows with the root of
+///   the number of items.
+/// - Consumers that always begin at a shard of their own do not bound `T`. If a shard is no
+///   consumer's own, consumers serve it only when all others are empty. Under overload this never
+///   happens.
 ///
-/// With fewer items than shards, a consumer finds some shards empty. The number of items then bounds the error. An
-/// operation that is interrupted in the middle adds the operations that pass meanwhile, as in any concurrent queue.
+/// With fewer items than shards, a consumer finds some shards empty. The number of items then
+/// bounds the error. An operation that is interrupted in the middle adds the operations that pass
+/// meanwhile, as in any concurrent queue.
 pub struct Sharded<T> {
     shards: Box<[CachePadded<ArrayQueue<T>>]>,
 }
@@ -48,7 +55,8 @@ impl<T> Sharded<T> {
         Sharded { shards: (0..shards).map(|_| CachePadded::new(ArrayQueue::new(each))).collect() }
     }
 
-    /// Adds `item` to the shorter of two shards, which are counted around, or to any other that has room.
+    /// Adds `item` to the shorter of two shards, which are counted around, or to any other that has
+    /// room.
     ///
     /// # Errors
     /// The item, when every shard is full.
@@ -71,8 +79,8 @@ impl<T> Sharded<T> {
         Err(item)
     }
 
-    /// Takes an item, looking first at the shard of `hint`, then at every other. A consumer that counts its hint up with
-    /// each item serves all shards equally.
+    /// Takes an item, looking first at the shard of `hint`, then at every other. A consumer that
+    /// counts its hint up with each item serves all shards equally.
     pub fn pop(&self, hint: usize) -> Option<T> {
         if let [only] = &*self.shards {
             return only.pop();
@@ -99,7 +107,8 @@ impl<T> Sharded<T> {
 
 /// A fixed number of objects, each either free or in use.
 ///
-/// The queue of the free ones has as many places as there are objects, so a return always finds room.
+/// The queue of the free ones has as many places as there are objects, so a return always finds
+/// room.
 pub struct ObjectPool<T> {
     free: ArrayQueue<Box<T>>,
 }

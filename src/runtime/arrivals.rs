@@ -1,4 +1,5 @@
-//! One watched ingress, and what it takes to notice an arrival there: for policies, and for `loadgen calibrate`.
+//! One watched ingress, and what it takes to notice an arrival there: for policies, and for
+//! `loadgen calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
@@ -14,8 +15,8 @@ use std::thread;
 /// Notices in one measurement: these take some 100 us.
 const NOTICES_MEASURED: usize = 32;
 
-/// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the least of many, as nothing
-/// disturbed it. Nothing where the kernel gives none.
+/// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the
+/// least of many, as nothing disturbed it. Nothing where the kernel gives none.
 pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
@@ -50,9 +51,9 @@ impl Arrivals {
         self.descriptors.watch_set().arrivals().waiting()
     }
 
-    /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count` arrivals. `arrive` makes
-    /// an arrival, and `drain` takes it out of the ingress. Call this on a separate thread: the end of a ring interrupts
-    /// the thread's next system call that waits.
+    /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count`
+    /// arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this on a
+    /// separate thread: the end of a ring interrupts the thread's next system call that waits.
     pub fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
         let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
         notice::begin(Watch::Notices);

@@ -8,7 +8,8 @@ use crossbeam_deque::{Steal, Stealer};
 /// An engine whose jobs make jobs puts the new ones here ([`super::Worker::run_with`]).
 pub type Deque<J> = crossbeam_deque::Worker<J>;
 
-/// Takes the oldest jobs of a deque, at most [`steal_limit`] of them. One is returned, the others go into `thief`.
+/// Takes the oldest jobs of a deque, at most [`steal_limit`] of them. One is returned, the others
+/// go into `thief`.
 pub(super) fn steal<J>(victim: &Stealer<J>, thief: &Deque<J>) -> Steal<J> {
     victim.steal_batch_with_limit_and_pop(thief, steal_limit(victim.len(), thief.len()))
 }
@@ -74,7 +75,8 @@ mod tests {
         }
     }
 
-    /// However often a worker steals while its own deque holds jobs, it never holds more than fit without reallocating.
+    /// However often a worker steals while its own deque holds jobs, it never holds more than fit
+    /// without reallocating.
     #[test]
     fn theft_stops_where_a_deque_would_grow() {
         let (victim, thief) = (deque(false), deque(false));

@@ -1,5 +1,6 @@
-//! The groups of one server: workers that share queues, sleepers and a watch set, and how an idle group helps a full one.
-//! `sleep/README.md` argues in section 7 why nothing waits for ever in a full group.
+//! The groups of one server: workers that share queues, sleepers and a watch set, and how an idle
+//! group helps a full one. `sleep/README.md` argues in section 7 why nothing waits for ever in a
+//! full group.
 
 use super::notice::Looks;
 use super::{Shared, Wait, Worker, deque};
@@ -32,13 +33,15 @@ struct Group<J> {
 /// What an idle worker finds in a full group.
 pub(super) enum Found<J> {
     Job(J),
-    /// The socket of a busy worker in which something waits: the first worker of its group, and its number there.
+    /// The socket of a busy worker in which something waits: the first worker of its group, and its
+    /// number there.
     Socket(WorkerId, WorkerId),
 }
 
 impl<J: Send> Groups<J> {
-    /// Groups of these sizes under `policy`, that of the largest, and their workers, each with the number of its group.
-    /// The other arguments are those of [`Shared::new`], for all groups together.
+    /// Groups of these sizes under `policy`, that of the largest, and their workers, each with the
+    /// number of its group. The other arguments are those of [`Shared::new`], for all groups
+    /// together.
     ///
     /// # Errors
     /// Those of [`Shared::new`].
@@ -62,8 +65,9 @@ impl<J: Send> Groups<J> {
         Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
     }
 
-    /// Lets jobs notice arrivals by the kernel's notices too, if it gives any. Looks from within jobs cost `look_cost`, if that
-    /// is more than what they take here, on cores on which time is `time_scale` as long.
+    /// Lets jobs notice arrivals by the kernel's notices too, if it gives any. Looks from within
+    /// jobs cost `look_cost`, if that is more than what they take here, on cores on which time is
+    /// `time_scale` as long.
     pub fn notice(&mut self, by_kernel: bool, look_cost: Nanos, time_scale: u64) {
         for Group { shared, .. } in &mut self.groups {
             (shared.kernel_notices, shared.looks) = (by_kernel, Looks { cost: look_cost, time_scale });
@@ -160,7 +164,8 @@ impl<J: Send> Groups<J> {
         })
     }
 
-    /// A job of the group with the longest queues and deques, where these are far longer than those of `own`.
+    /// A job of the group with the longest queues and deques, where these are far longer than those
+    /// of `own`.
     #[cold]
     pub(super) fn balance(&self, own: usize) -> Option<J> {
         let held = |group: usize| self.of(group).queues.count() + self.of(group).deque_lengths().sum::<usize>();
@@ -168,7 +173,8 @@ impl<J: Send> Groups<J> {
         is_longer(held(longest), held(own)).then(|| held_by(self.of(longest)))?
     }
 
-    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full, and no worker naps.
+    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full,
+    /// and no worker naps.
     #[cold]
     pub(super) fn naps(&self, own: usize) -> bool {
         // Ordering: the announcement ended with a fence, which pairs with the one in `call`.
@@ -182,12 +188,13 @@ impl<J: Send> Groups<J> {
         self.napping.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. To be called before a job of a
-    /// worker that has napped, and in a full group.
+    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. To be
+    /// called before a job of a worker that has napped, and in a full group.
     #[cold]
     pub(super) fn call(&self) {
-        // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full group, or this sees it
-        // asleep. One that naps announces its next sleep behind a fence, and looks at all groups again.
+        // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full
+        // group, or this sees it asleep. One that naps announces its next sleep behind a fence, and
+        // looks at all groups again.
         fence(Ordering::SeqCst);
         if !self.napping.load(Ordering::Relaxed) {
             let _ = self.each().any(|shared| shared.idle.wake_one(0));
@@ -226,9 +233,9 @@ mod tests {
     use crate::sched::Tuning;
     use std::os::fd::AsFd;
 
-    // Does a worker that always has work take jobs of another group, if far more wait there, in queues and deques? Jobs are the
-    // numbers of their groups. One worker of the second group runs. Before its first rare search it does 59 jobs, and 141 are
-    // left.
+    // Does a worker that always has work take jobs of another group, if far more wait there, in
+    // queues and deques? Jobs are the numbers of their groups. One worker of the second group runs.
+    // Before its first rare search it does 59 jobs, and 141 are left.
     #[test]
     fn a_busy_worker_takes_from_far_longer_queues() {
         for (queued, in_deque, taken) in

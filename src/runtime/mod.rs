@@ -1,7 +1,8 @@
 //! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
 //!
-//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
-//! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
+//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the
+//! business of the [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and
+//! shutdown protocols and why they hold.
 
 pub mod arrivals;
 pub(crate) mod continuation;
@@ -38,13 +39,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// The state that all workers of one server, or of one task runtime, share.
 pub struct Shared<J> {
     policy: ArcSwap<Policy>,
-    /// The number of the policy at work, which grows with every switch: one load tells a worker whether it follows it.
+    /// The number of the policy at work, which grows with every switch: one load tells a worker
+    /// whether it follows it.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
     thieves: Box<[Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
-    /// For each worker, whether it is asked to step aside; lowered when the worker takes its next job.
+    /// For each worker, whether it is asked to step aside; lowered when the worker takes its next
+    /// job.
     flags: Box<[Flag]>,
     /// Whether jobs notice arrivals by the kernel's notices too.
     kernel_notices: bool,
@@ -65,9 +68,10 @@ pub struct Shared<J> {
 const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
-    /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose readiness wakes
-    /// workers, as many for each: those of worker 0 first, then those of worker 1, and so on. Under a policy that receives
-    /// nothing there are none. `queue_capacity` bounds the jobs in all queues together.
+    /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose
+    /// readiness wakes workers, as many for each: those of worker 0 first, then those of worker 1,
+    /// and so on. Under a policy that receives nothing there are none. `queue_capacity` bounds the
+    /// jobs in all queues together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -117,8 +121,8 @@ impl<J: Send> Shared<J> {
         self.policy.load_full()
     }
 
-    /// Puts `policy` to work. Each worker follows it from its next turn on; until then jobs go where the old one puts
-    /// them, and are found there.
+    /// Puts `policy` to work. Each worker follows it from its next turn on; until then jobs go
+    /// where the old one puts them, and are found there.
     ///
     /// # Panics
     /// If `policy` is for another number of workers or of queues.
@@ -127,7 +131,8 @@ impl<J: Send> Shared<J> {
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
-            // Ordering: release, pairs with the acquire in `epoch`: a worker that sees the number finds the policy.
+            // Ordering: release, pairs with the acquire in `epoch`: a worker that sees the number
+            // finds the policy.
             self.epoch.fetch_add(1, Ordering::Release);
         });
     }
@@ -146,8 +151,8 @@ impl<J: Send> Shared<J> {
         self.thieves.iter().map(Stealer::len)
     }
 
-    /// Puts `job` into queue number `queue` and wakes no worker. `producer` is the worker that does so,
-    /// `None` on any other thread. Gives the job back when there is no room.
+    /// Puts `job` into queue number `queue` and wakes no worker. `producer` is the worker that does
+    /// so, `None` on any other thread. Gives the job back when there is no room.
     pub(crate) fn queue(&self, queue: PoolId, producer: Option<WorkerId>, job: J) -> Result<(), J> {
         self.queues.push(queue, producer.unwrap_or(queues::OUTSIDE), job)
     }
@@ -162,29 +167,31 @@ impl<J: Send> Shared<J> {
         self.idle.wake(worker);
     }
 
-    /// What wakes a sleeping worker of any pool, and says whether there is one; threads outside may keep it for longer than the workers
-    /// live.
+    /// What wakes a sleeping worker of any pool, and says whether there is one; threads outside may
+    /// keep it for longer than the workers live.
     pub(crate) fn waker(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let idle = Arc::clone(&self.idle);
         move || idle.wake_any()
     }
 
-    /// Whether `worker` sleeps: it looks again when it is woken, and when something comes to its socket.
+    /// Whether `worker` sleeps: it looks again when it is woken, and when something comes to its
+    /// socket.
     pub fn is_asleep(&self, worker: WorkerId) -> bool {
         self.idle.is_asleep(worker)
     }
 
     /// From now on no worker receives; a batch that one is receiving still counts.
     pub fn stop_receiving(&self) {
-        // Ordering: release/acquire is more than is needed: a worker that reads the old value receives one batch more,
-        // which the caller must expect anyway.
+        // Ordering: release/acquire is more than is needed: a worker that reads the old value
+        // receives one batch more, which the caller must expect anyway.
         self.accepting.store(false, Ordering::Release);
     }
 
-    /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into their sockets again.
+    /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into
+    /// their sockets again.
     pub fn start_receiving(&self) {
-        // Ordering: release, pairs with the acquire in `ThreadWorld::accepts`. A worker that sleeps, or is about to, is woken
-        // afterwards, and its next search sees the new value.
+        // Ordering: release, pairs with the acquire in `ThreadWorld::accepts`. A worker that
+        // sleeps, or is about to, is woken afterwards, and its next search sees the new value.
         self.accepting.store(true, Ordering::Release);
         self.idle.wake_all();
     }
@@ -197,13 +204,15 @@ impl<J: Send> Shared<J> {
 
     /// From now on every worker ends once a search finds nothing.
     pub fn stop(&self) {
-        // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers look again.
+        // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers
+        // look again.
         self.stopping.store(true, Ordering::Release);
         self.idle.wake_all();
     }
 
-    /// A job in a queue that no worker will take any more. To be called when all workers have ended: one of them may
-    /// have passed a continuation on to a pool whose workers had ended before.
+    /// A job in a queue that no worker will take any more. To be called when all workers have
+    /// ended: one of them may have passed a continuation on to a pool whose workers had ended
+    /// before.
     pub fn leftover(&self) -> Option<J> {
         self.queues.pop_any().map(|(_, job)| job)
     }

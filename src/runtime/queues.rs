@@ -7,13 +7,14 @@ use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sharded queue for each number that a policy may name. The jobs in all of them together are bounded, so that
-/// however long the queues get, packets are left to receive fresh requests into.
+/// A sharded queue for each number that a policy may name. The jobs in all of them together are
+/// bounded, so that however long the queues get, packets are left to receive fresh requests into.
 pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
-    /// The number of jobs that each worker has put here; the last entry counts all other threads together.
+    /// The number of jobs that each worker has put here; the last entry counts all other threads
+    /// together.
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
@@ -29,10 +30,11 @@ impl<J> Queues<J> {
         Queues { queues, count: CachePadded::default(), capacity, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back when there is no room.
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back
+    /// when there is no room.
     pub fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
-        // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
-        // never too low.
+        // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the
+        // count is too high, never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
             let queue = &self.queues[pool];
             queue.push(self.shards(queue, producer), job)
@@ -45,7 +47,8 @@ impl<J> Queues<J> {
         pushed
     }
 
-    /// Takes a job from the queue of `pool`. `next` is the shard of each queue at which a search begins.
+    /// Takes a job from the queue of `pool`. `next` is the shard of each queue at which a search
+    /// begins.
     pub fn pop(&self, pool: PoolId, next: &mut [usize]) -> Option<J> {
         let job = self.queues[pool].pop(next[pool])?;
         next[pool] = next[pool].wrapping_add(1);

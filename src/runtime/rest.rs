@@ -1,5 +1,5 @@
-//! A worker that finds nothing searches again for a while, then sleeps. sleep/README.md argues why no job and no datagram
-//! is forgotten meanwhile.
+//! A worker that finds nothing searches again for a while, then sleeps. sleep/README.md argues why
+//! no job and no datagram is forgotten meanwhile.
 
 use super::groups::Found;
 use super::sleep::readiness::{INGRESS, WATCH};
@@ -11,8 +11,9 @@ use crate::sched::turn::{Action, Boundary, Engine};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// Searches of a worker that spins, between two yields of its processor. A yield takes as long as two searches, and a
-/// datagram that comes meanwhile waits for its end. A thread that needs the processor waits for eight searches at most.
+/// Searches of a worker that spins, between two yields of its processor. A yield takes as long as
+/// two searches, and a datagram that comes meanwhile waits for its end. A thread that needs the
+/// processor waits for eight searches at most.
 const LOOKS_PER_YIELD: u32 = 8;
 
 impl<J: Send> Loop<'_, J> {
@@ -43,7 +44,8 @@ impl<J: Send> Loop<'_, J> {
 
 /// How one group helps another: sleep/README.md, section 7.
 impl<J: Send> Loop<'_, J> {
-    /// After a search that found nothing: takes what waits in a full group. False if there is nothing.
+    /// After a search that found nothing: takes what waits in a full group. False if there is
+    /// nothing.
     fn helps<E: Engine<Job = J>>(&mut self, engine: &mut E, now: Nanos) -> bool {
         let Some((groups, own)) = self.neighbours.filter(|_| self.policy.has_watchers()) else { return false };
         match groups.help(own, now) {
@@ -127,8 +129,9 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 }
 
-/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. After the thief threshold it may
-/// receive from every stuck worker. A millisecond at least bounds the cost of spurious wakes to a few percent of a core.
+/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. After the
+/// thief threshold it may receive from every stuck worker. A millisecond at least bounds the cost
+/// of spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
     policy.thief_threshold().max(Nanos::from_millis(1))
 }

@@ -1,5 +1,5 @@
-//! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in pipes, engines are
-//! these few lines.
+//! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in
+//! pipes, engines are these few lines.
 
 pub(super) mod numbers;
 mod sharing;
@@ -31,7 +31,8 @@ const LETS_OUT: u8 = 3;
 struct Playground {
     inputs: Vec<mio::unix::pipe::Sender>,
     done: Receiver<(WorkerId, u8)>,
-    /// Workers that were about to sleep, or had slept, and the ingress that each then looked into first.
+    /// Workers that were about to sleep, or had slept, and the ingress that each then looked into
+    /// first.
     looked: Receiver<(WorkerId, Seen, WorkerId)>,
     release: Sender<()>,
 }
@@ -196,7 +197,8 @@ fn plain(name: &str, workers: usize) -> Policy {
     Tuning::new(workers, Nanos::from_micros(5)).policy(name)
 }
 
-/// One job at a time into each ingress in turn: all workers have gone to sleep, or are just about to, when it comes.
+/// One job at a time into each ingress in turn: all workers have gone to sleep, or are just about
+/// to, when it comes.
 #[test]
 fn no_wake_up_is_lost() {
     for wait in [Wait::Park, Wait::Adaptive] {
@@ -204,7 +206,8 @@ fn no_wake_up_is_lost() {
             with_workers(&policy, wait, |play| {
                 for round in 0..3_000_u32 {
                     play.send(round as usize % 3, 10);
-                    // Every so often the workers get time to fall asleep for good; else the job meets them on the way.
+                    // Every so often the workers get time to fall asleep for good; else the job
+                    // meets them on the way.
                     if round % 64 == 0 {
                         thread::yield_now();
                     }
@@ -215,8 +218,8 @@ fn no_wake_up_is_lost() {
     }
 }
 
-// Does a worker that has found nothing sleep without looking into an ingress again, and into its own first when that has
-// woken it?
+// Does a worker that has found nothing sleep without looking into an ingress again, and into its
+// own first when that has woken it?
 #[test]
 fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     with_switch(&plain("levels", 2), Wait::Park, |play, shared| {
@@ -236,7 +239,8 @@ fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     });
 }
 
-/// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
+/// All but one worker are stuck; the last one, asleep, must notice what comes into the others'
+/// ingresses.
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     for name in ["global", "steal"] {
@@ -258,13 +262,14 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     }
 }
 
-/// Jobs that were set aside begin as fresh ones do. They begin in the front pool, and on all of its workers, even if these
-/// have gone to sleep.
+/// Jobs that were set aside begin as fresh ones do. They begin in the front pool, and on all of its
+/// workers, even if these have gone to sleep.
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
     // `isolated` is the first.
     let policies = policies().into_iter().skip(1);
-    // Workers of their own for each round: one that is let go late would be let go in place of another.
+    // Workers of their own for each round: one that is let go late would be let go in place of
+    // another.
     for (policy, round) in policies.flat_map(|policy| (0..30).map(move |round| (policy.clone(), round))) {
         with_workers(&policy, Wait::Park, |play| {
             play.send(round % 3, LETS_OUT);

@@ -1,5 +1,5 @@
-//! A worker, before its thread runs and on its thread. There it carries out its turn step by step, and sleeps when there is
-//! nothing to do.
+//! A worker, before its thread runs and on its thread. There it carries out its turn step by step,
+//! and sleeps when there is nothing to do.
 
 use super::deque::Deque;
 use super::world::ThreadWorld;
@@ -21,8 +21,9 @@ pub struct Worker<J> {
     poll: Poll,
 }
 
-/// Ends the process if its thread panics. After a panic of the runtime itself, other workers would wait for ever for what
-/// this one held. Panics of handlers and tasks are caught before they come here.
+/// Ends the process if its thread panics. After a panic of the runtime itself, other workers would
+/// wait for ever for what this one held. Panics of handlers and tasks are caught before they come
+/// here.
 #[derive(Debug)]
 pub struct AbortOnPanic;
 
@@ -82,7 +83,8 @@ pub(super) struct Loop<'s, J> {
     pub(super) events: Events,
     /// Searches that found nothing while the worker spun.
     pub(super) vain_looks: u32,
-    /// The other groups of the server, and the number of this worker's own; `None` where there are no others.
+    /// The other groups of the server, and the number of this worker's own; `None` where there are
+    /// no others.
     pub(super) neighbours: Option<(&'s Groups<J>, usize)>,
     /// Whether the worker has napped since it last began a job or slept.
     pub(super) napped: bool,
@@ -122,8 +124,8 @@ impl<'s, J: Send> Loop<'s, J> {
                 self.end_idle(engine);
             } else {
                 self.follow(engine);
-                // Asked before the search: what was put before the stop is then found, also if both come in the middle
-                // of it.
+                // Asked before the search: what was put before the stop is then found, also if both
+                // come in the middle of it.
                 stopping = self.world.shared.is_stopping();
                 if self.turn.searches_rarely() && !stopping {
                     self.balance();
@@ -143,7 +145,8 @@ impl<'s, J: Send> Loop<'s, J> {
         engine.flush();
     }
 
-    /// Before a job: where the group is full now, or this worker naps no more, another sees to what that needs.
+    /// Before a job: where the group is full now, or this worker naps no more, another sees to what
+    /// that needs.
     #[inline]
     fn before_work(&mut self) {
         let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
@@ -152,7 +155,8 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    /// Ends the time in which the worker has nothing to do, with the last reading of the clock outside of jobs.
+    /// Ends the time in which the worker has nothing to do, with the last reading of the clock
+    /// outside of jobs.
     #[inline]
     pub(super) fn end_idle<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         if let Some(since) = self.idle_since.take() {

@@ -11,7 +11,8 @@ use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A running job pauses at a checkpoint at least this often. Then replies leave, and an abandoned job ends.
+/// A running job pauses at a checkpoint at least this often. Then replies leave, and an abandoned
+/// job ends.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
 /// What one worker's thread acts on.
@@ -20,8 +21,8 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
-    /// The shard of each queue at which the next search begins: the one after the last, so that all are served
-    /// equally ([`Sharded`](crate::queue::Sharded)).
+    /// The shard of each queue at which the next search begins: the one after the last, so that all
+    /// are served equally ([`Sharded`](crate::queue::Sharded)).
     next_shards: Box<[usize]>,
     /// Whether the worker spins when it has nothing to do.
     spinning: Spinning,
@@ -38,7 +39,8 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
         ThreadWorld { id, shared, deque, sleeper, next_shards, spinning, idle: None, idle_at: Nanos::ZERO }
     }
 
-    /// Whether the worker, which has found nothing at `now`, is to search again instead of sleeping.
+    /// Whether the worker, which has found nothing at `now`, is to search again instead of
+    /// sleeping.
     pub(super) fn spins(&mut self, now: Nanos) -> bool {
         let (since, slept) = self.idle.get_or_insert((now, false));
         let spins = now.minus(*since) < self.spinning.limit();
@@ -155,7 +157,8 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         }
         self.sleeper.begin_work(&self.shared.idle, policy, more);
         if let Some(since) = since {
-            // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
+            // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it
+            // says.
             self.shared.busy_since[self.id].store(since.get(), Ordering::Relaxed);
         }
         if self.is_flagged() {
@@ -172,13 +175,14 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn flag(&self, worker: WorkerId) {
-        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker
-        // has then served what waited.
+        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job,
+        // never: the worker has then served what waited.
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {
-        // What was put before this worker sees the permit, or the lack of one, is ordered by the queues.
+        // What was put before this worker sees the permit, or the lack of one, is ordered by the
+        // queues.
         let taken = |held: usize| (held < max).then_some(held + 1);
         let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
         if begins {

@@ -1,5 +1,5 @@
-//! What follows measurements, once a second: the policy, and the bounds on waiting. The admin thread of a server and a
-//! server in virtual time call the same functions.
+//! What follows measurements, once a second: the policy, and the bounds on waiting. The admin
+//! thread of a server and a server in virtual time call the same functions.
 
 use super::auto::Auto;
 use super::estimate::{ServiceTimes, TimesOfClass};
@@ -17,7 +17,8 @@ pub struct Adaptation {
     tuning: Tuning,
     /// Whether cores are emulated: the time beside handlers is what they are charged.
     emulated: bool,
-    /// The share of the measured work that the largest group of workers does: the policy is for that.
+    /// The share of the measured work that the largest group of workers does: the policy is for
+    /// that.
     share: f64,
     /// The policy that the workers follow.
     made: Made,
@@ -26,7 +27,8 @@ pub struct Adaptation {
 }
 
 impl Adaptation {
-    /// The policy called `name`, made from `tuning`. What that has measured counts as measured for long enough.
+    /// The policy called `name`, made from `tuning`. What that has measured counts as measured for
+    /// long enough.
     pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
         let made = made(&auto, name, &tuning);
@@ -48,9 +50,11 @@ impl Adaptation {
         &self.made
     }
 
-    /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
+    /// Updates the policy from `recent` measurements; true if it has changed. To be called every
+    /// second.
     pub fn follow(&mut self, recent: &Recent) -> bool {
-        // What `auto` chooses must fit the requests that come; sizes, which follow their number, change more evenly.
+        // What `auto` chooses must fit the requests that come; sizes, which follow their number,
+        // change more evenly.
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
@@ -72,9 +76,9 @@ impl Adaptation {
     }
 }
 
-/// The bounds on waiting under `max_wait`, and the service to expect by class, by `recent` measurements. A request takes
-/// `beside` beside its service. Policies have first slices of `first_slice`, and know classes if `classified`. `None` where
-/// too few were measured to tell.
+/// The bounds on waiting under `max_wait`, and the service to expect by class, by `recent`
+/// measurements. A request takes `beside` beside its service. Policies have first slices of
+/// `first_slice`, and know classes if `classified`. `None` where too few were measured to tell.
 pub fn waits(
     recent: &Recent,
     max_wait: MaxWait,
@@ -97,12 +101,15 @@ fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
     auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current().explained(tuning))
 }
 
-/// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if the rest gave way.
+/// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if
+/// the rest gave way.
 const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
 
-/// Workers that may be idle while a queue stands, as a share: for moments, where its requests are elsewhere.
+/// Workers that may be idle while a queue stands, as a share: for moments, where its requests are
+/// elsewhere.
 const IDLE_SHARE: f64 = 0.02;
-/// The share of the handlers' time that may go into requests which have not ended, and still those that have are all there is.
+/// The share of the handlers' time that may go into requests which have not ended, and still those
+/// that have are all there is.
 const UNENDED_SHARE: f64 = 0.1;
 
 /// Whether a queue stands, or heavy requests have begun and not ended.
@@ -111,8 +118,9 @@ fn are_left(recent: &Recent, workers: f64) -> bool {
         && (recent.idle_workers < IDLE_SHARE * workers || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
 }
 
-/// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
-/// emulated core works on that for as long as it is charged, a real one for as long as it takes.
+/// What policies are made from: all work of the last seconds, with what goes into requests beside
+/// their handlers. An emulated core works on that for as long as it is charged, a real one for as
+/// long as it takes.
 fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
     if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
@@ -129,7 +137,8 @@ fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
 mod tests {
     use super::*;
 
-    // Is the time beside handlers what was measured on real cores, and what was charged on emulated ones?
+    // Is the time beside handlers what was measured on real cores, and what was charged on emulated
+    // ones?
     #[test]
     fn all_work_counts_on_real_and_on_emulated_cores() {
         let recent = Recent {

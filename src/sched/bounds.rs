@@ -1,45 +1,47 @@
-//! The most of everything that a worker and the queues between workers hold. Threads and virtual time have the same
-//! bounds; `server/sizes.rs` shows that the packets suffice for all their holders.
+//! The most of everything that a worker and the queues between workers hold. Threads and virtual
+//! time have the same bounds; `server/sizes.rs` shows that the packets suffice for all their
+//! holders.
 
-/// Datagrams that one receive takes, at most. Batches of 8 to 128 differ by 1.5 % in cost; a short one keeps the memory
-/// at hand small.
+/// Datagrams that one receive takes, at most. Batches of 8 to 128 differ by 1.5 % in cost; a short
+/// one keeps the memory at hand small.
 pub const BATCH: usize = 32;
 
 /// Places of a deque's smallest buffer. As long as no deque holds more, none reallocates.
 pub const DEQUE_PLACES: usize = 64;
 
-/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay
-/// below [`DEQUE_PLACES`].
+/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty
+/// deques, they stay below [`DEQUE_PLACES`].
 pub(super) const STEAL_MAX: usize = BATCH - 1;
 
-/// A woken child or parent goes to a worker's own deque only below this length. With what one steal brings, the deque stays
-/// below [`DEQUE_PLACES`].
+/// A woken child or parent goes to a worker's own deque only below this length. With what one steal
+/// brings, the deque stays below [`DEQUE_PLACES`].
 pub(super) const WOKEN_MAX: usize = 32;
 
 /// Jobs in the queues between workers, of all pools together, for each worker.
 pub const QUEUED_PER_WORKER: usize = 256;
 
-/// Unfinished pieces of work from threads outside, for each worker: a quarter of what the queues hold.
+/// Unfinished pieces of work from threads outside, for each worker: a quarter of what the queues
+/// hold.
 pub const SPAWNED_PER_WORKER: usize = 64;
 
-/// Requests that are set aside because their flow is busy, for each worker: what packets are left once every other holder
-/// has its own.
+/// Requests that are set aside because their flow is busy, for each worker: what packets are left
+/// once every other holder has its own.
 pub const SET_ASIDE_PER_WORKER: usize = 32;
 
-/// Requests of one flow that are set aside, at most. Clients have a few requests under way; a flow that has more takes no
-/// more than a quarter of a shard from the others.
+/// Requests of one flow that are set aside, at most. Clients have a few requests under way; a flow
+/// that has more takes no more than a quarter of a shard from the others.
 pub const SET_ASIDE_OF_FLOW: usize = 8;
 
-/// Requests that wait for an event outside of the workers, for each worker. As many as the queues hold, so that packets are
-/// left for other requests.
+/// Requests that wait for an event outside of the workers, for each worker. As many as the queues
+/// hold, so that packets are left for other requests.
 pub const WAITING_PER_WORKER: usize = QUEUED_PER_WORKER;
 
-/// Workers for each shard of a queue. With fewer shards the order is closer to first come, first served. With more there is
-/// less contention for one cache line.
+/// Workers for each shard of a queue. With fewer shards the order is closer to first come, first
+/// served. With more there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
-/// Packets for each worker: what it and the queues may hold, so that however long the queues are, fresh requests can be
-/// received.
+/// Packets for each worker: what it and the queues may hold, so that however long the queues are,
+/// fresh requests can be received.
 pub const PACKETS_PER_WORKER: usize = 640;
 
 /// Sockets that one look at the watch set sees, at most; the next look sees the others.

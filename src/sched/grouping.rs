@@ -1,29 +1,31 @@
-//! Groups: the workers of a large server, so few together that they do not wait for one another. Each group has queues,
-//! sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says when one group takes from another.
+//! Groups: the workers of a large server, so few together that they do not wait for one another.
+//! Each group has queues, sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says
+//! when one group takes from another.
 
 use crate::time::Nanos;
 
-/// Workers of a group, about. In virtual time, p99.9 slowdown of 64 workers on extreme-bimodal at .9 is 273 in one group.
-/// It is 24 on four servers of 16.
+/// Workers of a group, about. In virtual time, p99.9 slowdown of 64 workers on extreme-bimodal at
+/// .9 is 273 in one group. It is 24 on four servers of 16.
 const WORKERS_PER_GROUP: usize = 16;
 
-/// The shortest time between two looks of other groups at one that is full: each takes the cache lines of its queues. In
-/// virtual time `steal` on extreme-bimodal at .7 has a p99.9 slowdown of 48 with 1 us, and of 505 with 10 us.
+/// The shortest time between two looks of other groups at one that is full: each takes the cache
+/// lines of its queues. In virtual time `steal` on extreme-bimodal at .7 has a p99.9 slowdown of 48
+/// with 1 us, and of 505 with 10 us.
 pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 
-/// How long one sleeper of an idle group naps while another group is full: what waits there waits no longer. At most a
-/// thousand wake-ups a second cost 3 % of a core that has nothing to do.
+/// How long one sleeper of an idle group naps while another group is full: what waits there waits
+/// no longer. At most a thousand wake-ups a second cost 3 % of a core that has nothing to do.
 pub const HELP_NAP: Nanos = Nanos::from_millis(1);
 
-/// Whether a worker of a group, in whose queues and deques `own` jobs wait, takes one of `others` from another group, though it has
-/// work. Flows are hashed to sockets, so one group gets some percent more than another, and the backlog of all would stand
-/// there.
+/// Whether a worker of a group, in whose queues and deques `own` jobs wait, takes one of `others`
+/// from another group, though it has work. Flows are hashed to sockets, so one group gets some
+/// percent more than another, and the backlog of all would stand there.
 pub fn is_longer(others: usize, own: usize) -> bool {
     others > 2 * own + WORKERS_PER_GROUP
 }
 
-/// How many groups `workers` form by default, on CPUs with this many last-level caches, where that is known. Groups of
-/// about 16 workers have one cache, or a part of one, or several caches.
+/// How many groups `workers` form by default, on CPUs with this many last-level caches, where that
+/// is known. Groups of about 16 workers have one cache, or a part of one, or several caches.
 pub fn groups_of(workers: usize, caches: Option<usize>) -> usize {
     if workers < 2 * WORKERS_PER_GROUP {
         return 1;

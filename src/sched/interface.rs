@@ -1,4 +1,5 @@
-//! The questions to a policy, the outcomes that it gets, and its answers: plain values. Also which worker is in which pool.
+//! The questions to a policy, the outcomes that it gets, and its answers: plain values. Also which
+//! worker is in which pool.
 
 use super::{PoolId, WorkerId};
 use crate::time::Nanos;
@@ -11,11 +12,13 @@ pub enum Step {
     Own,
     /// Take a job from the queue of this pool.
     Queue(PoolId),
-    /// Receive a batch from the socket of this worker; from the next one that holds something, where it has several.
+    /// Receive a batch from the socket of this worker; from the next one that holds something,
+    /// where it has several.
     Receive(WorkerId),
     /// Receive from the socket that is next in the turn of all workers.
     ReceiveNext,
-    /// Ask in which of the watched sockets something waits ([`Local::expect`](super::Local::expect)).
+    /// Ask in which of the watched sockets something waits
+    /// ([`Local::expect`](super::Local::expect)).
     Look,
     /// Steal half of the jobs in the deque of this worker; the oldest, if the deque is the own one.
     Steal(WorkerId),
@@ -95,7 +98,8 @@ pub enum Watch {
     Never,
     /// By the kernel's notices, where it gives any; else as [`Watch::Looks`].
     Notices,
-    /// By looks, as often as a small share of the CPU time allows ([`look_interval`](super::look_interval)).
+    /// By looks, as often as a small share of the CPU time allows
+    /// ([`look_interval`](super::look_interval)).
     Looks,
     /// One look for waiting requests in this time.
     Every(Nanos),
@@ -108,11 +112,12 @@ pub enum Verdict {
     Keep,
     /// The job steps aside and waits where [`Event::Yielded`] is placed.
     Yield,
-    /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker is free; else it
-    /// runs on.
+    /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker
+    /// is free; else it runs on.
     YieldIfWanted,
-    /// The job steps aside, as for [`Verdict::Yield`], if another waits in the queue of its pool; else it runs on. It also
-    /// runs on while the queues are half full: a job for which a queue has no room would be lost.
+    /// The job steps aside, as for [`Verdict::Yield`], if another waits in the queue of its pool;
+    /// else it runs on. It also runs on while the queues are half full: a job for which a queue has
+    /// no room would be lost.
     TakeTurns,
     /// The job goes on in this pool.
     Hop(PoolId),
@@ -120,7 +125,8 @@ pub enum Verdict {
 
 /// What a policy may know of the world; values may be stale.
 pub trait View {
-    /// Since when this worker has been in one job, without the time in which the job waited; `None` when it is in none.
+    /// Since when this worker has been in one job, without the time in which the job waited; `None`
+    /// when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
     /// How many jobs wait in the deque of `worker`.
     fn backlog(&self, worker: WorkerId) -> usize;
@@ -132,7 +138,8 @@ pub trait View {
     fn asleep(&self, pool: PoolId) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
-    /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that by trying only.
+    /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that
+    /// by trying only.
     fn finds_nothing(&self, _step: Step) -> bool {
         false
     }

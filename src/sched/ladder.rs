@@ -1,5 +1,5 @@
-//! The level of a request, as in a multilevel feedback queue. It follows from the CPU time that the request has taken and,
-//! where policies may know it, from its class.
+//! The level of a request, as in a multilevel feedback queue. It follows from the CPU time that the
+//! request has taken and, where policies may know it, from its class.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;
@@ -8,7 +8,8 @@ use arrayvec::ArrayVec;
 /// Levels beside the first, at most: each adds two queues to a search that finds nothing.
 pub const LIMITS_MAX: usize = 7;
 
-/// The levels that a request comes to, the first one at once, the others as it has taken some CPU time: both ascend.
+/// The levels that a request comes to, the first one at once, the others as it has taken some CPU
+/// time: both ascend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder(ArrayVec<(Nanos, usize), { LIMITS_MAX + 1 }>);
 
@@ -50,8 +51,8 @@ impl Ladder {
         self.limits().find(|limit| *limit > attained)
     }
 
-    /// Whether `other` differs by no more than noise. Then a fresh request has the same level, and each limit of one ladder
-    /// is near a limit of the other.
+    /// Whether `other` differs by no more than noise. Then a fresh request has the same level, and
+    /// each limit of one ladder is near a limit of the other.
     fn is_like(&self, other: &Ladder) -> bool {
         let in_one = |from: &Ladder, to: &Ladder| from.limits().all(|a| to.limits().any(|b| a.is_near(b)));
         self.first() == other.first() && in_one(self, other) && in_one(other, self)

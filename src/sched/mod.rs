@@ -1,10 +1,11 @@
 //! Policies: pure decisions, no action.
 //!
-//! A [`Policy`] is a value. It says which worker belongs to which pool, where requests wait, where a free worker looks,
-//! and when a running request gives way. [`turn`] is a worker that follows it. The worker tries one place after another
-//! ([`Policy::search`]), puts jobs where they go ([`Policy::place`]) and asks whether a running job stays
-//! ([`Policy::at_checkpoint`]). Nothing here reads a clock or touches a thread, an atomic or a socket. A policy knows the
-//! world by its [`View`], which may be stale.
+//! A [`Policy`] is a value. It says which worker belongs to which pool, where requests wait, where
+//! a free worker looks, and when a running request gives way. [`turn`] is a worker that follows it.
+//! The worker tries one place after another ([`Policy::search`]), puts jobs where they go
+//! ([`Policy::place`]) and asks whether a running job stays ([`Policy::at_checkpoint`]). Nothing
+//! here reads a clock or touches a thread, an atomic or a socket. A policy knows the world by its
+//! [`View`], which may be stale.
 
 mod adapt;
 pub mod auto;
@@ -34,8 +35,9 @@ pub use policy::{
 pub use roster::Roster;
 pub use wait::{Spinning, WAKE_LATENCY, Wait};
 
-/// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A server has one socket for
-/// each worker on each address. Policies see all sockets of a worker as one.
+/// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A
+/// server has one socket for each worker on each address. Policies see all sockets of a worker as
+/// one.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;

@@ -26,7 +26,8 @@ pub struct Looked {
 }
 
 impl Noticed {
-    /// The descriptors in which something waits, by their owners, in the order in which they are to be tried.
+    /// The descriptors in which something waits, by their owners, in the order in which they are to
+    /// be tried.
     pub fn of(owners: impl IntoIterator<Item = WorkerId>) -> Noticed {
         let mut noticed = Noticed::default();
         for owner in owners {
@@ -69,7 +70,8 @@ impl Noticed {
 mod tests {
     use super::*;
 
-    // Is each owner named once, in order and not more than there is room for, and is every descriptor counted?
+    // Is each owner named once, in order and not more than there is room for, and is every
+    // descriptor counted?
     #[test]
     fn owners_are_named_once_and_descriptors_counted() {
         let names = |owners: &[WorkerId]| {

@@ -3,7 +3,8 @@
 use crate::fate::labels;
 
 labels! {
-    /// How a running job learns that a fresh request waits, where its policy would have it step aside.
+    /// How a running job learns that a fresh request waits, where its policy would have it step
+    /// aside.
     Notices {
         /// As [`Notices::Ring`] where the kernel permits it, else as [`Notices::Looks`].
         Auto = "auto",

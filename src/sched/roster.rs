@@ -1,5 +1,6 @@
-//! Which workers sleep, and which of them watches the sockets of the others. `runtime/sleep/README.md` states the
-//! protocol around it; threads keep a roster under a lock, virtual time has one without.
+//! Which workers sleep, and which of them watches the sockets of the others.
+//! `runtime/sleep/README.md` states the protocol around it; threads keep a roster under a lock,
+//! virtual time has one without.
 
 use super::{Policy, PoolId, WorkerId};
 
@@ -84,13 +85,15 @@ impl Roster {
         place.map(|place| self.asleep.remove(place)).is_some()
     }
 
-    /// The sleeper of `pool` that is woken first. The watcher is the last: waking it costs one more hand-over.
+    /// The sleeper of `pool` that is woken first. The watcher is the last: waking it costs one more
+    /// hand-over.
     pub fn choose(&self, pool: PoolId) -> Option<WorkerId> {
         let of_pool = || self.asleep().filter(|&sleeper| self.seats[sleeper].pool == pool);
         of_pool().find(|&sleeper| !self.is_watcher(sleeper)).or_else(|| of_pool().next())
     }
 
-    /// Before the watcher works: its role goes to a sleeper, or is free for the next candidate that falls asleep.
+    /// Before the watcher works: its role goes to a sleeper, or is free for the next candidate that
+    /// falls asleep.
     pub fn hand_on(&mut self) {
         let next = self.asleep().find(|&sleeper| self.seats[sleeper].candidate);
         self.watcher = next;

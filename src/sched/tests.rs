@@ -16,8 +16,8 @@ const NOW: Nanos = Nanos::from_millis(10);
 
 /// What workers see.
 struct Seen {
-    /// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment. Worker 5 has two more to do,
-    /// another one sleeps, and five jobs wait in queues.
+    /// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
+    /// Worker 5 has two more to do, another one sleeps, and five jobs wait in queues.
     busy: bool,
     /// Jobs in the queues of the first pools.
     jobs: [usize; 3],
@@ -111,8 +111,8 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     steps
 }
 
-// Where does a search look, and in which order? The steps of a group come in any order. At the end it looks for what other
-// policies may have left.
+// Where does a search look, and in which order? The steps of a group come in any order. At the end
+// it looks for what other policies may have left.
 #[test]
 fn each_policy_has_its_order() {
     use Step::{Own, Queue, Receive, Steal};
@@ -139,7 +139,8 @@ fn each_policy_has_its_order() {
     }
 }
 
-/// Whatever searches before have found: before a worker may rest it has looked at everything it may serve.
+/// Whatever searches before have found: before a worker may rest it has looked at everything it may
+/// serve.
 #[test]
 fn after_any_finds_a_resting_worker_has_looked_everywhere() {
     const DEPTH: usize = 6;

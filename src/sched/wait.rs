@@ -1,4 +1,5 @@
-//! How a worker waits when it has nothing to do: whether it spins before it parks, where that is worth its CPU time.
+//! How a worker waits when it has nothing to do: whether it spins before it parks, where that is
+//! worth its CPU time.
 
 use crate::fate::labels;
 use crate::time::Nanos;
@@ -15,17 +16,19 @@ labels! {
     }
 }
 
-/// CPU time of a sleep: its two system calls, the switch to another thread and back, and the cold start.
+/// CPU time of a sleep: its two system calls, the switch to another thread and back, and the cold
+/// start.
 const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
 /// How late a sleeper comes. Other threads use the CPU meanwhile.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
-/// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a shorter limit cuts those
-/// short that are worth it.
+/// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a
+/// shorter limit cuts those short that are worth it.
 const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
-/// Spinning that saves nothing may take this part of the time that the worker works, as its inverse.
+/// Spinning that saves nothing may take this part of the time that the worker works, as its
+/// inverse.
 const OF_WORK: i64 = 4;
 
 /// The longest time that counts.
@@ -36,22 +39,25 @@ const IDLE_TIMES: i64 = 8;
 
 /// Whether one worker is to spin when it has nothing to do.
 ///
-/// An idle time that is spun through costs itself and saves a sleep. One that is longer than the longest spin costs that
-/// spin and saves nothing. A worker spins while the last idle times together saved more CPU time than they cost. A quarter
-/// of the time that it works in between is added. A busy worker has few idle times, and after each sleep a request waits.
+/// An idle time that is spun through costs itself and saves a sleep. One that is longer than the
+/// longest spin costs that spin and saves nothing. A worker spins while the last idle times
+/// together saved more CPU time than they cost. A quarter of the time that it works in between is
+/// added. A busy worker has few idle times, and after each sleep a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinning {
     wait: Wait,
     /// Real nanoseconds for each of the constants above.
     scale: u64,
-    /// What spinning gains in the mean, in unscaled nanoseconds: above zero, it saves more than it costs.
+    /// What spinning gains in the mean, in unscaled nanoseconds: above zero, it saves more than it
+    /// costs.
     gain: i64,
     /// When the last idle time ended.
     busy_from: Nanos,
 }
 
 impl Spinning {
-    /// A worker that has not been idle yet, and is to wait so. On emulated cores times are `scale` times as long.
+    /// A worker that has not been idle yet, and is to wait so. On emulated cores times are `scale`
+    /// times as long.
     pub const fn new(wait: Wait, scale: u64) -> Spinning {
         Spinning { wait, scale, gain: SLEEP_COST.get() as i64, busy_from: Nanos::ZERO }
     }
@@ -65,7 +71,8 @@ impl Spinning {
         }
     }
 
-    /// Notes that the worker had nothing to do from `since` to `until`, without its way out of a sleep.
+    /// Notes that the worker had nothing to do from `since` to `until`, without its way out of a
+    /// sleep.
     pub fn on_idle(&mut self, since: Nanos, until: Nanos) {
         let unscaled = |time: Nanos| (time.get() / self.scale).min(TIME_MAX.get()) as i64;
         let (worked, idle) = (unscaled(since.minus(self.busy_from)), unscaled(until.minus(since)));
@@ -92,7 +99,8 @@ mod tests {
         spinning.limit().get() / 1_000 / scale
     }
 
-    // Does a worker spin through short idle times, sleep through long ones, and spin again as they get short?
+    // Does a worker spin through short idle times, sleep through long ones, and spin again as they
+    // get short?
     #[test]
     fn a_worker_spins_while_that_saves_more_than_it_costs() {
         for scale in [1, 100] {
@@ -108,7 +116,8 @@ mod tests {
         }
     }
 
-    // Does a worker that works much spin through longer idle times: 10 us, and a quarter of the work?
+    // Does a worker that works much spin through longer idle times: 10 us, and a quarter of the
+    // work?
     #[test]
     fn a_busy_worker_spins_longer() {
         assert_eq!([after(&[30; 100], 60, 1), after(&[30; 100], 100, 1)], [0, 40]);

@@ -6,7 +6,8 @@ use crate::config::{Config, listen_text};
 use crate::net::by_address;
 use std::net::{SocketAddr, UdpSocket};
 
-/// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its default.
+/// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its
+/// default.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -34,15 +35,16 @@ impl Builder {
         self.set("listen", &listen_text(&Vec::from_iter(addresses)))
     }
 
-    /// Where metrics, latency and health are served, over HTTP; port 0 takes a free one. With `None` nowhere:
-    /// [`Server::metrics`] tells them all the same.
+    /// Where metrics, latency and health are served, over HTTP; port 0 takes a free one. With
+    /// `None` nowhere: [`Server::metrics`] tells them all the same.
     pub fn admin(self, address: impl Into<Option<SocketAddr>>) -> Builder {
         self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
     }
 
-    /// Sockets that are bound already, in place of new ones: on each address one for each worker, with `SO_REUSEPORT`.
-    /// Sets `listen` to their addresses, in the order in which these come first, and `workers` to their number. What
-    /// waits in them when the server stops is left to other holders of them.
+    /// Sockets that are bound already, in place of new ones: on each address one for each worker,
+    /// with `SO_REUSEPORT`. Sets `listen` to their addresses, in the order in which these come
+    /// first, and `workers` to their number. What waits in them when the server stops is left to
+    /// other holders of them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
         // Sockets without an address are refused when they are bound to the settings.
         let found = by_address(&sockets, |socket| socket.local_addr()).unwrap_or_default();
@@ -60,8 +62,9 @@ impl Builder {
         self.set("workers", &workers.to_string())
     }
 
-    /// Any setting of [`SETTINGS`](crate::config::SETTINGS), by the name and in the form that flags have, such as
-    /// `set("max-wait", "50ms")`. Of several values of one setting the last one holds.
+    /// Any setting of [`SETTINGS`](crate::config::SETTINGS), by the name and in the form that flags
+    /// have, such as `set("max-wait", "50ms")`. Of several values of one setting the last one
+    /// holds.
     pub fn set(mut self, name: &str, value: &str) -> Builder {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
@@ -79,8 +82,8 @@ impl Builder {
     /// Binds the server: see [`Server::bind`].
     ///
     /// # Errors
-    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Unavailable`] when the [`Builder::sockets`] are
-    /// not those that the settings ask for, and those of [`Server::bind`].
+    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Unavailable`] when the
+    /// [`Builder::sockets`] are not those that the settings ask for, and those of [`Server::bind`].
     pub fn bind(self) -> Result<Server, ServeError> {
         Server::with(&self.config()?, Inherited { sockets: self.sockets, admin: None })
     }
@@ -97,7 +100,8 @@ impl Server {
 mod tests {
     use super::*;
 
-    // Do settings become a configuration, the last of a name holding, and is all that is wrong said at once?
+    // Do settings become a configuration, the last of a name holding, and is all that is wrong said
+    // at once?
     #[test]
     fn settings_are_checked_all_at_once() {
         let builder = Builder::default().workers(3).set("policy", "levels").workers(2).set("max-wait", "50ms");

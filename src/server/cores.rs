@@ -36,7 +36,8 @@ impl Cores for KernelLink {
     }
 }
 
-/// The engine of `worker`. The number after the last worker's is that of the thread that stops the server.
+/// The engine of `worker`. The number after the last worker's is that of the thread that stops the
+/// server.
 pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     bound: &'e Bound,
     common: &'c Common<'s, 'e, H, M>,

@@ -1,5 +1,5 @@
-//! Emulated cores (`--burn sleep`): a worker's engine and link, wrapped so that each step is paid for. [`emulation`] says
-//! when a charge is paid.
+//! Emulated cores (`--burn sleep`): a worker's engine and link, wrapped so that each step is paid
+//! for. [`emulation`] says when a charge is paid.
 
 use super::cores::Cores;
 use super::path::engine::Engine;
@@ -56,8 +56,8 @@ struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     engine: Engine<'s, 'e, 'c, H, M, CoreLink>,
     /// What the core has slept for jobs since the last reply or end that was on time or late.
     slept: Nanos,
-    /// The clock at the end of the last receive or job. Other workers go by it, while the core is unaware of what its thread
-    /// overslept.
+    /// The clock at the end of the last receive or job. Other workers go by it, while the core is
+    /// unaware of what its thread overslept.
     read_at: Nanos,
     /// Whether the job that it runs next is out of a queue.
     from_queue: bool,
@@ -97,8 +97,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
         self.engine.recorder.spend(Spent::Charged, emulation::take_charged());
     }
 
-    /// Records by how much more than the last time the thread is `behind` its core, which has slept and `paid` since. A pause
-    /// counts once, however many replies leave before the thread has caught up.
+    /// Records by how much more than the last time the thread is `behind` its core, which has slept
+    /// and `paid` since. A pause counts once, however many replies leave before the thread has
+    /// caught up.
     fn overslept(&mut self, paid: Nanos, behind: Nanos) {
         let grown = behind.minus(std::mem::replace(&mut self.behind, behind));
         self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), grown);
@@ -136,7 +137,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         }
         let begun = emulation::start(ready_at);
         if let Job::Fresh(packet) = &mut job {
-            // Of a batch the core receives each datagram when that has come, and not when the last one has.
+            // Of a batch the core receives each datagram when that has come, and not when the last
+            // one has.
             packet.envelope.received_at = packet.envelope.received_at.min(begun);
         }
         let done = self.engine.run(job, at_most);
@@ -195,8 +197,8 @@ struct CoreLink {
 }
 
 impl CoreLink {
-    /// Pays for `count` datagrams that were just received, before another worker sees any of them. They wait in the kernel
-    /// until the core is through with that.
+    /// Pays for `count` datagrams that were just received, before another worker sees any of them.
+    /// They wait in the kernel until the core is through with that.
     fn pay_for(&mut self, count: usize) {
         let price = emulation::price();
         self.datagrams.clear();

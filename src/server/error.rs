@@ -20,7 +20,8 @@ pub enum ServeError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// This system or this program does not give what the settings ask for. The text names the setting and what is allowed.
+    /// This system or this program does not give what the settings ask for. The text names the
+    /// setting and what is allowed.
     #[error("{0}")]
     Unavailable(String),
     /// The sockets of the server that runs cannot be taken over.
@@ -31,7 +32,8 @@ pub enum ServeError {
         /// The reason.
         source: HandOverError,
     },
-    /// A metric of the handler's own, or a name in [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
+    /// A metric of the handler's own, or a name in
+    /// [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
     /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) of the handler, cannot be shown.
     #[error("{of}: {name:?}: not allowed; allowed: {allowed}")]
     Name {

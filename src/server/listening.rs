@@ -17,8 +17,8 @@ pub(super) struct Listening {
     pub(super) admin: Option<TcpListener>,
     /// Whether the sockets outlive this server, with what waits in them: systemd holds them too.
     pub(super) kept: bool,
-    /// Whether the sockets were bound by another process: the kernel may have dropped datagrams that are not this server's
-    /// to count.
+    /// Whether the sockets were bound by another process: the kernel may have dropped datagrams
+    /// that are not this server's to count.
     pub(super) used: bool,
     /// The server that serves until this one does.
     pub(super) predecessor: Option<Predecessor>,
@@ -82,8 +82,8 @@ impl Listening {
     }
 }
 
-/// The buffers of a socket: receive, then send. For each the bytes asked for, the kernel's limit, and what follows where it
-/// grants less.
+/// The buffers of a socket: receive, then send. For each the bytes asked for, the kernel's limit,
+/// and what follows where it grants less.
 const BUFFERS: [(&str, usize, &str, &str); 2] = [
     ("receive", RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner"),
     (
@@ -107,8 +107,9 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
     small.map(text).collect()
 }
 
-/// Sockets that systemd has bound and passes on (sd_listen_fds(3)), or the program around the server. They outlive this
-/// server, and so does what waits in them: a restart of the service loses nothing.
+/// Sockets that systemd has bound and passes on (sd_listen_fds(3)), or the program around the
+/// server. They outlive this server, and so does what waits in them: a restart of the service loses
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     /// The UDP sockets, for requests; those of each address in the order of the workers.
@@ -153,9 +154,9 @@ fn fits(asked: &SocketAddr, bound: SocketAddr) -> bool {
     bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0)
 }
 
-/// The group of `sockets`, which another process has bound. They must be those that `config` asks for: on each address as
-/// many as there are workers. If it `completes` them, it opens those that are missed: a socket unit whose file has changed keeps
-/// the sockets that it has.
+/// The group of `sockets`, which another process has bound. They must be those that `config` asks
+/// for: on each address as many as there are workers. If it `completes` them, it opens those that
+/// are missed: a socket unit whose file has changed keeps the sockets that it has.
 ///
 /// # Errors
 /// The setting that does not fit, and what is allowed.
@@ -196,7 +197,8 @@ fn adopted(config: &Config, sockets: Vec<UdpSocket>, completes: bool) -> Result<
              line of ListenDatagram= with ReusePort=yes in a socket unit)"
         ));
     }
-    // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and gives all to the last one.
+    // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and
+    // gives all to the last one.
     let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
     if workers > 1 && found.iter().flat_map(|(_, sockets)| sockets).any(is_alone) {
         return Err(format!(

@@ -1,6 +1,7 @@
 //! Composition and life cycle: sockets, workers, admin HTTP, shutdown.
 //!
-//! A [`Server`] is bound, then run on the calling thread until it is told to stop, and ends with a [`Report`]:
+//! A [`Server`] is bound, then run on the calling thread until it is told to stop, and ends with a
+//! [`Report`]:
 //!
 //! ```
 //! use forebay::{Reply, Request, Server, handler_fn};
@@ -92,13 +93,14 @@ use std::{fmt, io};
 pub enum Ended {
     /// Everything received or spawned was finished.
     Drained,
-    /// The drain timeout passed, or a second signal came, with requests, spawned work or blocking tasks unfinished.
+    /// The drain timeout passed, or a second signal came, with requests, spawned work or blocking
+    /// tasks unfinished.
     Forced,
 }
 
 impl Ended {
-    /// Determined by what was lost, and by whether blocking tasks were `all_done`, not by how long the stop took or whether it
-    /// was hastened.
+    /// Determined by what was lost, and by whether blocking tasks were `all_done`, not by how long
+    /// the stop took or whether it was hastened.
     fn with(totals: &Snapshot, all_done: bool) -> Ended {
         let lost =
             totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];
@@ -158,29 +160,33 @@ struct Bound {
 }
 
 impl Server {
-    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker. With `handover` in `config`, it
-    /// takes the sockets of the server that listens there, if there is one. Raises this process's limit of open files
-    /// to its hard limit.
+    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker. With
+    /// `handover` in `config`, it takes the sockets of the server that listens there, if there is
+    /// one. Raises this process's limit of open files to its hard limit.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] says which setting asks for more open files,
-    /// memory or system calls than this system gives. [`ServeError::HandOver`] says why the running server serves on.
+    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] says which setting asks
+    /// for more open files, memory or system calls than this system gives. [`ServeError::HandOver`]
+    /// says why the running server serves on.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::default())
     }
 
-    /// Like [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are any. Removes these
-    /// variables from the environment, and so must be called before other threads read it.
+    /// Like [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are
+    /// any. Removes these variables from the environment, and so must be called before other
+    /// threads read it.
     ///
     /// # Errors
-    /// See [`Server::bind`]; [`ServeError::Unavailable`] when the sockets are not those that `config` asks for.
+    /// See [`Server::bind`]; [`ServeError::Unavailable`] when the sockets are not those that
+    /// `config` asks for.
     #[cfg(feature = "admin")]
     pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::from_environment()?)
     }
 
     fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
-        // The clock counts from its first reading, and what comes to the sockets must not come before that.
+        // The clock counts from its first reading, and what comes to the sockets must not come
+        // before that.
         clock::now();
         sizes::provide_descriptors(config.workers, config.listen.len())?;
         Memory::of(config).probe(config.stack_bytes)?;
@@ -245,12 +251,14 @@ impl Server {
 
     /// The bound address of the admin endpoint; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        // A bound listener has an address; if the kernel does not report it, the configured one is the best answer.
+        // A bound listener has an address; if the kernel does not report it, the configured one is
+        // the best answer.
         self.bound.listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(self.bound.config.admin))
     }
 
-    /// What `forebay serve` says when it serves: `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`.
-    /// Several UDP addresses are separated by commas, without spaces.
+    /// What `forebay serve` says when it serves:
+    /// `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`. Several UDP
+    /// addresses are separated by commas, without spaces.
     pub fn announcement(&self) -> String {
         let admin = self.admin_address().map_or_else(|| "off".to_owned(), |address| format!("http://{address}"));
         format!("listening on udp {}, admin {admin}", listen_text(self.udp_addresses()))
@@ -266,14 +274,15 @@ impl Server {
         self.bound.stop.clone()
     }
 
-    /// Also stops on SIGTERM, SIGINT and SIGQUIT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a
-    /// program of `forebay::main` read its configuration again; in other programs it does nothing, and neither do SIGUSR1
-    /// and SIGUSR2. Uncaught, each would kill the process without a drain. It makes no difference whether the launcher
-    /// had blocked or ignored them: under `nohup` too, SIGHUP reads the configuration.
+    /// Also stops on SIGTERM, SIGINT and SIGQUIT, each signal acting as one call of
+    /// [`StopHandle::stop`]. SIGHUP makes a program of `forebay::main` read its configuration
+    /// again; in other programs it does nothing, and neither do SIGUSR1 and SIGUSR2. Uncaught, each
+    /// would kill the process without a drain. It makes no difference whether the launcher had
+    /// blocked or ignored them: under `nohup` too, SIGHUP reads the configuration.
     ///
-    /// Where a handler never reaches a checkpoint, a second signal ends the process with exit code 3, after the summary.
-    /// After the drain a second signal ends the process with exit code 3 within a second, whatever a handler has left:
-    /// blocking tasks, destructors, metrics.
+    /// Where a handler never reaches a checkpoint, a second signal ends the process with exit code
+    /// 3, after the summary. After the drain a second signal ends the process with exit code 3
+    /// within a second, whatever a handler has left: blocking tasks, destructors, metrics.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -282,10 +291,11 @@ impl Server {
         Ok(self)
     }
 
-    /// Ends the process with exit code 3, after printing the summary. It does so if the drain timeout has passed and a
-    /// handler does not reach a checkpoint. It also ends the process, without the summary, three seconds after the drain
-    /// timeout, if something else of the handler keeps the server. Without this, [`Server::run`] waits for the handler,
-    /// because a thread cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
+    /// Ends the process with exit code 3, after printing the summary. It does so if the drain
+    /// timeout has passed and a handler does not reach a checkpoint. It also ends the process,
+    /// without the summary, three seconds after the drain timeout, if something else of the handler
+    /// keeps the server. Without this, [`Server::run`] waits for the handler, because a thread
+    /// cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
         self.bound.exit_when_stuck = true;
         self
@@ -298,30 +308,32 @@ impl Server {
         self
     }
 
-    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`). A server that takes over
-    /// from another one feeds the watchdog of that one too.
+    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`,
+    /// `WATCHDOG_USEC`). A server that takes over from another one feeds the watchdog of that one
+    /// too.
     pub fn notify_supervisor(mut self) -> Server {
         let predecessor = self.bound.listening.predecessor.as_ref().and_then(|predecessor| predecessor.watchdog);
         self.bound.supervisor = Supervisor::from_environment(predecessor);
         self
     }
 
-    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs a hook
-    /// that lets the control thread log them, within a second and ten per second at most. It logs through `tracing`, or
-    /// to standard error if there is no subscriber. All other panics go to the previous hook. A hook that writes from the worker's
-    /// thread stops the service if its output is not read.
+    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`]
+    /// installs a hook that lets the control thread log them, within a second and ten per second at
+    /// most. It logs through `tracing`, or to standard error if there is no subscriber. All other
+    /// panics go to the previous hook. A hook that writes from the worker's thread stops the
+    /// service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
         self.bound.log_panics = false;
         self
     }
 
-    /// Serves requests with `handler` until stopped, then drains. Under `forebay::main` it prints its
-    /// [announcement](Server::announcement) once all threads run.
+    /// Serves requests with `handler` until stopped, then drains. Under `forebay::main` it prints
+    /// its [announcement](Server::announcement) once all threads run.
     ///
     /// # Errors
-    /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is not allowed,
-    /// [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or the like. [`ServeError::Unavailable`]
-    /// with `burn = "sleep"`, which is the bench server's.
+    /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
+    /// not allowed, [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or
+    /// the like. [`ServeError::Unavailable`] with `burn = "sleep"`, which is the bench server's.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_as::<KernelLink, H>(handler)
     }

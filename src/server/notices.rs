@@ -1,4 +1,5 @@
-//! How heavy requests learn of fresh ones on this system: `--notices`, as far as the kernel permits it.
+//! How heavy requests learn of fresh ones on this system: `--notices`, as far as the kernel permits
+//! it.
 
 use super::ServeError;
 use crate::config::Notices;

@@ -1,4 +1,5 @@
-//! What a handler shows on `/metrics` beside the server's own: names of classes and reasons, and metrics.
+//! What a handler shows on `/metrics` beside the server's own: names of classes and reasons, and
+//! metrics.
 
 use super::{ServeError, Server};
 use crate::fate::{Malformed, REASONS, Refused};
@@ -38,7 +39,8 @@ fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
     words("REASON_NAMES", names, &of_server, "a name that no reason of the server has")
 }
 
-/// Whether these are words, all different, and none of them is one of `taken`, which says what is allowed then.
+/// Whether these are words, all different, and none of them is one of `taken`, which says what is
+/// allowed then.
 fn words(of: &'static str, names: &[&'static str], taken: &[&str], unlike: &'static str) -> Result<(), ServeError> {
     for (place, name) in names.iter().copied().enumerate() {
         let rules = [
@@ -121,7 +123,8 @@ impl OwnMetrics {
 
     /// Reads the metrics, and calls `then`. Without metrics, `then` is dropped.
     pub(super) fn read(&self, then: impl FnOnce() + Send + 'static) {
-        // The queue is full where a metric has not ended for long: the wait for `then` is over at once.
+        // The queue is full where a metric has not ended for long: the wait for `then` is over at
+        // once.
         let _ = self.asker.try_send(Box::new(then));
     }
 
@@ -155,13 +158,15 @@ impl OwnMetrics {
 }
 
 impl Server {
-    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix `_total`. `read` is called at
-    /// each scrape and at the end, on a thread of its own. A metric is absent while `read` panics, which the log says.
-    /// While it takes longer than a second, it is absent, and so are those that were added after it.
+    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix
+    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. A metric
+    /// is absent while `read` panics, which the log says. While it takes longer than a second, it
+    /// is absent, and so are those that were added after it.
     ///
     /// # Errors
-    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits and `_` alone. Names
-    /// that begin as the server's own do (`forebay_`, `process_`) are not allowed, and neither are more than 256.
+    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits
+    /// and `_` alone. Names that begin as the server's own do (`forebay_`, `process_`) are not
+    /// allowed, and neither are more than 256.
     pub fn counter(
         self,
         name: &str,
@@ -209,7 +214,8 @@ mod tests {
     use super::*;
     use crate::fate::CLASS_NAMES;
 
-    // Are as many names allowed as there are counters, and is each rule that a name breaks said, with the name?
+    // Are as many names allowed as there are counters, and is each rule that a name breaks said,
+    // with the name?
     #[test]
     fn names_that_cannot_be_shown_are_refused() {
         const NAMES: [&str; REASONS + 1] =

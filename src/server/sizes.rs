@@ -1,4 +1,5 @@
-//! What a server takes: objects that it makes at start, as sums over all holders, memory, and file descriptors.
+//! What a server takes: objects that it makes at start, as sums over all holders, memory, and file
+//! descriptors.
 
 use super::ServeError;
 use super::path::flows::Flows;
@@ -16,9 +17,9 @@ use std::{fmt, fs};
 
 /// Packets held ready to receive the next batch into.
 const SPARE: usize = BATCH;
-/// Jobs in a worker's deque, whose smallest buffer has 64 places. It holds a received batch, the loot of one steal, or
-/// the children of a request with the jobs that they woke. With GRO, a batch is less than 32 datagrams plus one GRO
-/// batch, and a GRO batch has at most 128.
+/// Jobs in a worker's deque, whose smallest buffer has 64 places. It holds a received batch, the
+/// loot of one steal, or the children of a request with the jobs that they woke. With GRO, a batch
+/// is less than 32 datagrams plus one GRO batch, and a GRO batch has at most 128.
 const DEQUE: usize = BATCH - 1 + 128;
 /// Replies waiting to be sent.
 const OUTBOX: usize = SEND_BATCH_MAX;
@@ -27,21 +28,22 @@ const RUNNING: usize = 1;
 /// Packets that one worker holds.
 const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
 
-/// Packets for the thread that stops the server: it receives the rest in the sockets while all other packets may be in
-/// use.
+/// Packets for the thread that stops the server: it receives the rest in the sockets while all
+/// other packets may be in use.
 const STOPPING: usize = BATCH;
 
-// A job in a queue holds one packet: its own, or for a child the packet of the request that waits for it.
+// A job in a queue holds one packet: its own, or for a child the packet of the request that waits
+// for it.
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
-// Requests that wait have no packets of their own. However many do, a worker has a whole batch to receive, and one to answer;
-// with half-full queues it has all that it can hold.
+// Requests that wait have no packets of their own. However many do, a worker has a whole batch to
+// receive, and one to answer; with half-full queues it has all that it can hold.
 const _: () =
     assert!(WAITING_PER_WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
-/// Places for half-done requests, each with a wait slot. There is one for each packet, which may be in a half-done request, and
-/// a spare one.
+/// Places for half-done requests, each with a wait slot. There is one for each packet, which may be
+/// in a half-done request, and a spare one.
 pub(super) const SLOTS_PER_WORKER: usize = PACKETS_PER_WORKER + 1;
 
 /// Memory that a server keeps, as far as its settings determine it; resident once it is used.
@@ -49,11 +51,11 @@ pub(super) const SLOTS_PER_WORKER: usize = PACKETS_PER_WORKER + 1;
 #[non_exhaustive]
 pub struct Memory {
     workers: usize,
-    /// Bytes made at start for each worker: packets, places for half-done requests, its share of the flows, and memory
-    /// to receive and send.
+    /// Bytes made at start for each worker: packets, places for half-done requests, its share of
+    /// the flows, and memory to receive and send.
     pub worker_bytes: usize,
-    /// Bytes allocated for each worker when the first request of a class is answered. A class that never occurs takes
-    /// none, and one of which every request is answered a seventh less.
+    /// Bytes allocated for each worker when the first request of a class is answered. A class that
+    /// never occurs takes none, and one of which every request is answered a seventh less.
     pub class_bytes: usize,
 }
 
@@ -61,11 +63,12 @@ pub struct Memory {
 const PIECE: usize = 16;
 /// Bytes of the future that runs a built-in handler, including the handler's own future.
 const FUTURE: usize = 512;
-/// The rest of a worker's memory, as measured: its stack, engine, deques, share of the queues, and memory to receive
-/// from the first address.
+/// The rest of a worker's memory, as measured: its stack, engine, deques, share of the queues, and
+/// memory to receive from the first address.
 const THREAD: usize = 320 << 10;
 
-/// Memory for all workers together, as measured: the stacks of the other threads, and what a request to the endpoint takes.
+/// Memory for all workers together, as measured: the stacks of the other threads, and what a
+/// request to the endpoint takes.
 const TOGETHER_BYTES: usize = 20 << 20;
 
 impl Memory {
@@ -86,7 +89,8 @@ impl Memory {
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 
-    /// Asks the system for all of it and the stacks at once and gives it back: a start that fails half-way aborts without a word.
+    /// Asks the system for all of it and the stacks at once and gives it back: a start that fails
+    /// half-way aborts without a word.
     ///
     /// # Errors
     /// [`ServeError::Unavailable`] when there is not as much.
@@ -116,15 +120,15 @@ impl fmt::Display for Memory {
     }
 }
 
-/// Descriptors per worker besides its sockets. These are its readiness queue, that queue's second handle, its wake-up,
-/// and the ring in which the kernel gives notices.
+/// Descriptors per worker besides its sockets. These are its readiness queue, that queue's second
+/// handle, its wake-up, and the ring in which the kernel gives notices.
 const PER_WORKER: u64 = 4;
 
 /// Descriptors per worker and address: a socket, and the second handle by which it is watched.
 const PER_ADDRESS: u64 = 2;
 
-/// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
-/// read in between.
+/// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections,
+/// signals, and files read in between.
 const TOGETHER: u64 = 64;
 
 /// Assumed number of descriptors already open in a process where that cannot be read.
@@ -133,7 +137,8 @@ const USUAL: u64 = 8;
 /// Raises the limit to what the kernel allows this process.
 ///
 /// # Errors
-/// [`ServeError::Unavailable`] when that is too little for `workers` workers on this many addresses.
+/// [`ServeError::Unavailable`] when that is too little for `workers` workers on this many
+/// addresses.
 pub(super) fn provide_descriptors(workers: usize, addresses: usize) -> Result<(), ServeError> {
     let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
     let needed = open + workers as u64 * (PER_WORKER + PER_ADDRESS * addresses as u64) + TOGETHER;

@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// Puts work on the workers of a server, from any thread: what is too long for the task or thread that asks for it. Cheap to
-/// clone.
+/// Puts work on the workers of a server, from any thread: what is too long for the task or thread
+/// that asks for it. Cheap to clone.
 ///
-/// The policy treats it as a request that has hopped to the last pool. It may pass checkpoints, hop, fork, and work
-/// uninterrupted, as a handler does; it waits for its own parts only. It has no deadline and no fate: `/metrics` counts it as
-/// `forebay_spawned_total`.
+/// The policy treats it as a request that has hopped to the last pool. It may pass checkpoints,
+/// hop, fork, and work uninterrupted, as a handler does; it waits for its own parts only. It has no
+/// deadline and no fate: `/metrics` counts it as `forebay_spawned_total`.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -48,15 +48,16 @@ pub enum SpawnError<W> {
 }
 
 impl Server {
-    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for it; at a stop all that was
-    /// accepted is finished like requests, within the drain timeout.
+    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for
+    /// it; at a stop all that was accepted is finished like requests, within the drain timeout.
     pub fn spawner(&self) -> Spawner {
         Spawner { spawning: Arc::clone(&self.bound.spawning.0) }
     }
 }
 
 impl Spawner {
-    /// Puts `work` where the workers find it; never waits. Dropping the handle does not end the work. Two allocations.
+    /// Puts `work` where the workers find it; never waits. Dropping the handle does not end the
+    /// work. Two allocations.
     ///
     /// # Errors
     /// [`SpawnError`] with the work, when it was not accepted.
@@ -100,7 +101,8 @@ impl<W> fmt::Debug for SpawnError<W> {
     }
 }
 
-/// The result of spawned work to be: a future for any executor, a handler among them; threads call [`Spawned::join`].
+/// The result of spawned work to be: a future for any executor, a handler among them; threads call
+/// [`Spawned::join`].
 ///
 /// # Panics
 /// When it is polled again after it has given its result.
@@ -129,7 +131,8 @@ pub enum Unfinished {
 crate::time::show_as_text!(Unfinished);
 
 impl<T: Send + 'static> Spawned<T> {
-    /// Waits for the end of the work. A handler awaits the handle instead: this would keep its worker from the work.
+    /// Waits for the end of the work. A handler awaits the handle instead: this would keep its
+    /// worker from the work.
     ///
     /// # Errors
     /// Why there is no result.
@@ -228,7 +231,8 @@ impl Spawning {
     }
 }
 
-/// The server's hold on its spawners. When dropped, all that has not begun ends, and nothing more is accepted.
+/// The server's hold on its spawners. When dropped, all that has not begun ends, and nothing more
+/// is accepted.
 pub(super) struct Owner(pub(super) Arc<Spawning>);
 
 impl Drop for Owner {
@@ -253,7 +257,8 @@ impl Drop for Entered {
         let end = match self.finished {
             true => SpawnEnd::Finished,
             false if std::thread::panicking() => SpawnEnd::Panicked,
-            // Until the drain is over nothing but a fault of its own ends it, and that may as well be in time.
+            // Until the drain is over nothing but a fault of its own ends it, and that may as well
+            // be in time.
             false if state.closed => SpawnEnd::Stopped,
             false => SpawnEnd::Aborted,
         };

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// A bound far above the duration of any test here.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// Does a server whose admin endpoint has failed end, and say why, instead of running blind? Method: in place of the
-/// admin listener a file whose readiness cannot be awaited.
+/// Does a server whose admin endpoint has failed end, and say why, instead of running blind?
+/// Method: in place of the admin listener a file whose readiness cannot be awaited.
 #[test]
 fn a_dead_admin_endpoint_ends_the_server() {
     let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
@@ -66,9 +66,9 @@ fn get(admin: SocketAddr, path: &str) -> serde_json::Value {
     serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON")
 }
 
-/// Does `/slow` say that packets lacked, while a request waits for one and afterwards? Method: a server with eight packets,
-/// of which sleeping requests hold each. The client's next one waits in the socket, for much longer than a busy machine lets
-/// the worker wait for a CPU.
+/// Does `/slow` say that packets lacked, while a request waits for one and afterwards? Method: a
+/// server with eight packets, of which sleeping requests hold each. The client's next one waits in
+/// the socket, for much longer than a busy machine lets the worker wait for a CPU.
 #[test]
 fn exhausted_packets_are_named() {
     let packets = |cause: &Option<String>| cause.as_deref() == Some("packets");

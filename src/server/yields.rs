@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::task::Waker;
 
-/// The least of several mean times of a yield, and of the cold start after it: any excess is other activity of the
-/// machine.
+/// The least of several mean times of a yield, and of the cold start after it: any excess is other
+/// activity of the machine.
 pub(super) fn least_time() -> Nanos {
     (0..20).map(|_| mean_time()).min().unwrap_or(Nanos::ZERO).plus(cold_start()).max(Nanos::new(1))
 }
@@ -21,8 +21,9 @@ type Line = [u8; 64];
 /// Lines of a first-level data cache on most processors: 32 KiB.
 const CACHED: usize = 512;
 
-/// How much longer a request takes at first that is resumed: others have used the first-level cache meanwhile. It is the
-/// time to read that cache anew from the next level, less the time to read it once more.
+/// How much longer a request takes at first that is resumed: others have used the first-level cache
+/// meanwhile. It is the time to read that cache anew from the next level, less the time to read it
+/// once more.
 fn cold_start() -> Nanos {
     let read = |lines: &[Line]| {
         let start = clock::now();
@@ -38,7 +39,8 @@ fn cold_start() -> Nanos {
     cold.minus(warm)
 }
 
-/// The mean time that it takes to pause a handler, queue its continuation and resume it, over 1,000 yields.
+/// The mean time that it takes to pause a handler, queue its continuation and resume it, over 1,000
+/// yields.
 pub fn mean_time() -> Nanos {
     const YIELDS: u32 = 1_000;
     let queue = Sharded::new(1, 1);

@@ -51,12 +51,12 @@ pub enum BuildError {
 
 crate::time::show_as_text!(BuildError);
 
-/// How long a task runs before its checkpoints give way: long against the cost of giving way, short against what people
-/// notice. A guess.
+/// How long a task runs before its checkpoints give way: long against the cost of giving way, short
+/// against what people notice. A guess.
 const SLICE: Nanos = Nanos::from_micros(50);
 
-/// Tasks in all queues together. Any one queue may hold them all: it has this many places, of 32 bytes each, for each
-/// priority.
+/// Tasks in all queues together. Any one queue may hold them all: it has this many places, of 32
+/// bytes each, for each priority.
 const QUEUE_CAPACITY: usize = 4_096;
 
 impl Runtime {
@@ -78,11 +78,12 @@ impl Runtime {
         &self.spawner
     }
 
-    /// Lets every task end, then the threads. Nothing is accepted from outside any more, but tasks may go on spawning.
-    /// Tasks that wait are waited for; one that is to be ended sooner needs a [`super::CancellationToken`].
+    /// Lets every task end, then the threads. Nothing is accepted from outside any more, but tasks
+    /// may go on spawning. Tasks that wait are waited for; one that is to be ended sooner needs a
+    /// [`super::CancellationToken`].
     ///
-    /// Returns when all threads have ended; calling it again changes nothing. Called by a task of this runtime it only
-    /// begins the shutdown, since that task itself must end first.
+    /// Returns when all threads have ended; calling it again changes nothing. Called by a task of
+    /// this runtime it only begins the shutdown, since that task itself must end first.
     pub fn shutdown(&self) {
         let scheduler = &self.spawner.scheduler;
         scheduler.close();
@@ -130,22 +131,23 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a pool of `workers` workers, at least one. Pools count from 0 in the order of these calls; tasks go into
-    /// the first unless they say otherwise. Without any call there is one pool, `main`, with a worker for each
-    /// processor that the process may use.
+    /// Adds a pool of `workers` workers, at least one. Pools count from 0 in the order of these
+    /// calls; tasks go into the first unless they say otherwise. Without any call there is one
+    /// pool, `main`, with a worker for each processor that the process may use.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));
         self
     }
 
-    /// Number of tasks that may wait in the queues of all pools and priorities together, at least 1; the default is
-    /// 4,096. What tasks spawn waits in the deques of their workers beside.
+    /// Number of tasks that may wait in the queues of all pools and priorities together, at least
+    /// 1; the default is 4,096. What tasks spawn waits in the deques of their workers beside.
     pub fn queue_capacity(mut self, tasks: usize) -> Builder {
         self.queue_capacity = tasks;
         self
     }
 
-    /// How long a task runs before its checkpoints give way to others. The default is 50 us; zero gives way at each.
+    /// How long a task runs before its checkpoints give way to others. The default is 50 us; zero
+    /// gives way at each.
     pub fn slice(mut self, slice: Nanos) -> Builder {
         self.slice = slice;
         self
@@ -157,8 +159,9 @@ impl Builder {
         self
     }
 
-    /// The stack of each worker, in bytes; the default is 2 MiB, and the kernel gives memory to what is used alone. Joins
-    /// within joins, and children that await children, use half of it at most.
+    /// The stack of each worker, in bytes; the default is 2 MiB, and the kernel gives memory to
+    /// what is used alone. Joins within joins, and children that await children, use half of it at
+    /// most.
     pub fn stack_bytes(mut self, bytes: usize) -> Builder {
         self.stack_bytes = bytes;
         self

@@ -3,8 +3,9 @@
 use super::error::JoinError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters since the start of a [`super::Runtime`]; a snapshot, taken at one moment as nearly as counters that move
-/// allow. When nothing is under way, `submitted = completed + panicked + cancelled + stalled` over all pools.
+/// Counters since the start of a [`super::Runtime`]; a snapshot, taken at one moment as nearly as
+/// counters that move allow. When nothing is under way,
+/// `submitted = completed + panicked + cancelled + stalled` over all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -20,7 +21,8 @@ pub struct PoolCounters {
     pub name: String,
     /// Tasks that were accepted for this pool.
     pub submitted: u64,
-    /// Tasks that returned a value, counted where they ended: a task that hops ends elsewhere than it was submitted.
+    /// Tasks that returned a value, counted where they ended: a task that hops ends elsewhere than
+    /// it was submitted.
     pub completed: u64,
     /// Tasks that panicked.
     pub panicked: u64,
@@ -28,7 +30,8 @@ pub struct PoolCounters {
     pub cancelled: u64,
     /// Futures that waited for a wake when no waker was left.
     pub stalled: u64,
-    /// Tasks that a worker of this pool stole from the deque of another; one that is stolen twice counts twice.
+    /// Tasks that a worker of this pool stole from the deque of another; one that is stolen twice
+    /// counts twice.
     pub stolen: u64,
     /// Tasks that wait in the pool's queue and its workers' deques at present.
     pub waiting: u64,
@@ -76,7 +79,8 @@ impl Count {
     }
 }
 
-/// The counters of one worker, which it alone writes, or the counters of all threads that are no workers of a pool.
+/// The counters of one worker, which it alone writes, or the counters of all threads that are no
+/// workers of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Tally([AtomicU64; Count::Stolen as usize + 1]);
 
@@ -90,11 +94,13 @@ impl Tally {
 
     /// Counts for any thread.
     pub(super) fn add(&self, what: Count) {
-        // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime is closed.
+        // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime
+        // is closed.
         self.0[what as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ordering: acquire, so that whatever a task that counts here as ended submitted is counted, if that is read after.
+    /// Ordering: acquire, so that whatever a task that counts here as ended submitted is counted,
+    /// if that is read after.
     pub(super) fn get(&self, what: Count) -> u64 {
         self.0[what as usize].load(Ordering::Acquire)
     }

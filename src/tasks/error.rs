@@ -23,7 +23,8 @@ pub enum JoinError {
     /// The task was spawned for a pool that the runtime lacks, and did not run.
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
-    /// A worker must not block for this task or group: see [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
+    /// A worker must not block for this task or group: see
+    /// [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
     #[error("a worker cannot block for a future, a group or an older runtime: await its handle")]
     WouldBlock,
     /// Joins within joins have used half of the worker's stack. The task runs on.

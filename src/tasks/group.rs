@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Tasks that end together: those that it spawns, and all that descends from them. It derefs to the [`Spawner`] that
-/// spawns in it; a clone of that one keeps the group open.
+/// Tasks that end together: those that it spawns, and all that descends from them. It derefs to the
+/// [`Spawner`] that spawns in it; a clone of that one keeps the group open.
 ///
 /// A task that needs the results of others awaits their handles.
 ///
@@ -37,8 +37,8 @@ pub struct Group {
 }
 
 impl Spawner {
-    /// A group without tasks, which it spawns as this spawner does. A task that makes a group within another one keeps
-    /// that one open too.
+    /// A group without tasks, which it spawns as this spawner does. A task that makes a group
+    /// within another one keeps that one open too.
     pub fn group(&self) -> Group {
         let inherited = || worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
         let outer = self.group.clone().or_else(inherited);
@@ -48,12 +48,14 @@ impl Spawner {
 }
 
 impl Group {
-    /// Number of open tasks: those that were spawned, and all that descends from them. May be stale.
+    /// Number of open tasks: those that were spawned, and all that descends from them. May be
+    /// stale.
     pub fn open(&self) -> usize {
         Arc::strong_count(&self.latch) - 2
     }
 
-    /// Ends the spawning. The handle is ready when all tasks are over, however they ended: their own handles say that.
+    /// Ends the spawning. The handle is ready when all tasks are over, however they ended: their
+    /// own handles say that.
     pub fn close(self) -> JoinHandle<()> {
         JoinHandle::new(self.scheduler.number, Arc::clone(&self.latch.outcome) as _)
     }

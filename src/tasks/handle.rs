@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The handle of a task that was spawned, or of a [group](super::Group), which gives its result. Dropped, it lets the
-/// task run on; only the counters then show how it ends.
+/// The handle of a task that was spawned, or of a [group](super::Group), which gives its result.
+/// Dropped, it lets the task run on; only the counters then show how it ends.
 ///
 /// It is a future: a task that awaits it is parked and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
@@ -25,8 +25,9 @@ pub struct JoinHandle<T> {
 /// A task, as its handle sees it.
 pub(super) trait Joinable<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
-    /// Called before the worker of `place` blocks until the task is over: runs it if it has not begun. False: the worker
-    /// must not block, since the task may wait for something that only this worker could do.
+    /// Called before the worker of `place` blocks until the task is over: runs it if it has not
+    /// begun. False: the worker must not block, since the task may wait for something that only
+    /// this worker could do.
     fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool;
 }
 
@@ -48,17 +49,18 @@ impl<T> JoinHandle<T> {
 
     /// Waits for the result. Outside a worker the calling thread blocks.
     ///
-    /// On a worker of the same runtime, tasks that wait only for one another never deadlock. A closure that has not begun
-    /// runs here and now, whatever its pool and priority. If another worker runs the closure, this worker blocks. The
-    /// closure needs nothing of this worker: below it on this stack are only tasks that wait for it.
+    /// On a worker of the same runtime, tasks that wait only for one another never deadlock. A
+    /// closure that has not begun runs here and now, whatever its pool and priority. If another
+    /// worker runs the closure, this worker blocks. The closure needs nothing of this worker: below
+    /// it on this stack are only tasks that wait for it.
     ///
-    /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer is
-    /// [`JoinError::WouldBlock`]. Await the handle instead. Two runtimes whose workers block for each other would stand
-    /// still. So a worker blocks for tasks of runtimes that were built after its own, and for others the answer is the
-    /// same.
+    /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer
+    /// is [`JoinError::WouldBlock`]. Await the handle instead. Two runtimes whose workers block for
+    /// each other would stand still. So a worker blocks for tasks of runtimes that were built after
+    /// its own, and for others the answer is the same.
     ///
-    /// Joins that run closures within closures use half of the worker's stack at most; further ones get
-    /// [`JoinError::TooDeep`].
+    /// Joins that run closures within closures use half of the worker's stack at most; further ones
+    /// get [`JoinError::TooDeep`].
     ///
     /// # Errors
     /// Why there is no result.

@@ -1,10 +1,10 @@
-//! The runtime as a library: tasks instead of datagrams, on the same workers, deques, queues and sleep protocol as the
-//! server. No sockets.
+//! The runtime as a library: tasks instead of datagrams, on the same workers, deques, queues and
+//! sleep protocol as the server. No sockets.
 //!
 //! # Pools and handles
 //!
-//! A [`Runtime`] has one pool or several. What is spawned is a closure, or a future that may pause and wait; its
-//! [`JoinHandle`] delivers the result, or why there is none.
+//! A [`Runtime`] has one pool or several. What is spawned is a closure, or a future that may pause
+//! and wait; its [`JoinHandle`] delivers the result, or why there is none.
 //!
 //! ```
 //! use forebay::handler::hop;
@@ -29,8 +29,8 @@
 //!
 //! # Waiting for others
 //!
-//! Inside a future a handle is awaited, and the worker does something else. A [`Group`] waits for its tasks and for all
-//! that descends from them.
+//! Inside a future a handle is awaited, and the worker does something else. A [`Group`] waits for
+//! its tasks and for all that descends from them.
 //!
 //! ```
 //! use forebay::tasks::{Runtime, Spawner};
@@ -60,8 +60,8 @@
 //!
 //! # Priorities and cancellation
 //!
-//! The more urgent task begins first; [`Priority`] says what keeps the others from starving. Children inherit it.
-//! A [`CancellationToken`] ends what has not begun, and futures at their next
+//! The more urgent task begins first; [`Priority`] says what keeps the others from starving.
+//! Children inherit it. A [`CancellationToken`] ends what has not begun, and futures at their next
 //! [`checkpoint`](crate::handler::checkpoint).
 //!
 //! ```
@@ -106,8 +106,8 @@
 //!
 //! # How it stops
 //!
-//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock and why a shutdown
-//! ends.
+//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock
+//! and why a shutdown ends.
 
 mod builder;
 mod counters;

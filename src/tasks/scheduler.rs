@@ -1,4 +1,5 @@
-//! Jobs, which wait in deques and queues, and the state that all workers and submitters of a runtime share.
+//! Jobs, which wait in deques and queues, and the state that all workers and submitters of a
+//! runtime share.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::{JoinError, Latch};
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How urgent a task is. Each pool has a queue for each priority. A free worker looks for a task in this order:
+/// How urgent a task is. Each pool has a queue for each priority. A free worker looks for a task in
+/// this order:
 ///
 /// 1. the queue of high tasks;
 /// 2. its own deque, newest first;
@@ -24,11 +26,12 @@ use std::time::Duration;
 /// 4. the deques of other workers;
 /// 5. the queue of background tasks.
 ///
-/// A task that another spawns inherits its priority and waits in the deque of its worker. With another priority it waits
-/// in a queue. So a background task begins when nothing else waits; its children then go before normal tasks in the queue.
+/// A task that another spawns inherits its priority and waits in the deque of its worker. With
+/// another priority it waits in a queue. So a background task begins when nothing else waits; its
+/// children then go before normal tasks in the queue.
 ///
-/// Every 61st search begins at a place of low rank, so that no task starves. The background queue, the oldest task of the
-/// own deque and the queue of normal tasks take turns there.
+/// Every 61st search begins at a place of low rank, so that no task starves. The background queue,
+/// the oldest task of the own deque and the queue of normal tasks take turns there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {
@@ -54,7 +57,8 @@ const _: () = assert!(size_of::<Job>() == 24);
 
 /// A task, as a worker sees it.
 pub(super) trait Runnable: Send + Sync {
-    /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
+    /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for
+    /// `ask_after`.
     fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job>;
 
     /// Notes that the task is going to be put into a queue of `pool`.
@@ -95,8 +99,8 @@ impl Place {
     }
 }
 
-/// How long a submitter that waits for room in a queue sleeps between two looks. A full queue of the default size keeps
-/// a worker busy for longer.
+/// How long a submitter that waits for room in a queue sleeps between two looks. A full queue of
+/// the default size keeps a worker busy for longer.
 const ROOM_LOOK: Duration = Duration::from_micros(50);
 
 /// A runtime without its threads.
@@ -135,8 +139,9 @@ impl Scheduler {
             None => self.elsewhere[pool].add(what),
         };
         count(Count::Submitted);
-        // Ordering: sequentially consistent, as are the count above, and the store and the reads of a shutdown. So either
-        // this load sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
+        // Ordering: sequentially consistent, as are the count above, and the store and the reads of
+        // a shutdown. So either this load sees that the runtime is closed, or the shutdown sees the
+        // submission and waits for its end.
         if place.is_none() && self.closed.load(Ordering::SeqCst) {
             count(Count::Refused);
             return Err(JoinError::ShutDown);
@@ -145,9 +150,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Puts `job` into the deque of the calling worker, if the task that it runs has the same pool and priority.
-    /// Otherwise puts it into the queue for its priority. Where that has no room, a worker puts the job into its own deque,
-    /// and any other thread waits.
+    /// Puts `job` into the deque of the calling worker, if the task that it runs has the same pool
+    /// and priority. Otherwise puts it into the queue for its priority. Where that has no room, a
+    /// worker puts the job into its own deque, and any other thread waits.
     pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
         let is_own =
             place.is_some_and(|place| place.pool == pool && place.membership.borrow().priority == job.priority);
@@ -182,9 +187,11 @@ impl Scheduler {
         (0..self.workers.len()).for_each(|worker| self.shared.wake(worker));
     }
 
-    /// Called by every worker once per turn of its loop: stops all workers when the last task has ended after a close.
+    /// Called by every worker once per turn of its loop: stops all workers when the last task has
+    /// ended after a close.
     pub(super) fn end_if_done(&self) {
-        // Ordering: relaxed, `close` wakes every worker after the store, and a worker that wakes looks again.
+        // Ordering: relaxed, `close` wakes every worker after the store, and a worker that wakes
+        // looks again.
         if self.closed.load(Ordering::Relaxed) && !self.shared.is_stopping() && self.is_quiet() {
             self.shared.stop();
         }
@@ -192,12 +199,12 @@ impl Scheduler {
 
     /// Whether no task is queued, running or parked. Only after `close` does the answer stay true.
     ///
-    /// Ends are read before submissions. A task submits before it ends. So if its end was read, its submissions were
-    /// read too.
+    /// Ends are read before submissions. A task submits before it ends. So if its end was read, its
+    /// submissions were read too.
     ///
-    /// Suppose the figures are equal, and some task is under way. Its submission was not read, so the task that
-    /// submitted it is under way too, and so on to a first task. That one came from outside before the close, so its
-    /// submission was read: a contradiction.
+    /// Suppose the figures are equal, and some task is under way. Its submission was not read, so
+    /// the task that submitted it is under way too, and so on to a first task. That one came from
+    /// outside before the close, so its submission was read: a contradiction.
     fn is_quiet(&self) -> bool {
         let tallies = || self.workers.iter().chain(&self.elsewhere);
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();
@@ -215,7 +222,8 @@ impl Scheduler {
             let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let tallies = || self.workers[members.clone()].iter().chain([&self.elsewhere[pool]]);
             let sum = |what| tallies().map(|tally| tally.get(what)).sum::<u64>();
-            // Ends come first: what has ended was submitted before, and no difference comes out negative.
+            // Ends come first: what has ended was submitted before, and no difference comes out
+            // negative.
             let (completed, panicked, cancelled) = (sum(Completed), sum(Panicked), sum(Cancelled));
             let (stalled, stolen, refused) = (sum(Stalled), sum(Stolen), sum(Refused));
             let submitted = sum(Submitted) - refused;

@@ -14,15 +14,18 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting down.
+/// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting
+/// down.
 ///
-/// A task has the priority, the pool and the token of the task that spawns it; from outside, normal priority in the
-/// first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and [`Spawner::with_token`] give spawners of others.
+/// A task has the priority, the pool and the token of the task that spawns it; from outside, normal
+/// priority in the first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and
+/// [`Spawner::with_token`] give spawners of others.
 ///
-/// A thread that runs no task of this runtime submits through the bounded queues of a pool, and waits while they are
-/// full. Let the workers of two runtimes not both do so: each could wait for room in the other. After a shutdown has
-/// begun, the tasks of a thread outside end as [`JoinError::ShutDown`]. A task puts what it spawns into its
-/// worker's own deque, and never waits: only memory bounds the deque.
+/// A thread that runs no task of this runtime submits through the bounded queues of a pool, and
+/// waits while they are full. Let the workers of two runtimes not both do so: each could wait for
+/// room in the other. After a shutdown has begun, the tasks of a thread outside end as
+/// [`JoinError::ShutDown`]. A task puts what it spawns into its worker's own deque, and never
+/// waits: only memory bounds the deque.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
@@ -47,8 +50,9 @@ impl Spawner {
         Spawner { priority: Some(priority), ..self.clone() }
     }
 
-    /// Spawns into this pool, counted from 0 in the order in which the builder named them. A *task* never waits for room:
-    /// if the queue of another pool is full, the new task runs where it was submitted.
+    /// Spawns into this pool, counted from 0 in the order in which the builder named them. A *task*
+    /// never waits for room: if the queue of another pool is full, the new task runs where it was
+    /// submitted.
     pub fn with_pool(&self, pool: PoolId) -> Spawner {
         Spawner { pool: Some(pool), ..self.clone() }
     }
@@ -68,8 +72,9 @@ impl Spawner {
 
     /// Spawns a future. It may await anything: the task is parked until it is woken.
     ///
-    /// Once the task has run for its slice, [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at
-    /// least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or here if the queue there is full.
+    /// Once the task has run for its slice, [`checkpoint`](crate::handler::checkpoint) gives way to
+    /// tasks that are at least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or
+    /// here if the queue there is full.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
         match self.submit(make) {
@@ -125,15 +130,16 @@ impl fmt::Debug for Spawner {
 }
 
 impl Spawner {
-    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last. Returns when all parts are done. A
-    /// calling task takes part itself, so it waits only for chunks that other workers have begun. After a panic no
-    /// further chunk begins.
+    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last. Returns when
+    /// all parts are done. A calling task takes part itself, so it waits only for chunks that other
+    /// workers have begun. After a panic no further chunk begins.
     ///
     /// The body lives as long as its tasks, so it cannot borrow: what it works on is in an `Arc`.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with one of the panics, or why nothing ran. [`JoinError::WouldBlock`] and
-    /// [`JoinError::TooDeep`] as for [`JoinHandle::join`]: parts may still run then.
+    /// [`JoinError::Panicked`] with one of the panics, or why nothing ran.
+    /// [`JoinError::WouldBlock`] and [`JoinError::TooDeep`] as for [`JoinHandle::join`]: parts may
+    /// still run then.
     pub fn parallel_for<F>(&self, range: Range<usize>, chunk: NonZeroUsize, body: F) -> Result<(), JoinError>
     where
         F: Fn(Range<usize>) + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! The two kinds of tasks. A closure runs once on the stack of a worker. A future may pause at checkpoints, hop between
-//! pools, and wait without keeping a worker.
+//! The two kinds of tasks. A closure runs once on the stack of a worker. A future may pause at
+//! checkpoints, hop between pools, and wait without keeping a worker.
 
 use super::counters::Count;
 use super::error::{JoinError, Outcome};
@@ -73,7 +73,8 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for Closu
 
     fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool {
         self.run_once(place, || {
-            // The task that is joined is most often the newest of this worker: its job leaves the deque with it.
+            // The task that is joined is most often the newest of this worker: its job leaves the
+            // deque with it.
             let newest = place.deque.pop();
             let other = newest.filter(|job| !ptr::addr_eq(Arc::as_ptr(&job.task), Arc::as_ptr(&self)));
             if let Some(job) = other {
@@ -84,8 +85,9 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for Closu
     }
 }
 
-/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nothing can wake it
-/// any more, and it ends as [`JoinError::Stalled`]. Its handle holds only the outcome.
+/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does,
+/// nothing can wake it any more, and it ends as [`JoinError::Stalled`]. Its handle holds only the
+/// outcome.
 pub(super) struct FutureTask<F: Future<Output: Send> + Send + 'static> {
     pub(super) outcome: Arc<Outcome<F::Output>>,
     scheduler: Arc<Scheduler>,

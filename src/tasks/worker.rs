@@ -1,5 +1,5 @@
-//! The worker that a thread is, and what it does with tasks. There is nothing to receive: the spawning thread puts tasks
-//! into deques and queues.
+//! The worker that a thread is, and what it does with tasks. There is nothing to receive: the
+//! spawning thread puts tasks into deques and queues.
 
 use super::counters::Count;
 use super::scheduler::{Job, Place, Scheduler};
@@ -62,7 +62,8 @@ impl Engine for TaskEngine {
 
     fn discard(&mut self, job: Job, why: Discarded) {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
-        // The queue of the pool that the task hops to is full: it goes on here. A task is never lost.
+        // The queue of the pool that the task hops to is full: it goes on here. A task is never
+        // lost.
         job.task.set_pool(self.0.pool);
         self.0.deque.push(job);
     }

@@ -1,5 +1,6 @@
-//! The clocks: monotonic for everything measured here, the thread's own for what steps cost, real time only to read kernel
-//! receive stamps. In this crate's own tests a thread may have a monotonic clock of its own, which it moves.
+//! The clocks: monotonic for everything measured here, the thread's own for what steps cost, real
+//! time only to read kernel receive stamps. In this crate's own tests a thread may have a monotonic
+//! clock of its own, which it moves.
 //!
 //! ```
 //! use forebay::time::clock;
@@ -23,7 +24,8 @@ pub fn now() -> Nanos {
         return now;
     }
     static START: OnceLock<Nanos> = OnceLock::new();
-    // As `Instant` reads it; that one has no number to give, and its detour through `Duration` costs a third of a reading.
+    // As `Instant` reads it; that one has no number to give, and its detour through `Duration`
+    // costs a third of a reading.
     let now = read(ClockId::CLOCK_MONOTONIC);
     now.minus(*START.get_or_init(|| now))
 }
@@ -45,8 +47,8 @@ pub fn of_thread() -> Nanos {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Real time (`CLOCK_REALTIME`) since the Unix epoch: the clock of the kernel's receive stamps. It may step; a
-/// difference of two readings is clamped at zero by [`Nanos::minus`].
+/// Real time (`CLOCK_REALTIME`) since the Unix epoch: the clock of the kernel's receive stamps. It
+/// may step; a difference of two readings is clamped at zero by [`Nanos::minus`].
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the real-time clock")]
 pub fn realtime() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)

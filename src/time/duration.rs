@@ -5,8 +5,8 @@ use super::Nanos;
 /// How a duration is written, for help and errors.
 pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
 
-/// The longest duration that is accepted, 1,000 hours. A longer one is a typing error, and sums of a few thousand of
-/// these still fit a [`Nanos`].
+/// The longest duration that is accepted, 1,000 hours. A longer one is a typing error, and sums of
+/// a few thousand of these still fit a [`Nanos`].
 pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
@@ -23,11 +23,12 @@ pub enum DurationError {
 
 crate::time::show_as_text!(DurationError);
 
-/// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
+/// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds
+/// to a nanosecond.
 ///
 /// # Errors
-/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error too: its unit would be a
-/// guess. So is `5m`, which half of its readers take for milliseconds.
+/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error too: its
+/// unit would be a guess. So is `5m`, which half of its readers take for milliseconds.
 pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     let error = || DurationError::Form(text.to_owned());
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;

@@ -1,5 +1,5 @@
-//! Time as one type: [`Nanos`], for durations and for points on a clock alike. Reading a clock is [`clock`]'s business,
-//! so that code which must not read one (`sched`) can still speak of time.
+//! Time as one type: [`Nanos`], for durations and for points on a clock alike. Reading a clock is
+//! [`clock`]'s business, so that code which must not read one (`sched`) can still speak of time.
 //!
 //! ```
 //! use forebay::time::{Nanos, clock, parse_duration};
@@ -37,10 +37,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the process.
+/// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the
+/// process.
 ///
-/// Arithmetic saturates at both ends: a wait that a clock step makes negative is zero, a deadline past the end of
-/// time is never.
+/// Arithmetic saturates at both ends: a wait that a clock step makes negative is zero, a deadline
+/// past the end of time is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
@@ -100,7 +101,8 @@ impl Nanos {
         Nanos(self.0.saturating_mul(factor))
     }
 
-    /// Whether neither time is more than twice the other: of two measured limits, no more than noise makes of them.
+    /// Whether neither time is more than twice the other: of two measured limits, no more than
+    /// noise makes of them.
     pub(crate) fn is_near(self, other: Nanos) -> bool {
         self <= other.times(2) && other <= self.times(2)
     }
@@ -125,8 +127,8 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Rows of `N` times that several threads read and write. A clone is another handle to the same rows. Each time stands alone: a reader may see a new one beside an
-/// old one of its row.
+/// Rows of `N` times that several threads read and write. A clone is another handle to the same
+/// rows. Each time stands alone: a reader may see a new one beside an old one of its row.
 // Ordering: relaxed, for that.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTimes<const N: usize> {
@@ -148,7 +150,8 @@ impl<const N: usize> SharedTimes<N> {
         self.rows[row].each_ref().map(|time| Nanos::new(time.load(Ordering::Relaxed)))
     }
 
-    /// Sets one time of `row`. The caller writes only what differs: a write takes the row from the caches of other threads.
+    /// Sets one time of `row`. The caller writes only what differs: a write takes the row from the
+    /// caches of other threads.
     ///
     /// # Panics
     /// If there is no such row or time.

@@ -2,7 +2,8 @@
 
 use super::Nanos;
 
-/// How long something must be over before the log says so: what comes and goes is two lines in ten seconds at most.
+/// How long something must be over before the log says so: what comes and goes is two lines in ten
+/// seconds at most.
 pub(crate) const QUIET: Nanos = Nanos::from_secs(10);
 
 /// Something that begins, lasts and ends.

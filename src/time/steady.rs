@@ -29,8 +29,9 @@ impl<T> Steady<T> {
         self.other = None;
     }
 
-    /// Takes a reading that differs from the value. It becomes the value if it is the last of `in_a_row` readings that
-    /// agree. If it does not agree with the one before it, it counts as `first` readings. True if the value has changed.
+    /// Takes a reading that differs from the value. It becomes the value if it is the last of
+    /// `in_a_row` readings that agree. If it does not agree with the one before it, it counts as
+    /// `first` readings. True if the value has changed.
     pub(crate) fn differ(&mut self, reading: T, first: u32, in_a_row: u32, agree: impl Fn(&T, &T) -> bool) -> bool {
         let before = self.other.take().filter(|(other, _)| agree(other, &reading));
         let count = before.map_or(first, |(_, count)| count + 1);
@@ -47,7 +48,8 @@ impl<T> Steady<T> {
 mod tests {
     use super::*;
 
-    // Does the value change with the third reading of three that agree, and begin to count anew with any other reading?
+    // Does the value change with the third reading of three that agree, and begin to count anew
+    // with any other reading?
     #[test]
     fn a_value_changes_when_readings_agree() {
         let mut steady = Steady::new(10);

@@ -1,4 +1,5 @@
-//! An allocator that counts what the threads under watch ask for. The one place of the tests with `unsafe`.
+//! An allocator that counts what the threads under watch ask for. The one place of the tests with
+//! `unsafe`.
 
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
@@ -13,7 +14,8 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    // Constant and without a destructor: to look at it allocates nothing, also while a thread begins or ends.
+    // Constant and without a destructor: to look at it allocates nothing, also while a thread
+    // begins or ends.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -46,7 +48,8 @@ fn count_freed(bytes: usize) {
     }
 }
 
-// SAFETY: every call goes to `System` as it came, which keeps the contract; counting touches no memory of the allocator.
+// SAFETY: every call goes to `System` as it came, which keeps the contract; counting touches no
+// memory of the allocator.
 unsafe impl GlobalAlloc for Counter {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

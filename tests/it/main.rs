@@ -1,4 +1,5 @@
-//! Tests that run beside one another: none measures time, CPU or memory. Each module asks one question, in its first line.
+//! Tests that run beside one another: none measures time, CPU or memory. Each module asks one
+//! question, in its first line.
 
 #![allow(clippy::too_many_lines)]
 

@@ -1,5 +1,5 @@
-//! Files of the server compiled against loom's atomics, in every interleaving. Each module asks one question, in its first
-//! line.
+//! Files of the server compiled against loom's atomics, in every interleaving. Each module asks one
+//! question, in its first line.
 
 #[allow(dead_code, reason = "flaws are for the twins")]
 mod sleep_loom;

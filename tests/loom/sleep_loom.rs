@@ -1,8 +1,10 @@
-//! Can a job or a datagram be forgotten by workers that sleep, in any interleaving? The files of the protocol itself
-//! (`src/runtime/sleep/README.md`), compiled against loom's atomics and a model of the kernel, searching as real policies say.
-//! Each scenario has twins, broken in one thing each, that loom must catch (`twins.rs`), or this test could not fail.
+//! Can a job or a datagram be forgotten by workers that sleep, in any interleaving? The files of
+//! the protocol itself (`src/runtime/sleep/README.md`), compiled against loom's atomics and a model
+//! of the kernel, searching as real policies say. Each scenario has twins, broken in one thing
+//! each, that loom must catch (`twins.rs`), or this test could not fail.
 //!
-//! Something forgotten shows when every thread waits: the jobs of a scenario end together, when all of them have begun.
+//! Something forgotten shows when every thread waits: the jobs of a scenario end together, when all
+//! of them have begun.
 
 /// What the protocol's files take their atomics and locks from.
 pub(crate) mod sync {
@@ -108,7 +110,8 @@ fn who_begins_a_job_wakes_somebody_for_the_next() {
     two_jobs(Flaw::None);
 }
 
-/// Two datagrams come to the ingress of one worker, which is stuck in the first, or to two that may be.
+/// Two datagrams come to the ingress of one worker, which is stuck in the first, or to two that may
+/// be.
 pub(crate) fn two_arrivals(arrive: fn(&World), flaw: Flaw) {
     check(3, move || play(&World::new(&[reserved(2)], 3, 2, flaw), 0..2, &[arrive]));
 }
@@ -129,8 +132,8 @@ fn a_datagram_behind_a_stuck_worker_is_not_forgotten() {
     two_arrivals(at_both, Flaw::None);
 }
 
-/// Three datagrams behind one worker: each worker gets stuck in one. However many a receive or a theft takes, the rest is
-/// for another worker, and the role goes round until no worker is left.
+/// Three datagrams behind one worker: each worker gets stuck in one. However many a receive or a
+/// theft takes, the rest is for another worker, and the role goes round until no worker is left.
 pub(crate) fn three_arrivals(arrive: fn(&World), flaw: Flaw) {
     check(1, move || play(&World::new(&[reserved(3)], 4, 3, flaw), 0..3, &[arrive]));
 }
@@ -169,7 +172,8 @@ fn a_switch_forgets_no_datagram() {
     arrival_at_a_switch(Flaw::None);
 }
 
-/// Datagrams come one after the other to a worker that works, and so takes its ingress out of its `Poll`, and sleeps again.
+/// Datagrams come one after the other to a worker that works, and so takes its ingress out of its
+/// `Poll`, and sleeps again.
 pub(crate) fn arrivals_at_one(flaw: Flaw) {
     let policy = || tuning(1).policy("isolated");
     check(4, move || play(&World::new(&[policy()], 2, 2, flaw), 0..1, &[at_the_only]));
@@ -207,7 +211,8 @@ fn levels(workers: usize) -> Policy {
     tuning(workers).policy("levels")
 }
 
-/// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or steps aside.
+/// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or
+/// steps aside.
 pub(crate) fn arrivals_in_heavy_work(flaw: Flaw) {
     let come = |world: &World| {
         world.put(0, HEAVY);
@@ -231,7 +236,8 @@ fn two_heavy_jobs_step_aside_for_what_comes_to_one() {
     check(2, move || play(&World::new(&[levels(2)], 3, 3, Flaw::None), 0..2, &[come]));
 }
 
-/// One worker sleeps while its poll still stands in the ring, and takes the turn of the other one, which is at work.
+/// One worker sleeps while its poll still stands in the ring, and takes the turn of the other one,
+/// which is at work.
 pub(crate) fn a_swallowed_turn(flaw: Flaw) {
     let come = |world: &World| {
         world.put(0, OVER_SOON);

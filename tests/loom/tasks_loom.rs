@@ -1,5 +1,6 @@
-//! Can a wake be lost, or a task be in two places, in any interleaving? The join state machine itself, compiled against
-//! loom's atomics, and a broken twin that loom must catch, or this test could not fail.
+//! Can a wake be lost, or a task be in two places, in any interleaving? The join state machine
+//! itself, compiled against loom's atomics, and a broken twin that loom must catch, or this test
+//! could not fail.
 
 /// What `join_state.rs` takes its atomics from.
 mod atomics {
@@ -94,7 +95,8 @@ impl<M: Machine> Task<M> {
     }
 }
 
-/// Whoever queues the task runs it, so that the model needs no worker that waits. It must end, once.
+/// Whoever queues the task runs it, so that the model needs no worker that waits. It must end,
+/// once.
 fn two_wakers<M: Machine>() {
     let mut model = loom::model::Builder::new();
     // Known protocols of this kind break with one or two; all orders would take hours.

@@ -1,5 +1,6 @@
-//! Does loom catch each scenario that is broken in one thing? The scenarios are those of `main.rs`, which could not fail
-//! otherwise. One that takes too long for every change stands here whole. `.ci/release` runs it.
+//! Does loom catch each scenario that is broken in one thing? The scenarios are those of `main.rs`,
+//! which could not fail otherwise. One that takes too long for every change stands here whole.
+//! `.ci/release` runs it.
 
 #[allow(dead_code, reason = "scenarios that are played whole alone")]
 mod sleep_loom;

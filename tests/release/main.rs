@@ -1,5 +1,5 @@
-//! Tests that take long: `.ci/release` runs them, and `.ci/run` the parts that `.ci/steps` names. Each module asks one
-//! question, in its first line.
+//! Tests that take long: `.ci/release` runs them, and `.ci/run` the parts that `.ci/steps` names.
+//! Each module asks one question, in its first line.
 
 mod one_place;
 #[path = "../support/mod.rs"]

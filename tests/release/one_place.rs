@@ -1,6 +1,8 @@
-//! Does each policy, counter, fate and setting have one place, and show wherever a reader would look for it?
-//! Method: plain edits add one of each to a copy of the sources, which is then built. The policy and what is done with it are
-//! those of CONTRIBUTING.md. The READMEs must list what this build has, and lack what was added.
+//! Does each policy, counter, fate and setting have one place, and show wherever a reader would
+//! look for it?
+//! Method: plain edits add one of each to a copy of the sources, which is then built. The policy
+//! and what is done with it are those of CONTRIBUTING.md. The READMEs must list what this build
+//! has, and lack what was added.
 
 use crate::support::prelude::*;
 
@@ -11,8 +13,8 @@ struct Fact<'a> {
     row: &'a str,
 }
 
-/// A counter, a fate and a setting. That each is one row of one file is the promise. So is the policy that CONTRIBUTING.md
-/// shows.
+/// A counter, a fate and a setting. That each is one row of one file is the promise. So is the
+/// policy that CONTRIBUTING.md shows.
 const FACTS: [Fact<'_>; 3] = [
     Fact {
         file: "src/metrics/counters/mod.rs",
@@ -46,7 +48,8 @@ fn the_readme_lists_what_the_program_has() {
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
 }
 
-// Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
+// Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of
+// any of the four fails here.
 #[test]
 fn a_fact_has_one_place() {
     let programs = build();
@@ -110,7 +113,8 @@ const LATER: [&str; 2] = ["forebay_policy_budget_seconds", "forebay_policy_reser
 
 /// What a program lets its reader see.
 struct Shown {
-    /// For each table of the README, its rows, and what a row says at its end where the program has words for it.
+    /// For each table of the README, its rows, and what a row says at its end where the program has
+    /// words for it.
     rows: [(&'static str, BTreeMap<String, Option<String>>); 4],
     /// The policy on `/latency`.
     policy: String,
@@ -168,7 +172,8 @@ impl Shown {
     }
 }
 
-/// The rows of the table in `readme` whose first column is titled so: what its first column names, and the row.
+/// The rows of the table in `readme` whose first column is titled so: what its first column names,
+/// and the row.
 fn table<'a>(readme: &'a str, title: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let head = format!("| {title} |");
     let rows = readme.lines().skip_while(move |line| !line.starts_with(&head)).skip(2);
@@ -183,7 +188,8 @@ fn served(program: &Path, args: &[&str]) -> Forebay {
     Forebay::spawn(command.args(["--max-wait", "1s"]))
 }
 
-/// The block of this kind in the section of CONTRIBUTING.md on policies: `rust` is a row, `sh` is what to do with it.
+/// The block of this kind in the section of CONTRIBUTING.md on policies: `rust` is a row, `sh` is
+/// what to do with it.
 fn own_policy(kind: &str) -> String {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("a page");
     let section = page.split("\n## ").find(|section| section.starts_with("A policy of your own\n")).expect("a section");
@@ -228,15 +234,17 @@ fn build() -> PathBuf {
     let row = &own_policy("rust");
     let policy = Fact { file: "src/sched/policy/rows.rs", before: "    auto::ENTRY,", row };
     FACTS.iter().chain([&policy]).for_each(|fact| fact.apply(&copy));
-    // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
+    // A test, however empty, has the features of dependencies chosen as for this build, which has
+    // compiled them so.
     fs::write(copy.join("tests/empty.rs"), "//! Nothing.").expect("a writable file");
 
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
     cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
-    // Neither speed nor a debugger is asked for. The packages of the copy and of this build differ for cargo by their
-    // profile alone, not by their place. So they have a number of codegen units that no other profile has.
+    // Neither speed nor a debugger is asked for. The packages of the copy and of this build differ
+    // for cargo by their profile alone, not by their place. So they have a number of codegen units
+    // that no other profile has.
     for package in ["forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);

@@ -60,7 +60,8 @@ impl Client {
         answer
     }
 
-    /// The worker that owns the socket which this client reaches: the one that serves it time after time.
+    /// The worker that owns the socket which this client reaches: the one that serves it time after
+    /// time.
     pub(crate) fn owner(&self) -> usize {
         let ask = || usize::from(self.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
         let (mut worker, mut times) = (ask(), 1);

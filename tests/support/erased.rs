@@ -1,5 +1,6 @@
-//! Handlers whose type is forgotten. A server is compiled for each type of handler: with thirty types a test crate took
-//! four minutes of CPU time to compile. The future of each request is boxed.
+//! Handlers whose type is forgotten. A server is compiled for each type of handler: with thirty
+//! types a test crate took four minutes of CPU time to compile. The future of each request is
+//! boxed.
 
 use forebay::fate::{CLASS_NAMES, CLASSES};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};

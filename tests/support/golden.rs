@@ -1,4 +1,5 @@
-//! Golden tables: what was decided before is decided again, to the bit. The tables stand in `tests/golden`.
+//! Golden tables: what was decided before is decided again, to the bit. The tables stand in
+//! `tests/golden`.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,7 +7,8 @@ use std::{env, fs};
 /// Lines that a failure shows at most.
 const SHOWN: usize = 20;
 
-/// Compares `text` with the table `name`. With `GOLDEN=write` in the environment it becomes that table instead.
+/// Compares `text` with the table `name`. With `GOLDEN=write` in the environment it becomes that
+/// table instead.
 ///
 /// # Panics
 /// If a line differs, or `GOLDEN` has another value.

@@ -22,7 +22,8 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
     Some(Reply { status, head, body: String::from_utf8(body).ok()? })
 }
 
-/// Sends `line` with `headers`, each with its end of line; the head of the answer in lower case, and its body.
+/// Sends `line` with `headers`, each with its end of line; the head of the answer in lower case,
+/// and its body.
 pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;

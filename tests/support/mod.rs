@@ -1,4 +1,5 @@
-//! What the integration tests share: servers that stop with their guard, clients, HTTP, and waiting for conditions.
+//! What the integration tests share: servers that stop with their guard, clients, HTTP, and waiting
+//! for conditions.
 
 #![allow(
     dead_code,
@@ -83,7 +84,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Far longer than anything here takes on a busy machine: a test that reaches it fails instead of hanging.
+/// Far longer than anything here takes on a busy machine: a test that reaches it fails instead of
+/// hanging.
 pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 
 /// The policies that exist.
@@ -102,7 +104,8 @@ pub(crate) fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
     vec![("policy", policy), size]
 }
 
-/// Sets its flag when it is dropped, also by a test that fails. The threads of a scope then end, which the scope waits for.
+/// Sets its flag when it is dropped, also by a test that fails. The threads of a scope then end,
+/// which the scope waits for.
 pub(crate) struct EndOf<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for EndOf<'_> {
@@ -111,10 +114,12 @@ impl Drop for EndOf<'_> {
     }
 }
 
-/// Where a server of this process listens for requests: on a free port of a loopback address that no other process uses.
+/// Where a server of this process listens for requests: on a free port of a loopback address that
+/// no other process uses.
 ///
-/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would now and then count a datagram for the
-/// server before it. That is a reply to a client that has gone, or a request to a server that has.
+/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would now and then count a
+/// datagram for the server before it. That is a reply to a client that has gone, or a request to a
+/// server that has.
 pub(crate) fn listen() -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     // Process ids end at 2^22, so that this stays between 127.1 and 127.64.
@@ -142,13 +147,14 @@ impl Running {
         Running::on(bound(settings), Erased::new(handler))
     }
 
-    /// Serves with `server`, which may have no endpoint, and any handler as it is. No request is allocated. A server is
-    /// compiled for each type of handler.
+    /// Serves with `server`, which may have no endpoint, and any handler as it is. No request is
+    /// allocated. A server is compiled for each type of handler.
     pub(crate) fn on<H: Handler + Send + 'static>(server: Server, handler: H) -> Running {
         Running::after(|| (), server, handler)
     }
 
-    /// As [`Running::on`], and the thread of the server calls `first` before it starts other threads.
+    /// As [`Running::on`], and the thread of the server calls `first` before it starts other
+    /// threads.
     pub(crate) fn after<H: Handler + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
         server: Server,
@@ -217,7 +223,8 @@ impl Running {
         metric(&self.metrics(), &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
     }
 
-    /// Waits until `expected` datagrams have reached its sockets and nothing is in flight; returns where they are.
+    /// Waits until `expected` datagrams have reached its sockets and nothing is in flight; returns
+    /// where they are.
     pub(crate) fn quiescent(&self, expected: u64) -> Fates {
         quiescent(self.admin, expected)
     }
@@ -237,8 +244,8 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
 }
 
-/// A server whose cores are emulated at this time scale, with requests that cost what they say. It has the default bound
-/// on the wait: a busy machine does not delay an emulated core.
+/// A server whose cores are emulated at this time scale, with requests that cost what they say. It
+/// has the default bound on the wait: a busy machine does not delay an emulated core.
 pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
     let time_scale = scale.to_string();
     let cores = [("time-scale", &*time_scale), ("max-wait", "auto")];

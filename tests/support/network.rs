@@ -7,8 +7,8 @@ use std::{env, fs};
 
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
 
-/// Runs the test `name` once more, in a network namespace of its own; there, this returns true and the test goes on.
-/// Here it returns false, and skips where namespaces are not permitted.
+/// Runs the test `name` once more, in a network namespace of its own; there, this returns true and
+/// the test goes on. Here it returns false, and skips where namespaces are not permitted.
 pub(crate) fn in_own_network(name: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         ip("link set lo up");
@@ -35,8 +35,9 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Makes the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a kilobyte in a second, and
-/// holds so many bytes back. False, skipped, where that is not possible. In a network of one's own.
+/// Makes the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a
+/// kilobyte in a second, and holds so many bytes back. False, skipped, where that is not possible.
+/// In a network of one's own.
 pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     ip("link add slow type veth peer name end");
     ip(&format!("addr add {HERE}/24 dev slow"));
@@ -57,9 +58,9 @@ pub(crate) fn shaped(device: &str, shape: &str) -> bool {
     shaped
 }
 
-/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], without any other host in their networks (of 16
-/// and 64 bits). Applies what `deploy/sysctl` says of interfaces; this network has none of its other settings. In a
-/// network of the own.
+/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], without any other host in
+/// their networks (of 16 and 64 bits). Applies what `deploy/sysctl` says of interfaces; this
+/// network has none of its other settings. In a network of the own.
 pub(crate) fn lonely_device() {
     ip("link add near type veth peer name far");
     ip(&format!("addr add {HERE}/16 dev near"));

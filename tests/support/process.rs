@@ -35,7 +35,8 @@ impl Drop for Process {
     }
 }
 
-/// `forebay serve` with `flags`, on free ports unless these say otherwise, and with an empty environment.
+/// `forebay serve` with `flags`, on free ports unless these say otherwise, and with an empty
+/// environment.
 pub(crate) fn serve(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     let ports = [("--listen", listen()), ("--admin", "127.0.0.1:0".to_owned())];
@@ -59,7 +60,8 @@ impl Forebay {
         Forebay::spawn(&mut serve(flags))
     }
 
-    /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may come before.
+    /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may
+    /// come before.
     pub(crate) fn spawn(command: &mut Command) -> Forebay {
         Forebay::spawn_to(command, Stdio::null())
     }
@@ -159,7 +161,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-/// This test binary, which runs the test `name` alone: one that is a server where `variable` is set, and else does nothing.
+/// This test binary, which runs the test `name` alone: one that is a server where `variable` is
+/// set, and else does nothing.
 pub(crate) fn this_as(name: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
     command.args(["--exact", name, "--nocapture"]).env(variable, value);
@@ -233,7 +236,8 @@ impl Configured {
         (text("value"), text("origin"))
     }
 
-    /// Writes `text` to the file, lets the server read it, and returns what `/config` then says of that.
+    /// Writes `text` to the file, lets the server read it, and returns what `/config` then says of
+    /// that.
     pub(crate) fn reload(&self, text: &str) -> Value {
         fs::write(self.file(), text).expect("a file");
         let before = self.config()["reloads"].as_u64();

@@ -1,4 +1,5 @@
-//! The program of this package, from its command line to its end: `forebay`, or `loadgen` in its own tests.
+//! The program of this package, from its command line to its end: `forebay`, or `loadgen` in its
+//! own tests.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -33,7 +34,8 @@ pub(crate) fn refusal(command: &mut Command) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// Asserts that each row of `table`, `command line => text`, is refused within a minute, with a message that has the text.
+/// Asserts that each row of `table`, `command line => text`, is refused within a minute, with a
+/// message that has the text.
 pub(crate) fn assert_refused(table: &str) {
     for row in table.trim().lines() {
         let (arguments, expected) = row.split_once(" => ").expect("a row");
@@ -57,8 +59,8 @@ pub(crate) fn file(text: &str) -> NamedTempFile {
     file
 }
 
-/// The trace of a server of two workers, one of whose requests came each so many microseconds, from 64 flows. `kind` says
-/// the class and the cost of each.
+/// The trace of a server of two workers, one of whose requests came each so many microseconds, from
+/// 64 flows. `kind` says the class and the cost of each.
 pub(crate) fn trace(head: &str, every_us: u64, requests: u64, kind: impl Fn(u64) -> &'static str) -> NamedTempFile {
     let line = |number: u64| {
         let at = number * every_us;

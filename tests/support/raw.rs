@@ -14,7 +14,8 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Sends from any `source` to `target`, of the same family. Needs the right to open raw sockets.
+    /// Sends from any `source` to `target`, of the same family. Needs the right to open raw
+    /// sockets.
     ///
     /// # Errors
     /// What the kernel said, [`io::ErrorKind::PermissionDenied`] without that right.
@@ -48,8 +49,8 @@ fn datagram(source: SocketAddr, target: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let addresses = [octets(source.ip()), octets(target.ip())].concat();
     if source.is_ipv4() {
         let total = (20 + length).to_be_bytes();
-        // RFC 791: version and header length, service, total length; identification and fragments; time to live,
-        // protocol, checksum. The kernel fills in the checksum.
+        // RFC 791: version and header length, service, total length; identification and fragments;
+        // time to live, protocol, checksum. The kernel fills in the checksum.
         let head = [0x45, 0, total[0], total[1], 0, 0, 0, 0, 64, UDP, 0, 0];
         return [&head[..], &addresses, &message].concat();
     }

@@ -1,4 +1,5 @@
-//! A stream of requests at a fixed rate that goes on while servers come and go, and what became of each.
+//! A stream of requests at a fixed rate that goes on while servers come and go, and what became of
+//! each.
 
 use super::client::{Client, message};
 use super::{EndOf, await_until};
@@ -12,8 +13,9 @@ use std::thread;
 const FLOWS: usize = 16;
 /// How long the next answer is waited for, where some are missing.
 const NEXT_ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
-/// Requests that may be unanswered, half of what one socket holds. On a host that has no time for the server, the
-/// stream waits for it instead of filling its sockets. At 20,000/s that is a pause of a fifth of a second.
+/// Requests that may be unanswered, half of what one socket holds. On a host that has no time for
+/// the server, the stream waits for it instead of filling its sockets. At 20,000/s that is a pause
+/// of a fifth of a second.
 const UNANSWERED_MAX: u64 = 4_000;
 /// Requests leave in groups, one for each of these intervals.
 const GROUP_EVERY: Nanos = Nanos::from_millis(1);
@@ -40,7 +42,8 @@ impl Became {
     }
 }
 
-/// Sends requests of no cost, `per_second` to the server, until `more` says after this many that it is enough.
+/// Sends requests of no cost, `per_second` to the server, until `more` says after this many that it
+/// is enough.
 fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
     let mut became = Became::default();
     let mut answered = Vec::new();
@@ -68,8 +71,8 @@ fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool
     became
 }
 
-/// Streams to `server` while `body` runs, and until `total` are sent: each request must be answered, once. `body` may wait
-/// until so many are sent.
+/// Streams to `server` while `body` runs, and until `total` are sent: each request must be
+/// answered, once. `body` may wait until so many are sent.
 #[track_caller]
 pub(crate) fn answered_while<T>(
     per_second: u64,

@@ -1,4 +1,5 @@
-//! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no more.
+//! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no
+//! more.
 
 use forebay::handler::builtin::Burner;
 use forebay::inside::emulation;
@@ -18,9 +19,9 @@ impl Cores {
         Cores { free: Mutex::new(vec![Nanos::ZERO; count]), freed: Condvar::new() }
     }
 
-    /// Burns `amount` for a job that has been ready since `ready_at`; with `is_last` it ends with that. Blocks this thread
-    /// while no core is free and while the job runs. Returns the moment at which the core came free: a job that goes on
-    /// has been ready again since then.
+    /// Burns `amount` for a job that has been ready since `ready_at`; with `is_last` it ends with
+    /// that. Blocks this thread while no core is free and while the job runs. Returns the moment at
+    /// which the core came free: a job that goes on has been ready again since then.
     pub(crate) fn burn(&self, ready_at: Nanos, amount: Nanos, is_last: bool) -> Nanos {
         emulation::take_over(self.take());
         emulation::start(ready_at);
@@ -49,7 +50,8 @@ mod tests {
     use super::*;
     use forebay::time::clock;
 
-    // Do eight threads on two cores take as long as eight jobs take on two cores, overshoot not added up?
+    // Do eight threads on two cores take as long as eight jobs take on two cores, overshoot not
+    // added up?
     #[test]
     fn no_more_burn_at_once_than_there_are_cores() {
         let cores = Cores::new(2);

@@ -19,7 +19,8 @@ pub(crate) enum Division {
 }
 
 impl Division {
-    /// Divides the CPUs that the calling thread may use: `servers` for the server, at most `generators` for the generator.
+    /// Divides the CPUs that the calling thread may use: `servers` for the server, at most
+    /// `generators` for the generator.
     ///
     /// # Errors
     /// If the system does not tell which these are.
@@ -33,7 +34,8 @@ impl Division {
         let Some((first, others)) = cpus.split_first().filter(|(_, others)| others.len() >= servers) else {
             return Division::Shared;
         };
-        // The first CPU often serves interrupts: the generator's clock readings suffer from these less than a server.
+        // The first CPU often serves interrupts: the generator's clock readings suffer from these
+        // less than a server.
         let generator = std::iter::once(first).chain(&others[servers..]).take(generators);
         Division::Apart { server: others[..servers].to_vec(), generator: generator.copied().collect() }
     }

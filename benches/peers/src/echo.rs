@@ -1,6 +1,7 @@
 //! The datagram path on one CPU: one spinning thread sends as fast as the server answers.
 //!
-//! `loadgen` has a thread to send and one to receive. On the one CPU that is left here they would measure each other's turns.
+//! `loadgen` has a thread to send and one to receive. On the one CPU that is left here they would
+//! measure each other's turns.
 
 use crate::results::Figure;
 use anyhow::{Context, Result, ensure};
@@ -29,13 +30,14 @@ const WINDOW_MAX: usize = 1_024;
 const CHARGE_BYTES: usize = 1_024;
 /// A machine that is busy with something else may not let a server run for a while.
 const REPLIES_MIN: u64 = 1_000;
-/// A request without a reply is lost after this time. A server answers within a millisecond, once the machine lets it
-/// run.
+/// A request without a reply is lost after this time. A server answers within a millisecond, once
+/// the machine lets it run.
 const LOST_AFTER: Nanos = Nanos::from_secs(10);
 /// Room for one receive: the longest train that a kernel makes of replies.
 const TRAIN_MAX: usize = 128;
 
-/// Packets/s and CPU time with datagrams one by one and in trains, and round trips with one outstanding.
+/// Packets/s and CPU time with datagrams one by one and in trains, and round trips with one
+/// outstanding.
 ///
 /// # Errors
 /// If the system refuses, or requests are lost.
@@ -56,7 +58,8 @@ pub(crate) fn measure(server: &ServerProcess, quick: bool) -> Result<Vec<Figure>
     Ok(figures)
 }
 
-/// As many requests as the receive buffer holds that the kernel grants a server, which gets twice what it may ask for.
+/// As many requests as the receive buffer holds that the kernel grants a server, which gets twice
+/// what it may ask for.
 fn window() -> Result<usize> {
     let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").context("reading the limit of receive buffers")?;
     let limit: usize = limit.trim().parse().context("reading the limit of receive buffers")?;

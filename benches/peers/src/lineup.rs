@@ -40,7 +40,8 @@ pub(crate) fn burning(place: Place, mix: &Mix) -> Result<Vec<Peer>> {
         }
         Place::Real(_) => ("--burn cpu --pin".to_owned(), "--work cpu".to_owned(), "-work cpu".to_owned()),
     };
-    // tokio-split is sized by the mix: workers for the light share of the work, rounded up, and threads for the rest.
+    // tokio-split is sized by the mix: workers for the light share of the work, rounded up, and
+    // threads for the rest.
     let front = ((cores as f64 * mix.light_share()?).ceil() as usize).clamp(1, (cores - 1).max(1));
     let back = (cores - front).max(1);
     let heavy_ns = (mix.heavy_us * 1e3) as u64 * scale / 2;

@@ -1,7 +1,8 @@
-//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, side by side, in one table.
+//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, side by side, in one
+//! table.
 //!
-//! Each peer is started in turn, round after round, and driven by one generator. Figures are medians over rounds, ratios are
-//! within a round. README.md says what the table does not show.
+//! Each peer is started in turn, round after round, and driven by one generator. Figures are
+//! medians over rounds, ratios are within a round. README.md says what the table does not show.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells people")]
 
@@ -27,7 +28,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, and prints one table.
+/// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, and prints one
+/// table.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Arguments {

@@ -1,4 +1,5 @@
-//! The mixes of light and heavy requests, and how `loadgen` offers them: its schedule, sender, receiver and verdict.
+//! The mixes of light and heavy requests, and how `loadgen` offers them: its schedule, sender,
+//! receiver and verdict.
 
 use crate::results::Figure;
 use anyhow::{Context, Result, anyhow};
@@ -30,8 +31,9 @@ pub(crate) struct Mix {
     workload: &'static str,
     light_us: f64,
     pub(crate) heavy_us: f64,
-    /// Duration of an emulated microsecond, in microseconds. It is so large that a thread's wake-up is little beside
-    /// a light request. A sleep to the next checkpoint is no shorter than the timer's slack.
+    /// Duration of an emulated microsecond, in microseconds. It is so large that a thread's wake-up
+    /// is little beside a light request. A sleep to the next checkpoint is no shorter than the
+    /// timer's slack.
     pub(crate) time_scale: u64,
     /// Factor of the counted time, for some hundred heavy requests.
     longer: u64,
@@ -76,7 +78,8 @@ pub(crate) const OVERHEADS: Overheads = Overheads::STOCK;
 const LOAD: f64 = 0.8;
 /// A share of real cores, by the costs alone: the kernel needs the rest.
 const LOAD_OF_REAL: f64 = 0.5;
-/// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at this load.
+/// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at
+/// this load.
 const TIMEOUT: Nanos = Nanos::from_secs(8);
 
 impl Mix {
@@ -94,8 +97,8 @@ impl Mix {
         self.workload.parse().map_err(|error| anyhow!("{}: {error}", self.workload))
     }
 
-    /// Offers the mix for this many seconds, or for a third of one. The verdict sees the server's own counters where it shows
-    /// them. Figures are multiples of a class's own cost.
+    /// Offers the mix for this many seconds, or for a third of one. The verdict sees the server's
+    /// own counters where it shows them. Figures are multiples of a class's own cost.
     ///
     /// # Errors
     /// If the system refuses, or the server is gone.
@@ -172,8 +175,8 @@ impl Mix {
 mod tests {
     use super::*;
 
-    // Do the costs beside the workloads say what these draw? Then the shares are theirs: 99.5 % of 3.18 us beside .5 % of
-    // 502.68 us, and so on.
+    // Do the costs beside the workloads say what these draw? Then the shares are theirs: 99.5 % of
+    // 3.18 us beside .5 % of 502.68 us, and so on.
     #[test]
     fn the_light_share_is_that_of_the_workload() {
         let shares = MIXES.map(|mix| mix.light_share().expect("a workload"));

@@ -1,6 +1,8 @@
-//! The service that every peer offers: the bench protocol, echoed or burnt, at once or a quantum at a time.
+//! The service that every peer offers: the bench protocol, echoed or burnt, at once or a quantum at
+//! a time.
 //!
-//! On emulated cores each request pays for its way through the kernel, and each quantum but the last for the yield after it.
+//! On emulated cores each request pays for its way through the kernel, and each quantum but the
+//! last for the yield after it.
 
 use crate::cores::Cores;
 use clap::ValueEnum;
@@ -51,7 +53,8 @@ impl Service {
         }
     }
 
-    /// Whether receive stamps are needed: only emulated cores ask since when a request has been ready.
+    /// Whether receive stamps are needed: only emulated cores ask since when a request has been
+    /// ready.
     pub(crate) fn is_emulated(&self) -> bool {
         matches!(self, Service::Emulated(..))
     }
@@ -61,8 +64,8 @@ impl Service {
         matches!(self, Service::Echo)
     }
 
-    /// Begins to serve the request in `datagram`, which has been ready since `ready_at`; `None` for what is no request
-    /// and gets no reply.
+    /// Begins to serve the request in `datagram`, which has been ready since `ready_at`; `None` for
+    /// what is no request and gets no reply.
     pub(crate) fn begin(&self, datagram: &[u8], ready_at: Nanos) -> Option<Job> {
         let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Request)?;
         let owed = if let Service::Emulated(_, prices) = self { prices.receive } else { Nanos::ZERO };
@@ -86,8 +89,8 @@ impl Service {
         is_done
     }
 
-    /// Serves the request in `datagram`, which has been ready since `ready_at`, without a pause, and turns it into its
-    /// reply. False for what is no request and gets no reply.
+    /// Serves the request in `datagram`, which has been ready since `ready_at`, without a pause,
+    /// and turns it into its reply. False for what is no request and gets no reply.
     pub(crate) fn serve(&self, datagram: &mut [u8], ready_at: Nanos) -> bool {
         let Some(mut job) = self.begin(datagram, ready_at) else { return false };
         self.go_on(&mut job, Nanos::MAX);

@@ -82,7 +82,8 @@ impl Batch {
     /// Receives what has come, as far as there is room; what stood in the buffers before is gone.
     ///
     /// # Errors
-    /// What the kernel said; [`io::ErrorKind::WouldBlock`] when nothing has come and `flags` say not to wait.
+    /// What the kernel said; [`io::ErrorKind::WouldBlock`] when nothing has come and `flags` say
+    /// not to wait.
     pub(crate) fn receive(&mut self, socket: &impl AsRawFd, flags: MsgFlags) -> io::Result<ArrayVec<Received, BATCH>> {
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =

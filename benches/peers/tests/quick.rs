@@ -1,5 +1,5 @@
-//! Does every peer start, answer and end, and does the report have the agreed form? Method: one quick run of the binary,
-//! whose JSON and table are read.
+//! Does every peer start, answer and end, and does the report have the agreed form? Method: one
+//! quick run of the binary, whose JSON and table are read.
 
 #[path = "../../../tests/support/skip.rs"]
 #[allow(dead_code, reason = "the server's tests use all of it")]
@@ -65,8 +65,8 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
             assert_eq!(value.is_some(), echo.contains(&name), "{figure_name} in {row:#}");
             assert!(value.is_none_or(|value| value > 0.0 && value.is_finite()), "{figure_name} in {row:#}");
         }
-        // Under every peer a light request of .5 us pays .38 for its receive and 2.3 for its send. A heavy one of 500
-        // us also pays .1 us for each yield. Histograms keep three digits.
+        // Under every peer a light request of .5 us pays .38 for its receive and 2.3 for its send.
+        // A heavy one of 500 us also pays .1 us for each yield. Histograms keep three digits.
         let yields = match name {
             "forebay-trains" => continue,
             "tokio-yield-1us" => 1.1,

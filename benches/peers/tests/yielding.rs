@@ -1,5 +1,6 @@
-//! Do the peers that yield answer everything, and does a heavy request of theirs hold up no light one? Method: each
-//! serves on real CPUs and is sent datagrams from one socket; the order of its replies is what counts, not their time.
+//! Do the peers that yield answer everything, and does a heavy request of theirs hold up no light
+//! one? Method: each serves on real CPUs and is sent datagrams from one socket; the order of its
+//! replies is what counts, not their time.
 
 use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
@@ -73,8 +74,8 @@ fn reply(name: &str, socket: &UdpSocket) -> u64 {
     header.id
 }
 
-// Is each request of a mixed batch answered once, also after a pause in which the peer went to sleep? Do light requests then
-// pass heavy ones?
+// Is each request of a mixed batch answered once, also after a pause in which the peer went to
+// sleep? Do light requests then pass heavy ones?
 #[test]
 fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
     const REQUESTS: u64 = 300;

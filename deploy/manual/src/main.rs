@@ -1,5 +1,5 @@
-//! Writes the manual pages and shell completions of `forebay` and `loadgen` into the folder that its argument names. The
-//! programs themselves stay free of what it takes.
+//! Writes the manual pages and shell completions of `forebay` and `loadgen` into the folder that
+//! its argument names. The programs themselves stay free of what it takes.
 
 use anyhow::{Context, Result};
 use clap::Command;

@@ -1,6 +1,8 @@
-//! Questions answered: independent of sockets, in three steps, so that a server can say between them what is slow.
+//! Questions answered: independent of sockets, in three steps, so that a server can say between
+//! them what is slow.
 //!
-//! [`Answer::find`] searches, [`Answer::sign`] makes one signature that is not known yet, [`Answer::write`] writes.
+//! [`Answer::find`] searches, [`Answer::sign`] makes one signature that is not known yet,
+//! [`Answer::write`] writes.
 
 use crate::find::{ANSWERS_MAX, AUTHORITIES_MAX, Found, Item};
 use crate::query::{CLASS_IN, Query, Rcode, rtype};
@@ -75,7 +77,8 @@ impl<'z> Answer<'z> {
         (0..self.count()).find(|index| self.signatures[*index].is_none() && self.is_wanted(self.item(*index)))
     }
 
-    /// Leaves everything out where signatures have yet to be made for an answer that does not fit into `limit` bytes.
+    /// Leaves everything out where signatures have yet to be made for an answer that does not fit
+    /// into `limit` bytes.
     pub fn shorten(&mut self, options: &Options, limit: usize) {
         let Some(signer) = self.zone.and_then(|zone| zone.signer.as_ref()) else { return };
         if self.unsigned().is_none() {

@@ -11,9 +11,9 @@ use forebay::config::Config;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// The most bytes that are sent to the network of a client without a cookie, for each byte that comes from it. An
-/// answer fits: with addresses it is twice as long as its question. With two signatures it is 12 times as long in a
-/// zone with a short name, or 24 times with RSA.
+/// The most bytes that are sent to the network of a client without a cookie, for each byte that
+/// comes from it. An answer fits: with addresses it is twice as long as its question. With two
+/// signatures it is 12 times as long in a zone with a short name, or 24 times with RSA.
 fn amplification(algorithm: Option<Algorithm>) -> u32 {
     match algorithm {
         None => 8,
@@ -42,8 +42,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ALGORITHM")]
     sign: Option<Algorithm>,
 
-    /// Directory of the keys, `K<zone>+<algorithm>+<tag>.private` and `.key`; a key that is missing is made. Without it, keys
-    /// are made anew at each start.
+    /// Directory of the keys, `K<zone>+<algorithm>+<tag>.private` and `.key`; a key that is missing
+    /// is made. Without it, keys are made anew at each start.
     #[arg(long, value_name = "DIR", requires = "sign")]
     key_dir: Option<PathBuf>,
 
@@ -51,8 +51,8 @@ pub struct Arguments {
     #[arg(long, default_value = "65536", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     signatures: u32,
 
-    /// File with the secret of cookies, 32 hexadecimal digits, the same for all servers of one address. Without it, the
-    /// secret is made anew at each start.
+    /// File with the secret of cookies, 32 hexadecimal digits, the same for all servers of one
+    /// address. Without it, the secret is made anew at each start.
     #[arg(long, value_name = "FILE")]
     cookie_secret: Option<PathBuf>,
 
@@ -64,7 +64,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT", value_parser = short)]
     nsid: Option<String>,
 
-    /// Answer to questions for version.bind and version.server, of class CH; without it they are refused.
+    /// Answer to questions for version.bind and version.server, of class CH; without it they are
+    /// refused.
     #[arg(long, value_name = "TEXT", value_parser = short)]
     version_text: Option<String>,
 
@@ -76,8 +77,8 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// A setting of Forebay, such as workers=4, or amplification=1; may be given several times. `forebay serve --help`
-    /// lists them.
+    /// A setting of Forebay, such as workers=4, or amplification=1; may be given several times.
+    /// `forebay serve --help` lists them.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 
@@ -175,7 +176,8 @@ mod tests {
     use crate::answer::tests::{DO, answered, question, zone_of};
     use domain::base::iana::Rtype;
 
-    // Does an answer with signatures fit into what its question pays for, by each algorithm, also where names are short?
+    // Does an answer with signatures fit into what its question pays for, by each algorithm, also
+    // where names are short?
     // Method: two signatures, of the zone's proof that a name does not exist.
     #[test]
     fn signed_answers_fit() {

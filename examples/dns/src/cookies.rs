@@ -8,7 +8,8 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// How long a cookie proves its address, how far its clock may be ahead, and when it is replaced (RFC 9018, 4.3).
+/// How long a cookie proves its address, how far its clock may be ahead, and when it is replaced
+/// (RFC 9018, 4.3).
 const VALID_SECONDS: i32 = 3_600;
 const AHEAD_SECONDS: i32 = 300;
 const REPLACED_SECONDS: i32 = 1_800;
@@ -41,7 +42,8 @@ impl Cookies {
         Ok(Cookies { secret })
     }
 
-    /// Whether `cookie` was made here for `client`, not too long before `now`, in seconds since 1970.
+    /// Whether `cookie` was made here for `client`, not too long before `now`, in seconds
+    /// since 1970.
     pub fn is_valid(&self, cookie: &Cookie, client: IpAddr, now: u32) -> bool {
         cookie.check_server_hash(client.to_canonical(), &self.secret, |made| {
             (-AHEAD_SECONDS..=VALID_SECONDS).contains(&age(made, now))
@@ -86,7 +88,8 @@ mod tests {
         let first =
             cookies("e5e973e5a6b2a43f48e7dc849e37bfcf").renewed(&parsed("2464c4abcf10c957"), client, 1_559_731_985);
         assert_eq!(first, parsed("2464c4abcf10c957010000005cf79f111f8130c3eee29480"));
-        // A.2: a new one after more than half an hour; A.3: whatever is in the reserved bits; A.4: IPv6.
+        // A.2: a new one after more than half an hour; A.3: whatever is in the reserved bits; A.4:
+        // IPv6.
         let vectors = [
             ("e5e973e5a6b2a43f48e7dc849e37bfcf", "198.51.100.100", 1_559_734_385),
             ("e5e973e5a6b2a43f48e7dc849e37bfcf", "203.0.113.203", 1_559_734_700),

@@ -1,18 +1,20 @@
-//! What belongs into an answer: the search of RFC 1034, 4.3.2, in one zone, with aliases followed and what does not exist
-//! denied.
+//! What belongs into an answer: the search of RFC 1034, 4.3.2, in one zone, with aliases followed
+//! and what does not exist denied.
 
 use crate::name::successor;
 use crate::query::{Query, Rcode, rtype};
 use crate::zone::{Node, Place, RECORD_HEAD_BYTES, RrSet, Zone};
 use arrayvec::ArrayVec;
 
-/// Aliases followed in one answer: each may cost a signature, and a client asks again for the last one's target.
+/// Aliases followed in one answer: each may cost a signature, and a client asks again for the last
+/// one's target.
 pub const ALIASES_MAX: usize = 8;
 
 /// Most record sets in the answer section: the aliases, and what the last one leads to.
 pub const ANSWERS_MAX: usize = ALIASES_MAX + 1;
 
-/// Most record sets in the authority section: an SOA record and an NSEC record, or NS and DS records.
+/// Most record sets in the authority section: an SOA record and an NSEC record, or NS and DS
+/// records.
 pub const AUTHORITIES_MAX: usize = 2;
 
 /// The parts of an answer.
@@ -43,7 +45,8 @@ pub struct Item<'z> {
     pub only_signature: bool,
 }
 
-/// The owner of a record set: a name that the answer has already, so that a pointer to it is enough.
+/// The owner of a record set: a name that the answer has already, so that a pointer to it is
+/// enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'z> {
     /// The name, in lower case.
@@ -59,7 +62,8 @@ pub struct Owner<'z> {
 pub enum Set<'z> {
     /// Of the zone's file.
     Stored(&'z RrSet),
-    /// Made for the answer: which types the owner has, and that no name comes right after it (RFC 9824).
+    /// Made for the answer: which types the owner has, and that no name comes right after it (RFC
+    /// 9824).
     Nsec {
         /// The types.
         bitmap: &'z [u8],
@@ -142,7 +146,8 @@ impl<'z> Found<'z> {
     fn conclude(&mut self, zone: &'z Zone, query: &'z Query<'_>, node: &'z Node, owner: Owner<'z>) {
         let set = match query.rtype {
             rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
-            // One signature is enough, as one set is for ANY. An empty non-terminal has that of its proof.
+            // One signature is enough, as one set is for ANY. An empty non-terminal has that of its
+            // proof.
             rtype::RRSIG if zone.signer.is_some() => {
                 Some(node.first().map_or_else(|| nsec(zone, &node.bitmap), Set::Stored))
             }
@@ -157,13 +162,15 @@ impl<'z> Found<'z> {
         }
     }
 
-    /// Adds the SOA record, and where signatures are wanted the proof that `owner` has no other types than those.
+    /// Adds the SOA record, and where signatures are wanted the proof that `owner` has no other
+    /// types than those.
     fn deny(&mut self, zone: &'z Zone, query: &'z Query<'_>, owner: Owner<'z>, bitmap: &'z [u8]) {
         let apex = Owner::asked(query).ending(zone.apex.len());
         self.authority.push(Item::new(apex, Set::Stored(&zone.negative)));
         if query.dnssec_ok() && zone.signer.is_some() {
             self.authority.push(Item::new(owner, nsec(zone, bitmap)));
-            // The proof is one for a name that exists, so the code says so, unless the client knows (RFC 9824, 5).
+            // The proof is one for a name that exists, so the code says so, unless the client knows
+            // (RFC 9824, 5).
             if !query.edns.as_ref().is_some_and(|edns| edns.compact_ok) {
                 self.rcode = Rcode::NoError;
             }
@@ -224,7 +231,8 @@ impl<'z> Owner<'z> {
     }
 }
 
-/// Whether a CNAME record stands for the type asked for, as it does unless it is itself wanted, or what goes with it.
+/// Whether a CNAME record stands for the type asked for, as it does unless it is itself wanted, or
+/// what goes with it.
 fn follows_aliases(rtype: u16) -> bool {
     !matches!(rtype, rtype::CNAME | rtype::NSEC | rtype::RRSIG | rtype::ANY)
 }

@@ -1,4 +1,5 @@
-//! Keys of zones: read from and written to the files that BIND's tools, ldns and NSD's use (`K<zone>+<algorithm>+<tag>`).
+//! Keys of zones: read from and written to the files that BIND's tools, ldns and NSD's use
+//! (`K<zone>+<algorithm>+<tag>`).
 
 use crate::name::{Name, text};
 use anyhow::{Context, anyhow, bail};
@@ -52,8 +53,8 @@ impl Algorithm {
 }
 
 impl Key {
-    /// The key of `zone` in `dir`; one is made, and written there, if there is none. Without a directory it is lost at the
-    /// end.
+    /// The key of `zone` in `dir`; one is made, and written there, if there is none. Without a
+    /// directory it is lost at the end.
     ///
     /// # Errors
     /// Files that cannot be read, written or understood, and more than one key.

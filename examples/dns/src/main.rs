@@ -80,7 +80,8 @@ fn describe(sources: &[Source], zones: &Zones) -> String {
     text
 }
 
-/// Loads all files again. Questions on their way have their answers from the zones with which they began.
+/// Loads all files again. Questions on their way have their answers from the zones with which they
+/// began.
 fn reload(sources: &[Source], version: Option<&str>, service: &Service) {
     match Zones::load(sources).map(|zones| zones.with_version(version)) {
         Ok(zones) => {

@@ -1,4 +1,5 @@
-//! Names as the wire has them: labels after their lengths, uncompressed, in lower case, ended by the root's empty label.
+//! Names as the wire has them: labels after their lengths, uncompressed, in lower case, ended by
+//! the root's empty label.
 
 /// Length of the longest name, the root's label included (RFC 1035, 2.3.4).
 pub const NAME_MAX_BYTES: usize = 255;
@@ -14,7 +15,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// The uncompressed name at the start of `bytes`, which may go on after it; `None` if there is none.
+    /// The uncompressed name at the start of `bytes`, which may go on after it; `None` if there is
+    /// none.
     pub fn parse(bytes: &[u8]) -> Option<Name> {
         let mut end = 0;
         loop {
@@ -81,7 +83,8 @@ pub fn is_within(name: &[u8], ancestor: &[u8]) -> bool {
     name.ends_with(ancestor) && suffixes(name).any(|suffix| suffix.len() == ancestor.len())
 }
 
-/// Number of labels as signatures count them: without the root and without a wildcard at the front (RFC 4034, 3.1.3).
+/// Number of labels as signatures count them: without the root and without a wildcard at the front
+/// (RFC 4034, 3.1.3).
 pub fn signed_labels(name: &[u8]) -> u8 {
     let labels = suffixes(name).count() - 1;
     (labels - usize::from(is_wildcard(name))) as u8
@@ -92,7 +95,8 @@ pub fn is_wildcard(name: &[u8]) -> bool {
     name.starts_with(b"\x01*")
 }
 
-/// The name right after `name` in the order of RFC 4034, 6.1, which no zone can have: no name lies between.
+/// The name right after `name` in the order of RFC 4034, 6.1, which no zone can have: no name lies
+/// between.
 pub fn successor(name: &[u8], into: &mut Vec<u8>) {
     let label = usize::from(name[0]);
     if name.len() + 2 <= NAME_MAX_BYTES {
@@ -104,8 +108,8 @@ pub fn successor(name: &[u8], into: &mut Vec<u8>) {
         into.push(0);
         into.extend_from_slice(&name[1 + label..]);
     } else {
-        // RFC 4471, 3.1.2: the last byte that can grow does, and what follows it in the label goes; in lower case, `[`
-        // comes after `@`.
+        // RFC 4471, 3.1.2: the last byte that can grow does, and what follows it in the label goes;
+        // in lower case, `[` comes after `@`.
         let Some(grows) = (1..=label).rfind(|at| name[*at] != 0xff) else {
             // A label of 0xff only: nothing but the parent's successor comes after it.
             return successor(&name[1 + label..], into);

@@ -92,7 +92,8 @@ pub struct Edns {
     pub version: u8,
     /// Whether signatures are wanted (DO).
     pub dnssec_ok: bool,
-    /// Whether a non-existent name may be called so although the proof says otherwise (CO, RFC 9824).
+    /// Whether a non-existent name may be called so although the proof says otherwise (CO, RFC
+    /// 9824).
     pub compact_ok: bool,
     /// The client's cookie.
     pub cookie: Option<Cookie>,

@@ -39,8 +39,9 @@ impl Options {
     }
 }
 
-/// Writes an answer to `query` into `out`, and returns its length; `None` if not even the question fits. What does not
-/// fit as a whole is left out as a whole, and the client asks again over TCP (TC).
+/// Writes an answer to `query` into `out`, and returns its length; `None` if not even the question
+/// fits. What does not fit as a whole is left out as a whole, and the client asks again over TCP
+/// (TC).
 pub fn write(
     query: &Query<'_>,
     found: &Found<'_>,
@@ -208,8 +209,8 @@ impl<'a, 'o> Writer<'a, 'o> {
         Some(())
     }
 
-    /// Adds the addresses of the servers. Those of servers below the delegation cannot be learnt elsewhere, so an answer
-    /// without them is not whole (RFC 9471); others are a help.
+    /// Adds the addresses of the servers. Those of servers below the delegation cannot be learnt
+    /// elsewhere, so an answer without them is not whole (RFC 9471); others are a help.
     fn glue(&mut self, cut: &[u8], servers: &RrSet, servers_at: usize) -> Option<()> {
         let zone = self.zone?;
         for target in servers.targets.iter().filter(|target| target.in_zone) {

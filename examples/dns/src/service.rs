@@ -13,10 +13,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The class of questions that want signatures, for metrics and for policies that know classes beforehand.
+/// The class of questions that want signatures, for metrics and for policies that know classes
+/// beforehand.
 const SIGNED_CLASS: u8 = 1;
 
-/// Places of the names of reasons: an operation that is no question, and a question that breaks a rule of the format.
+/// Places of the names of reasons: an operation that is no question, and a question that breaks a
+/// rule of the format.
 const OPCODE: u8 = 0;
 const FORMAT: u8 = 1;
 
@@ -45,7 +47,8 @@ impl Default for Code {
 }
 
 impl Service {
-    /// The answer to a message that came over TCP; `None` if there is none. Work for a server's worker.
+    /// The answer to a message that came over TCP; `None` if there is none. Work for a server's
+    /// worker.
     pub async fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
         // Ordering: relaxed, a count.
         self.tcp_messages.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +116,8 @@ impl Handler for Service {
         if put(&Answer::find(&zones, &query, now), &query, &options, reply) {
             return;
         }
-        // From here on the request may wait, and a reload must not; what was found is found again in 100 ns.
+        // From here on the request may wait, and a reload must not; what was found is found again
+        // in 100 ns.
         let zones = Guard::into_inner(zones);
         let mut answer = Answer::find(&zones, &query, now);
         answer.shorten(&options, query.payload().min(reply.room()));
@@ -130,7 +134,8 @@ impl Handler for Service {
             (Status::Refused, rcode) => rcode,
             // Over its rate, a client that is what it seems to be asks again over TCP.
             (Status::Failed | Status::Stalled, _) => Rcode::ServFail,
-            // What is shed because of load is asked again, or elsewhere; an answer would only be more load.
+            // What is shed because of load is asked again, or elsewhere; an answer would only be
+            // more load.
             _ => return,
         };
         let written = write_error(request.bytes(), rcode, reply.spare_mut());

@@ -26,7 +26,8 @@ const BACKDATED_SECONDS: u32 = 3_600;
 pub struct Signer {
     zone: Name,
     key: Key,
-    /// Of the owner and content of a record set, hashed with a secret: nothing can be made to collide.
+    /// Of the owner and content of a record set, hashed with a secret: nothing can be made to
+    /// collide.
     signatures: Cache<u128, Arc<Signature>>,
     secret: [u8; 16],
     made: AtomicU64,
@@ -121,8 +122,8 @@ impl Signer {
         Some(signature)
     }
 
-    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name below a wildcard is signed as if it
-    /// were in the zone (RFC 9824, 3.3). So it needs no proof.
+    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name below a wildcard is
+    /// signed as if it were in the zone (RFC 9824, 3.3). So it needs no proof.
     fn head(&self, item: &Item<'_>, now: u32) -> Vec<u8> {
         let mut head = Vec::with_capacity(1_024);
         head.extend_from_slice(&item.set.rtype().to_be_bytes());

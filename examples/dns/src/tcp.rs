@@ -1,7 +1,8 @@
-//! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in their order.
+//! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in
+//! their order.
 //!
-//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in them, are made by the
-//! server's workers.
+//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in
+//! them, are made by the server's workers.
 
 use crate::query::Rcode;
 use crate::service::{Service, stream_error};
@@ -19,7 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// How long a connection may be without a whole message, or not take an answer: as RFC 7766, 6.2.3 has it, some seconds.
+/// How long a connection may be without a whole message, or not take an answer: as RFC 7766, 6.2.3
+/// has it, some seconds.
 const IDLE: Nanos = Nanos::from_secs(10);
 
 /// The same while more than half of the connections are in use: others want one, too.
@@ -36,8 +38,8 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Listens at `addresses`, and serves up to `connections` at once, those of all addresses together; more wait in the
-    /// kernel. Answers are made where `spawner` puts them.
+    /// Listens at `addresses`, and serves up to `connections` at once, those of all addresses
+    /// together; more wait in the kernel. Answers are made where `spawner` puts them.
     ///
     /// # Errors
     /// An address cannot be bound, which the error names, or there can be no thread.
@@ -68,8 +70,8 @@ impl TcpServer {
     }
 }
 
-/// Listens at `address`, one of `addresses`. All of IPv6 takes IPv4 too, unless that has its own address of the same port, as
-/// Forebay's sockets do.
+/// Listens at `address`, one of `addresses`. All of IPv6 takes IPv4 too, unless that has its own
+/// address of the same port, as Forebay's sockets do.
 fn listener(address: &SocketAddr, addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
     if address.is_ipv6() && address.ip().is_unspecified() {
@@ -126,7 +128,8 @@ async fn accept(answers: Answers, listeners: &[TcpListener], connections: usize)
                     drop(permit);
                 });
             }
-            // Most of these are of one connection; where there are no descriptors left, others must end first.
+            // Most of these are of one connection; where there are no descriptors left, others must
+            // end first.
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
                 tokio::time::sleep(Nanos::from_millis(10).into()).await;
@@ -135,7 +138,8 @@ async fn accept(answers: Answers, listeners: &[TcpListener], connections: usize)
     }
 }
 
-/// The next connection. The listeners take turns to be asked first, so that none keeps the others from being served.
+/// The next connection. The listeners take turns to be asked first, so that none keeps the others
+/// from being served.
 async fn next(listeners: &[TcpListener], turn: usize) -> io::Result<(TcpStream, SocketAddr)> {
     let (later, first) = listeners.split_at(turn % listeners.len());
     poll_fn(|context| {

@@ -10,7 +10,8 @@ use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The names that are asked for the version (RFC 4892 has others for the server's identity, which NSID says better).
+/// The names that are asked for the version (RFC 4892 has others for the server's identity, which
+/// NSID says better).
 const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x04bind\0", b"\x07version\x06server\0"];
 
 /// Zones by name.
@@ -84,8 +85,8 @@ impl Zones {
         self.version.as_deref().filter(|_| is_asked)
     }
 
-    /// The zone that has the answer: of those that contain the asked name, the one with the longest name. DS records
-    /// of a zone stand in its parent, if that is served, too (RFC 4035, 3.1.4.1).
+    /// The zone that has the answer: of those that contain the asked name, the one with the longest
+    /// name. DS records of a zone stand in its parent, if that is served, too (RFC 4035, 3.1.4.1).
     pub fn select(&self, query: &Query<'_>) -> Option<&Zone> {
         let name = query.name.as_bytes();
         let mut zones = suffixes(name).filter_map(|suffix| self.zones.get(suffix));
@@ -106,7 +107,8 @@ impl Zones {
 mod tests {
     use super::*;
 
-    // Is each question answered by the nearest zone, and one for DS records by that zone's parent, if it is served?
+    // Is each question answered by the nearest zone, and one for DS records by that zone's parent,
+    // if it is served?
     #[test]
     fn the_nearest_zone_answers_and_its_parent_for_ds() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,9 +1,10 @@
-//! The flow map of a run: the server's socket for each flow, by the kernel's hash, learnt before the run begins.
+//! The flow map of a run: the server's socket for each flow, by the kernel's hash, learnt before
+//! the run begins.
 //!
-//! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The order in which the
-//! sockets were opened counts too. So a server that listens on the same port with as many workers gets each flow at
-//! the same worker's socket, whatever its policy. Under `isolated` the reply names that worker: the owner of the
-//! socket serves it.
+//! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The
+//! order in which the sockets were opened counts too. So a server that listens on the same port
+//! with as many workers gets each flow at the same worker's socket, whatever its policy. Under
+//! `isolated` the reply names that worker: the owner of the socket serves it.
 
 use crate::compare::ANY_PORT;
 use crate::compare::server_process::ServerProcess;
@@ -36,7 +37,8 @@ impl FlowMap {
     /// # Errors
     /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
     pub(crate) fn survey(settings: &ServerSettings) -> Result<FlowMap, Failure> {
-        // Which socket a flow comes to does not depend on what a request costs, and each flow takes one.
+        // Which socket a flow comes to does not depend on what a request costs, and each flow takes
+        // one.
         let free = ServerSettings { overheads: Overheads::NONE, ..settings.clone() };
         let process = ServerProcess::start(&free.serve_arguments(OWNED, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
@@ -48,8 +50,8 @@ impl FlowMap {
     }
 }
 
-/// Takes the port of `address` on another of this machine's addresses. The server can still have the port. A socket
-/// that gets a port before an address, as those of flows do, cannot.
+/// Takes the port of `address` on another of this machine's addresses. The server can still have
+/// the port. A socket that gets a port before an address, as those of flows do, cannot.
 fn reserve(address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {
@@ -64,8 +66,8 @@ fn reserve(address: SocketAddr) -> Result<UdpSocket> {
 mod tests {
     use super::*;
 
-    /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only its own datagrams
-    /// reach, and a port that is taken.
+    /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only
+    /// its own datagrams reach, and a port that is taken.
     #[test]
     fn what_cannot_be_learnt_names_the_flag_and_a_remedy() {
         let deaf = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

@@ -12,7 +12,8 @@ use std::thread;
 const MEASURED: Nanos = Nanos::from_secs(1);
 /// The time from one wake-up of a thread to the next.
 const STEP: Nanos = Nanos::from_millis(1);
-/// The largest lateness, as a share of the shortest request, beside which figures are more than bounds.
+/// The largest lateness, as a share of the shortest request, beside which figures are more than
+/// bounds.
 const SHARE_MAX: f64 = 0.05;
 
 /// How late threads wake up.

@@ -63,7 +63,8 @@ pub(crate) struct CompareReport {
     /// The same policies in virtual time, where the load is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) virtual_time: Option<VirtualTime>,
-    /// One run for each policy, in the order of the flags, for each round in turn. Those that repeat others come last.
+    /// One run for each policy, in the order of the flags, for each round in turn. Those that
+    /// repeat others come last.
     pub(crate) runs: Vec<ComparedRun>,
     /// Runs without a result.
     pub(crate) failed: Vec<FailedRun>,
@@ -86,18 +87,20 @@ pub(crate) struct ComparedRun {
     pub(crate) report: RunReport,
     /// The name of the run: its policy, numbered if the policy was named more than once.
     pub(crate) arm: String,
-    /// The server's side: the body of its `/latency` after its last request. `None` where it did not answer once.
+    /// The server's side: the body of its `/latency` after its last request. `None` where it did
+    /// not answer once.
     pub(crate) server: Option<ServerView>,
     /// The simulation of the same requests, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// Runs the comparison and prints it: first what this host and virtual time say, and then what is measured. VALID where
-/// anything is known.
+/// Runs the comparison and prints it: first what this host and virtual time say, and then what is
+/// measured. VALID where anything is known.
 ///
 /// # Errors
-/// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
+/// A usage failure for contradicting flags and for settings that a server refuses; otherwise what
+/// went wrong.
 pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
     let began = clock::now();
     let interrupt = Interrupt::listen()?;
@@ -142,7 +145,8 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     Ok(report.validity())
 }
 
-/// The plan of each run. Every error of the flags is reported before the first server runs for its half minute.
+/// The plan of each run. Every error of the flags is reported before the first server runs for its
+/// half minute.
 fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
     let plan = settings.plan(ANY_PORT)?;
     schedule::check(&plan)?;
@@ -178,7 +182,8 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Makes the runs of `tasks`, and while time is left those that do not count once more with the next seeds.
+    /// Makes the runs of `tasks`, and while time is left those that do not count once more with the
+    /// next seeds.
     fn run(&self, tasks: Vec<Task>, questions: &[Question<'_>], report: &mut CompareReport) {
         let planned = tasks.len();
         let arms = planned / self.settings.arguments.rounds as usize;
@@ -243,8 +248,8 @@ impl Task {
     }
 }
 
-/// Each policy with the name of its runs: `steal`, or `steal#1` and `steal#2`, which show how much two runs of one
-/// policy differ.
+/// Each policy with the name of its runs: `steal`, or `steal#1` and `steal#2`, which show how much
+/// two runs of one policy differ.
 fn arms(policies: &[String]) -> Vec<(String, String)> {
     let count = |policy: &String, among: &[String]| among.iter().filter(|other| *other == policy).count();
     let arm = |(place, policy): (usize, &String)| match count(policy, policies) {

@@ -1,4 +1,5 @@
-//! `compare --simulate` for people: the slowdown of each policy on the server, beside that in virtual time.
+//! `compare --simulate` for people: the slowdown of each policy on the server, beside that in
+//! virtual time.
 
 use crate::compare::ComparedRun;
 use crate::compare::pooled::{by_arm, counts};
@@ -37,7 +38,8 @@ fn row(arm: &str, runs: &[&ComparedRun]) -> Vec<String> {
     row
 }
 
-/// The median of a percentile of one block or more, marked unless all of them know it. What was not answered is infinite.
+/// The median of a percentile of one block or more, marked unless all of them know it. What was not
+/// answered is infinite.
 fn median(blocks: &[&Block], percentile: Percentile) -> String {
     let value = |block: &&Block| block.percentile(percentile).unwrap_or(f64::INFINITY);
     let mut values: Vec<f64> = blocks.iter().map(value).collect();
@@ -51,7 +53,8 @@ fn median(blocks: &[&Block], percentile: Percentile) -> String {
 mod tests {
     use super::*;
 
-    // Is the figure of several runs their median, and known where all know it? What was not answered is infinite.
+    // Is the figure of several runs their median, and known where all know it? What was not
+    // answered is infinite.
     #[test]
     fn the_median_of_runs_is_compared() {
         let blocks = [9.0, 2.0, f64::INFINITY, 4.0].map(|value| Block::from_sorted(&[value; 10]));

@@ -14,7 +14,8 @@ pub(crate) struct Arm {
     pub(crate) arm: String,
     /// The number of runs that count, and of all.
     pub(crate) valid: [usize; 2],
-    /// The percentiles over the runs that count together; where none does, over all of them, and none is known.
+    /// The percentiles over the runs that count together; where none does, over all of them, and
+    /// none is known.
     pub(crate) slowdown: ByClass<Block>,
     /// The percentiles that this host may have raised: they are upper bounds.
     pub(crate) at_most: ByClass<Vec<&'static str>>,

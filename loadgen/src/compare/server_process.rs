@@ -20,7 +20,8 @@ use std::time::Duration;
 
 /// The subcommand that turns this binary into a server.
 const SERVE: &str = "__serve";
-/// The longest wait for a server to be ready: well under a second on an idle machine, longer on one that compiles.
+/// The longest wait for a server to be ready: well under a second on an idle machine, longer on one
+/// that compiles.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest wait for a stop, above the server's own limit for draining (5 s).
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
@@ -41,8 +42,8 @@ pub struct ServerProcess {
     pub admin: String,
 }
 
-/// The body of the process that [`ServerProcess::start`] starts: serves like `forebay serve` with `arguments`, until it
-/// is stopped or its parent is gone.
+/// The body of the process that [`ServerProcess::start`] starts: serves like `forebay serve` with
+/// `arguments`, until it is stopped or its parent is gone.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
         output::complain(&format!("error: the system does not tell when the parent process ends: {error}"));
@@ -65,24 +66,28 @@ pub(crate) fn check(arguments: &[String]) -> Result<(), Failure> {
 }
 
 impl ServerProcess {
-    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those arguments and
-    /// nothing else: `FOREBAY_*` variables are not passed on. With `verbose` its log is shown as it comes.
+    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those
+    /// arguments and nothing else: `FOREBAY_*` variables are not passed on. With `verbose` its log
+    /// is shown as it comes.
     ///
     /// # Errors
-    /// A usage failure when the server refuses its settings, otherwise the reason why it did not become ready.
+    /// A usage failure when the server refuses its settings, otherwise the reason why it did not
+    /// become ready.
     pub fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
         let mut command = command()?;
         command.args(arguments);
         ServerProcess::launch(command, verbose)
     }
 
-    /// Starts `command`. It must print the same first line when it is ready; without an admin endpoint it says `admin
-    /// none`. It must end with 0 on SIGTERM, and with 2 when it refuses its settings.
+    /// Starts `command`. It must print the same first line when it is ready; without an admin
+    /// endpoint it says `admin none`. It must end with 0 on SIGTERM, and with 2 when it refuses its
+    /// settings.
     ///
     /// # Errors
     /// See [`ServerProcess::start`].
     pub fn launch(mut command: Command, verbose: bool) -> Result<ServerProcess, Failure> {
-        // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
+        // A group of its own, so that Ctrl-C reaches it through us only, after the run has been
+        // read.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| anyhow!(output::unstarted("a server", &error)))?;
         let (lines, ready) = mpsc::channel();

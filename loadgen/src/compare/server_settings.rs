@@ -13,8 +13,8 @@ use forebay::inside::sched::PolicyName;
 use forebay::time::Nanos;
 use std::net::SocketAddr;
 
-/// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that the literature
-/// reports on.
+/// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that
+/// the literature reports on.
 pub(crate) const WORKERS_DEFAULT: u16 = 14;
 /// CPUs from which on cores are real by default: two for workers, and two for the generator.
 const REAL_CPUS_MIN: usize = 4;
@@ -43,8 +43,8 @@ pub(crate) struct ServerSettings {
     pub(crate) time_scale: u64,
     /// Value of `--overheads`: what each step costs an emulated core.
     pub(crate) overheads: Overheads,
-    /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is charged it, and the
-    /// kernel takes it of a real one.
+    /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is
+    /// charged it, and the kernel takes it of a real one.
     pub(crate) beside: Nanos,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
@@ -54,7 +54,8 @@ impl ServerSettings {
     /// Chooses the settings for this machine.
     ///
     /// # Errors
-    /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time scale fits.
+    /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time
+    /// scale fits.
     pub(crate) fn of(arguments: CompareArguments) -> Result<ServerSettings, Failure> {
         ServerSettings::on(cpus(), arguments)
     }
@@ -126,7 +127,8 @@ impl ServerSettings {
         })
     }
 
-    /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.
+    /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single
+    /// worker, which is no pool.
     fn pools_for(&self, workload: &Workload) -> Option<String> {
         let pools = PolicyName::ALL.iter().find(|name| name.entry().has_pools())?;
         match self.fit(workload, 1.0).policy(*pools).sizes()[..] {
@@ -135,7 +137,8 @@ impl ServerSettings {
         }
     }
 
-    /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system picks.
+    /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system
+    /// picks.
     pub(crate) fn serve_arguments(&self, policy: &str, listen: SocketAddr) -> Vec<String> {
         let set = |flag: &str, value: String| [flag.to_owned(), value];
         let Self { arguments, slice, .. } = self;
@@ -176,8 +179,8 @@ impl ServerSettings {
     }
 }
 
-/// Workers where none are given: on real cores all that the generator leaves, which has a CPU each for its sender and its
-/// receiver.
+/// Workers where none are given: on real cores all that the generator leaves, which has a CPU each
+/// for its sender and its receiver.
 fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
     match burn {
         Some(Burn::Sleep) => WORKERS_DEFAULT,
@@ -221,7 +224,8 @@ mod tests {
         // The kernel's part is most of the work of such requests, on real cores too.
         let brief = chosen("--burn cpu --cost bimodal:0.995:0.5us:500us --workers 14 --time-scale 1");
         assert_eq!(brief.pools.as_deref(), Some("front=8,heavy=6"));
-        // Every request has its first slice in the front pool, unless its class says that it is heavy.
+        // Every request has its first slice in the front pool, unless its class says that it is
+        // heavy.
         let zygos = "--burn sleep --overheads none --workload zygos-bimodal-1";
         assert_eq!(chosen(zygos).pools.as_deref(), Some("front=12,heavy=2"));
         assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=6,heavy=8"));
@@ -230,8 +234,8 @@ mod tests {
         assert_eq!((of(4).as_deref(), of(1)), (Some("front=3,heavy=1"), None));
     }
 
-    // Are CPUs burnt where there are more than three, with all but two as workers, at the scale that fits? Are given values
-    // kept?
+    // Are CPUs burnt where there are more than three, with all but two as workers, at the scale
+    // that fits? Are given values kept?
     #[test]
     fn the_machine_decides_how_many_workers_burn() {
         for (machine, flags, expected) in [
@@ -247,7 +251,8 @@ mod tests {
         }
     }
 
-    // Is the load a share of capacity with what the servers charge, or with the kernel's part on real cores?
+    // Is the load a share of capacity with what the servers charge, or with the kernel's part on
+    // real cores?
     #[test]
     fn what_is_charged_takes_capacity() {
         let rate = |flags: &str| chosen(flags).plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate;
@@ -264,7 +269,8 @@ mod tests {
     // Other pools than the ones that would have been chosen, for a policy that has pools.
     #[test]
     fn the_servers_get_the_pools_that_were_asked_for() {
-        // On any machine: what is chosen depends on what is charged, and that on whether cores are emulated.
+        // On any machine: what is chosen depends on what is charged, and that on whether cores are
+        // emulated.
         let flags = "--workers 3 --burn sleep --overheads none --workload extreme-bimodal";
         let (chosen, asked) = (chosen(flags), chosen(&format!("{flags} --pools front=2,heavy=1")));
         let pools = |settings: &ServerSettings| {

@@ -1,7 +1,9 @@
-//! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the given flags.
+//! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the
+//! given flags.
 //!
-//! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes packets rarer at the
-//! same load; the scale chosen here is the smallest round one at which they fit. README.md beside this file has the rule.
+//! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes
+//! packets rarer at the same load; the scale chosen here is the smallest round one at which they
+//! fit. README.md beside this file has the rule.
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
@@ -13,11 +15,13 @@ use forebay::time::Nanos;
 
 /// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
-/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for every host.
+/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for
+/// every host.
 const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
 /// The largest share of the server's CPU time for the kernel's part.
 const KERNEL_SHARE_MAX: f64 = 0.05;
-/// On an emulated core the shortest request lasts at least so long, next to which it oversleeps little (50 us), ..
+/// On an emulated core the shortest request lasts at least so long, next to which it oversleeps
+/// little (50 us), ..
 const EMULATED_MIN: Nanos = Nanos::from_millis(2);
 /// .. unless that takes a larger scale than this.
 const EMULATED_TIME_SCALE_MAX: u64 = 1_000;
@@ -49,9 +53,10 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
     if usize::from(workers) < cpus { Burn::Cpu } else { Burn::Sleep }
 }
 
-/// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with `cpus` CPUs. On emulated
-/// cores the shortest request must also be long enough. Given values are used unchanged, and a given rate is not made to
-/// fit. Returns the scale, and in words how it fits, with a warning for given values that do not fit.
+/// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with
+/// `cpus` CPUs. On emulated cores the shortest request must also be long enough. Given values are
+/// used unchanged, and a given rate is not made to fit. Returns the scale, and in words how it
+/// fits, with a warning for given values that do not fit.
 ///
 /// # Errors
 /// A usage failure where no time scale is large enough.
@@ -114,10 +119,12 @@ impl Given<'_> {
         (first.max(second), (first + second) * self.lasts.as_secs_f64())
     }
 
-    /// The highest rate of the sender, and the rate at which the kernel takes all of the server's CPU time.
+    /// The highest rate of the sender, and the rate at which the kernel takes all of the server's
+    /// CPU time.
     fn room(&self, cpus: usize) -> (f64, f64) {
         let workers = usize::from(self.workers);
-        // Workers that burn leave the generator what is left over; one CPU is shared by sender and receiver.
+        // Workers that burn leave the generator what is left over; one CPU is shared by sender and
+        // receiver.
         let (spare, server) =
             if self.burn == Burn::Cpu { (cpus.saturating_sub(workers), workers) } else { (cpus, cpus) };
         let sender = if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX };
@@ -127,7 +134,8 @@ impl Given<'_> {
     /// The factor by which the run has to shrink to fit; at most 1 if it fits.
     fn overfills(&self, cpus: usize, time_scale: u64) -> f64 {
         let ((rate, requests), (rate_max, kernel_rate)) = (self.demand(time_scale), self.room(cpus));
-        // A schedule is drawn at random, and has room for six standard deviations more than the mean.
+        // A schedule is drawn at random, and has room for six standard deviations more than the
+        // mean.
         let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
         (rate / rate_max.min(kernel_rate * KERNEL_SHARE_MAX)).max(requests / requests_max)
     }
@@ -176,8 +184,9 @@ mod tests {
         size(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
-    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset,
-    // few and many workers, light and heavy loads. The fit is computed again from the rate of the plan.
+    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each
+    // with every preset, few and many workers, light and heavy loads. The fit is computed again
+    // from the rate of the plan.
     #[test]
     fn what_is_chosen_fits_on_1_to_1024_cpus() {
         let workloads = PRESETS.map(|(name, _)| parsed(name));
@@ -198,7 +207,8 @@ mod tests {
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
                     let server = if burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 2.68e-6 <= 0.0500001 * server as f64, "{case}");
-                    // And is no larger than it has to be: the next smaller round scale is too small.
+                    // And is no larger than it has to be: the next smaller round scale is too
+                    // small.
                     let smaller = chosen * 2 / 5;
                     let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(chosen == least || given.overfills(cpus, smaller.max(1)) > 1.0, "{case}");
@@ -245,7 +255,8 @@ mod tests {
         assert!(chosen > sizing(16, &given(&dear)).0);
     }
 
-    // Are given values used unchanged, with a warning where they do not fit? And is a run that fits nowhere refused?
+    // Are given values used unchanged, with a warning where they do not fit? And is a run that fits
+    // nowhere refused?
     #[test]
     fn what_is_given_is_kept_and_judged() {
         let workload = parsed("extreme-bimodal");

@@ -120,7 +120,8 @@ pub(crate) fn render(report: &CompareReport) -> String {
     text
 }
 
-/// The result as a self-contained page: slowdown by percentile, with intervals; `about` says what was compared.
+/// The result as a self-contained page: slowdown by percentile, with intervals; `about` says what
+/// was compared.
 pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     let mut findings: Vec<String> = report.verdicts.iter().map(Verdict::said).collect();
     findings.extend(Some(unwrapped(&invalid(report))).filter(|text| !text.is_empty()));
@@ -220,8 +221,8 @@ fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, 
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }
 
-/// The bars of `rows`, each a name with its slowdowns and the percentiles that are upper bounds, and their scale, in 80
-/// columns.
+/// The bars of `rows`, each a name with its slowdowns and the percentiles that are upper bounds,
+/// and their scale, in 80 columns.
 fn bars(rows: &[(&str, &Block, &[&str])]) -> String {
     let name_columns = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let values = |block: &Block| SHADES.map(|(percentile, _)| block.percentile(percentile));

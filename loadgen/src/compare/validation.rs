@@ -1,4 +1,5 @@
-//! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the server's policy.
+//! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the
+//! server's policy.
 
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::receiver::Reply;
@@ -25,7 +26,8 @@ pub(crate) struct Simulated {
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
-    /// What virtual time chose of a policy that follows what it measures, where the server chose something else.
+    /// What virtual time chose of a policy that follows what it measures, where the server chose
+    /// something else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disagreement: Option<String>,
     /// Under `isolated`, how many replies named the worker that was predicted for their flow.
@@ -43,8 +45,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Of the answers of `exchange`, how many came from another worker than that of their flow. What was not served counts
-    /// neither way: such a reply names no worker.
+    /// Of the answers of `exchange`, how many came from another worker than that of their flow.
+    /// What was not served counts neither way: such a reply names no worker.
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {
@@ -78,8 +80,9 @@ impl Simulated {
     }
 }
 
-/// Simulates the run of `plan`, in which `exchange` passed, under `policy`. The server has the settings of `settings` and
-/// said `server` at the end; `socket_of` is its socket of each flow. `None` if the run offered nothing.
+/// Simulates the run of `plan`, in which `exchange` passed, under `policy`. The server has the
+/// settings of `settings` and said `server` at the end; `socket_of` is its socket of each flow.
+/// `None` if the run offered nothing.
 pub(crate) fn simulated(
     settings: &ServerSettings,
     policy: &str,
@@ -114,8 +117,8 @@ pub(crate) fn simulated(
     })
 }
 
-/// Both decisions in words, if `server` followed another policy at the end than `fitted`. A budget that differs by
-/// more than a factor of 2 is another policy; noise makes less of it.
+/// Both decisions in words, if `server` followed another policy at the end than `fitted`. A budget
+/// that differs by more than a factor of 2 is another policy; noise makes less of it.
 fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<String> {
     let (policy, budget_us) = server.decision();
     let wanted_us = fitted.budget.map(|budget| budget.times(time_scale).as_micros_f64());

@@ -1,11 +1,12 @@
 //! How much better or worse one policy is than another, over all rounds.
 //!
-//! Each round gives one ratio of the two policies' percentiles. The interval is that of the mean of their logarithms,
-//! by Student's t. It contains the differences between two runs of the same server. The percentile follows from the
-//! plan, before anything is measured: see [`percentiles`].
+//! Each round gives one ratio of the two policies' percentiles. The interval is that of the mean of
+//! their logarithms, by Student's t. It contains the differences between two runs of the same
+//! server. The percentile follows from the plan, before anything is measured: see [`percentiles`].
 //!
-//! A host that is late can only raise a percentile, which is an upper bound then. So a round has a lower ratio and an upper
-//! one. The ends of the interval come from these, and a verdict may have one end alone.
+//! A host that is late can only raise a percentile, which is an upper bound then. So a round has a
+//! lower ratio and an upper one. The ends of the interval come from these, and a verdict may have
+//! one end alone.
 
 use crate::compare::pooled::{by_arm, counts};
 use crate::compare::virtual_time::VirtualTime;
@@ -37,8 +38,8 @@ pub(crate) struct Verdict {
     percentile: Percentile,
     /// Rounds in which the runs of both count.
     rounds: usize,
-    /// The other policy's percentile of the slowdown over that of `policy`: above 1, `policy` is better. `None` where no
-    /// round knows both.
+    /// The other policy's percentile of the slowdown over that of `policy`: above 1, `policy` is
+    /// better. `None` where no round knows both.
     ratio: Option<f64>,
     /// The lower end of its 95 % interval; `None` without one.
     low: Option<f64>,
@@ -59,8 +60,8 @@ pub(crate) struct Question<'a> {
     percentile: Percentile,
 }
 
-/// The questions about `arms`. The last policy is compared with the first, for light requests and for heavy ones, if there
-/// are any. It is compared with the second for light ones.
+/// The questions about `arms`. The last policy is compared with the first, for light requests and
+/// for heavy ones, if there are any. It is compared with the second for light ones.
 pub(crate) fn questions<'a>(arms: &[&'a str], has_heavy: bool, percentiles: &ByClass<Percentile>) -> Vec<Question<'a>> {
     let [first, others @ ..] = arms else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
@@ -88,8 +89,9 @@ pub(crate) fn verdicts(
     questions.iter().map(one).collect()
 }
 
-/// The highest percentile of each class that `rounds` rounds of `plan` can tell, at least p90. At least six
-/// independent values must be expected above it. Requests that wait behind the same heavy one count as one.
+/// The highest percentile of each class that `rounds` rounds of `plan` can tell, at least p90. At
+/// least six independent values must be expected above it. Requests that wait behind the same heavy
+/// one count as one.
 pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
     let memory = memory_of(plan, requests, plan.load());
     let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
@@ -115,8 +117,8 @@ impl Question<'_> {
 }
 
 impl VirtualTime {
-    /// The ratio of the figures of both policies: above 1, the one in question is better. Two arms of one policy are one run
-    /// here, and have none.
+    /// The ratio of the figures of both policies: above 1, the one in question is better. Two arms
+    /// of one policy are one run here, and have none.
     fn ratio(&self, question: &Question<'_>) -> Option<f64> {
         let [policy, against] =
             [question.policy, question.against].map(|arm| arm.split('#').next().unwrap_or_default());
@@ -206,14 +208,16 @@ fn sharpest(ratios: Vec<Interval>) -> Vec<Interval> {
     if exact.len() >= ROUNDS_MIN && 2 * exact.len() >= ratios.len() { exact } else { ratios }
 }
 
-/// The ratio of one round, of a percentile that is between `above` over one that is between `below`.
+/// The ratio of one round, of a percentile that is between `above` over one that is between
+/// `below`.
 fn ratio(above: Interval, below: Interval) -> Interval {
     let low = if below.high.is_finite() && below.high > 0.0 { above.low / below.high } else { 0.0 };
     let high = if below.low > 0.0 { above.high / below.low } else { f64::INFINITY };
     Interval { low, high }
 }
 
-/// The mean ratio of several rounds, where all know theirs, and its interval; one-sided where some rounds know one side.
+/// The mean ratio of several rounds, where all know theirs, and its interval; one-sided where some
+/// rounds know one side.
 fn over_rounds(ratios: &[Interval]) -> (Option<f64>, Interval) {
     let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| (ratio.low, ratio.high)).unzip();
     let (least, most) = (stats::of_runs(&lows), stats::of_runs(&highs));
@@ -267,7 +271,8 @@ mod tests {
         Interval { low, high: f64::INFINITY }
     }
 
-    // Is the interval that of Student's t for the logarithms, and does a round without an answer leave one side?
+    // Is the interval that of Student's t for the logarithms, and does a round without an answer
+    // leave one side?
     #[test]
     fn rounds_give_one_interval() {
         let (mean, interval) = over_rounds(&[2.0, 4.0, 8.0].map(known));

@@ -4,10 +4,11 @@ use crate::drive::live::Live;
 use crate::drive::schedule::Request;
 use forebay::time::Nanos;
 
-/// A server without an answer for this long, plus the largest cost, is gone. A sender that is this late will not catch
-/// up.
+/// A server without an answer for this long, plus the largest cost, is gone. A sender that is this
+/// late will not catch up.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// The number of unanswered requests needed for that conclusion: a slow run may lose one or two and still be valid.
+/// The number of unanswered requests needed for that conclusion: a slow run may lose one or two and
+/// still be valid.
 const UNANSWERED_MIN: u64 = 10;
 
 /// Watches a run for reasons to end it.
@@ -85,8 +86,8 @@ mod tests {
         (0..200).map(|nth| Request { at: Nanos::from_millis(100 * nth), cost, flow: 0, class: 0 }).collect()
     }
 
-    /// The end of a run in ms and its reason. `sends` says which requests are sent on time, and `answers` which are
-    /// answered at once.
+    /// The end of a run in ms and its reason. `sends` says which requests are sent on time, and
+    /// `answers` which are answered at once.
     fn ended(
         schedule: &[Request],
         sends: impl Fn(u64) -> bool,
@@ -114,8 +115,9 @@ mod tests {
     /// When a run ends, in ms, and a part of the reason.
     type End = Option<(u64, &'static str)>;
 
-    // Does a dead server end a run after 5 s of silence, and the largest cost on top? From the start, or from when it died?
-    // Does a generator that stands still end it, and do lost requests here and there end none?
+    // Does a dead server end a run after 5 s of silence, and the largest cost on top? From the
+    // start, or from when it died? Does a generator that stands still end it, and do lost requests
+    // here and there end none?
     #[test]
     fn silence_ends_a_run_and_losses_here_and_there_do_not() {
         let nobody = "nothing was answered, though 51 requests were sent";

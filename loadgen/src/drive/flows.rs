@@ -1,4 +1,5 @@
-//! Flows: one connected socket each, so that each has a source port of its own and receives only from its server.
+//! Flows: one connected socket each, so that each has a source port of its own and receives only
+//! from its server.
 
 use crate::sources::nth;
 use anyhow::{Context, Result, anyhow};
@@ -14,30 +15,34 @@ use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Timeout of a request to learn one flow's worker: a wake-up on an idle machine, longer on one that compiles
-/// meanwhile.
+/// Timeout of a request to learn one flow's worker: a wake-up on an idle machine, longer on one
+/// that compiles meanwhile.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Requests per flow. A datagram may be lost, because a socket is full or an earlier server's end is reported only now.
+/// Requests per flow. A datagram may be lost, because a socket is full or an earlier server's end
+/// is reported only now.
 const TRIES: u64 = 5;
 
-/// Receive buffer requested per socket. A flow carries a small part of the load, so this absorbs a stall of our own
-/// receiver. More than the usual system limit would not be granted anyway.
+/// Receive buffer requested per socket. A flow carries a small part of the load, so this absorbs a
+/// stall of our own receiver. More than the usual system limit would not be granted anyway.
 const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
-/// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes to servers.
+/// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes
+/// to servers.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps. They send from `sources`, or from
-/// the address that the system chooses.
+/// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps. They send
+/// from `sources`, or from the address that the system chooses.
 ///
 /// # Errors
-/// If the system refuses to open that many sockets, to bind them to their sources, or to connect them to the target.
+/// If the system refuses to open that many sockets, to bind them to their sources, or to connect
+/// them to the target.
 pub fn open(target: SocketAddr, count: u16, sources: Option<Network>) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
     let source = |number| sources.map(|network| nth(network, number, count));
     (0..count).map(|number| open_one(target, source(number))).collect()
 }
 
-/// Datagrams that the kernel dropped at `sockets` since they were opened, because their receive buffers were full.
+/// Datagrams that the kernel dropped at `sockets` since they were opened, because their receive
+/// buffers were full.
 ///
 /// # Errors
 /// If the system does not report them.
@@ -74,7 +79,8 @@ fn without_ports(error: Error) -> Error {
     Error::new(error.kind(), format!("no source port is left (one for each of --flows); {allowed}"))
 }
 
-/// The soft limit is 1,024 on most systems, for the sake of programs that use `select`; the hard limit is far higher.
+/// The soft limit is 1,024 on most systems, for the sake of programs that use `select`; the hard
+/// limit is far higher.
 fn raise_descriptor_limit(needed: u64) -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= needed {
@@ -87,8 +93,8 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
 }
 
-/// The worker that serves each of `flows`, learnt by one request each. Needs a server under `isolated`, where a reply
-/// names the worker that owns the socket.
+/// The worker that serves each of `flows`, learnt by one request each. Needs a server under
+/// `isolated`, where a reply names the worker that owns the socket.
 ///
 /// # Errors
 /// If a request is not answered.
@@ -112,8 +118,8 @@ fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
     let mut worker = None;
     for _ in 0..TRIES {
         let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
-        // An error may be the answer to an earlier datagram ("port unreachable"); the next try then shows whether a
-        // server is there.
+        // An error may be the answer to an earlier datagram ("port unreachable"); the next try then
+        // shows whether a server is there.
         if flow.send(&request.emit()).is_ok() {
             worker = reply_to(flow, stamp)?;
         }
@@ -154,8 +160,8 @@ fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
 mod tests {
     use super::*;
 
-    // Is each reply without room in our sockets counted, and none of another flow? Method: a server that sends far more
-    // than a receive buffer holds to one of two flows, while neither is read.
+    // Is each reply without room in our sockets counted, and none of another flow? Method: a server
+    // that sends far more than a receive buffer holds to one of two flows, while neither is read.
     #[test]
     fn what_our_sockets_have_no_room_for_is_counted_exactly() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

@@ -21,7 +21,8 @@ impl Live {
 
     /// Requests that our kernel has taken so far.
     pub(crate) fn taken(&self) -> u64 {
-        // Ordering: a request is counted as sent before it may be counted as refused; read the other way round.
+        // Ordering: a request is counted as sent before it may be counted as refused; read the
+        // other way round.
         let unsendable = self.unsendable.load(Ordering::Relaxed);
         self.sent().saturating_sub(unsendable)
     }
@@ -34,8 +35,8 @@ impl Live {
 
     /// Requests that could still be replied to, or `None` while more are being sent.
     pub(crate) fn outstanding(&self) -> Option<u64> {
-        // Ordering: Acquire pairs with the Release in `finish_sending`: with it come the sender's final counts, without
-        // it the receiver could stop before the last replies.
+        // Ordering: Acquire pairs with the Release in `finish_sending`: with it come the sender's
+        // final counts, without it the receiver could stop before the last replies.
         if !self.sending_is_over.load(Ordering::Acquire) {
             return None;
         }

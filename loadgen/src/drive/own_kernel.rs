@@ -1,5 +1,5 @@
-//! Sends that our own kernel dropped. `sendto` returns success for a datagram that a full device queue then drops.
-//! Only the counters of the network namespace show it.
+//! Sends that our own kernel dropped. `sendto` returns success for a datagram that a full device
+//! queue then drops. Only the counters of the network namespace show it.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 const IPV4: &str = "/proc/self/net/snmp";
 const IPV6: &str = "/proc/self/net/snmp6";
 
-/// `SndbufErrors` of UDP over both IP versions: datagrams that the kernel did not send for lack of room. They count
-/// from the start of this network namespace, and for all of its processes.
+/// `SndbufErrors` of UDP over both IP versions: datagrams that the kernel did not send for lack of
+/// room. They count from the start of this network namespace, and for all of its processes.
 ///
 /// # Errors
 /// If the system does not report them.
@@ -25,7 +25,8 @@ pub(crate) fn send_buffer_errors() -> Result<u64> {
     Ok(v4 + v6)
 }
 
-/// Reads `SndbufErrors` from a line of names and a line of numbers, both of which begin with `Udp:`.
+/// Reads `SndbufErrors` from a line of names and a line of numbers, both of which begin with
+/// `Udp:`.
 fn of_ipv4(table: &str) -> Option<u64> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix("Udp:"));
     let (names, numbers) = (lines.next()?, lines.next()?);

@@ -8,12 +8,13 @@ use forebay::time::{Nanos, clock};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for a server without progress: after a run it may still hold requests whose replies are no longer
-/// awaited. Each datagram received or finished restarts the wait.
+/// How long to wait for a server without progress: after a run it may still hold requests whose
+/// replies are no longer awaited. Each datagram received or finished restarts the wait.
 const PROGRESS_WAIT: Nanos = Nanos::from_secs(5);
 /// The wait for a server without progress after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
-/// The longest wait in all, whatever the server does: its sockets hold no more than this at any load worth a run.
+/// The longest wait in all, whatever the server does: its sockets hold no more than this at any
+/// load worth a run.
 const WAIT_MAX: Nanos = Nanos::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -58,7 +59,8 @@ impl<'a> Probe<'a> {
         self.baseline_at = self.last_at;
     }
 
-    /// Reads until the server has received all of our `sent` datagrams and holds none of them, or makes no progress.
+    /// Reads until the server has received all of our `sent` datagrams and holds none of them, or
+    /// makes no progress.
     pub(crate) fn settle(&mut self, sent: u64, interrupt: &Interrupt) {
         let begun = clock::now();
         let (mut progressed, mut accounted) = (begun, 0);
@@ -66,7 +68,8 @@ impl<'a> Probe<'a> {
             self.look();
             let Some(reconciled) = self.reconciled(sent).filter(|_| self.error.is_none()) else { return };
             let in_flight = self.last.as_ref().map_or(0, ServerView::in_flight);
-            // Datagrams of other clients cannot be distinguished from ours, and waiting does not reduce them.
+            // Datagrams of other clients cannot be distinguished from ours, and waiting does not
+            // reduce them.
             if reconciled.unaccounted < 0 || (reconciled.unaccounted == 0 && in_flight == 0) {
                 return;
             }
@@ -84,15 +87,15 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// The comparison of our `sent` datagrams with the server's counts; `None` without an endpoint, or if the server
-    /// restarted.
+    /// The comparison of our `sent` datagrams with the server's counts; `None` without an endpoint,
+    /// or if the server restarted.
     pub(crate) fn reconciled(&self, sent: u64) -> Option<Reconciled> {
         let (first, last) = self.first.as_ref().zip(self.last.as_ref())?;
         self.restarted.is_none().then(|| Reconciled::of(sent, first, last))
     }
 
-    /// Datagrams dropped by the server's kernel from the baseline to the last answer. 0 without an endpoint, `None`
-    /// where the server does not know.
+    /// Datagrams dropped by the server's kernel from the baseline to the last answer. 0 without an
+    /// endpoint, `None` where the server does not know.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         if self.endpoint.is_none() {
             return Some(0);
@@ -101,8 +104,9 @@ impl<'a> Probe<'a> {
         Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 
-    /// The share of `measured` that the server's `workers` were busy, from the baseline to the last answer; `None` where
-    /// the server does not tell. What a run leaves behind counts as its own, so it may come to more than all: then 1.
+    /// The share of `measured` that the server's `workers` were busy, from the baseline to the last
+    /// answer; `None` where the server does not tell. What a run leaves behind counts as its own,
+    /// so it may come to more than all: then 1.
     pub(crate) fn utilisation(&self, workers: u16, measured: Nanos) -> Option<f64> {
         let busy_us = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::busy_us);
         let busy_us = busy_us(&self.last)? - busy_us(&self.baseline)?;
@@ -115,8 +119,8 @@ impl<'a> Probe<'a> {
         self.last.as_ref().is_some_and(|last| last.burn().as_deref() == Some("sleep"))
     }
 
-    /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time to sleep.
-    /// An error is the reason why that is unknown.
+    /// With emulated cores, the time that the server's workers overslept in the run, as a share of
+    /// the time to sleep. An error is the reason why that is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
         let last = self.last.as_ref().filter(|_| self.is_emulated())?;
         let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));
@@ -127,8 +131,9 @@ impl<'a> Probe<'a> {
         Some(Ok(if slept_us > 0.0 { overshoot_us / slept_us } else { 0.0 }))
     }
 
-    /// The time that the server's workers waited for a CPU in the run, as a share of the run and of each of them. `None`
-    /// without an endpoint that says so, and with emulated cores, which share few CPUs and wait for none.
+    /// The time that the server's workers waited for a CPU in the run, as a share of the run and of
+    /// each of them. `None` without an endpoint that says so, and with emulated cores, which share
+    /// few CPUs and wait for none.
     pub(crate) fn run_queue_share(&self) -> Option<f64> {
         let (before, last) = self.baseline.as_ref().zip(self.last.as_ref())?;
         let waited_us = last.run_queue_wait_us()? - before.run_queue_wait_us()?;
@@ -197,7 +202,8 @@ mod tests {
         }
     }
 
-    // Is the wait that of the run alone, shared out over workers, and unknown where cores are emulated?
+    // Is the wait that of the run alone, shared out over workers, and unknown where cores are
+    // emulated?
     #[test]
     fn the_wait_for_a_cpu_is_that_of_the_run() {
         let share = |burn: &str, waits: [Option<f64>; 2]| {

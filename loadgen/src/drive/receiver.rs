@@ -1,9 +1,11 @@
-//! The receiver: reads every flow and records, for each request, the reply that ends it. It also sends the retries: it is
-//! the one to know what must be sent again, and the sender keeps to its schedule. It has a thread of its own, or where one
-//! CPU is all there is the sender's, between the sends.
+//! The receiver: reads every flow and records, for each request, the reply that ends it. It also
+//! sends the retries: it is the one to know what must be sent again, and the sender keeps to its
+//! schedule. It has a thread of its own, or where one CPU is all there is the sender's, between the
+//! sends.
 //!
-//! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
-//! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
+//! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is
+//! not charged to the server. The stamp is on the real-time clock; how long ago it was is
+//! subtracted from the monotonic time of reading.
 
 use crate::drive::live::Live;
 use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
@@ -30,7 +32,8 @@ const EVENTS: usize = 1_024;
 /// The longest wait for outstanding replies after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
-/// The reply that ended a request: the first, or where a request is sent again the first that leaves no reason to.
+/// The reply that ended a request: the first, or where a request is sent again the first that
+/// leaves no reason to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
@@ -39,10 +42,11 @@ pub struct Reply {
     pub status: Status,
     /// The worker that finished the request, as named in the reply.
     pub worker: u16,
-    /// Time from the server's kernel to the end of the handler, as told in the reply: on an emulated core the core's own.
+    /// Time from the server's kernel to the end of the handler, as told in the reply: on an
+    /// emulated core the core's own.
     pub served: Nanos,
-    /// True if it came after all retries, when its client had given up. A run without retries says by the latency alone
-    /// what is late.
+    /// True if it came after all retries, when its client had given up. A run without retries says
+    /// by the latency alone what is late.
     pub late: bool,
 }
 
@@ -73,8 +77,8 @@ pub(crate) struct Receiver<'a> {
     sockets: &'a [UdpSocket],
     poll: Poll,
     events: Events,
-    /// Flows that the poll has reported and that have not been read to the end: each is reported once per arrival
-    /// (edge-triggered).
+    /// Flows that the poll has reported and that have not been read to the end: each is reported
+    /// once per arrival (edge-triggered).
     ready: VecDeque<usize>,
     buffer: [u8; DATAGRAM_MAX_BYTES],
     control: Vec<u8>,
@@ -111,8 +115,8 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// Receives until nothing is outstanding: without retries no longer than `timeout` after the last send, with retries
-    /// until every client has given up.
+    /// Receives until nothing is outstanding: without retries no longer than `timeout` after the
+    /// last send, with retries until every client has given up.
     ///
     /// # Errors
     /// If the kernel refuses to poll or to receive.
@@ -142,8 +146,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Reads one datagram if one is there, for a sender that receives between its sends: it is late by no more than this
-    /// takes.
+    /// Reads one datagram if one is there, for a sender that receives between its sends: it is late
+    /// by no more than this takes.
     ///
     /// # Errors
     /// If the kernel refuses to poll or to receive.
@@ -169,9 +173,11 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Sends every retry whose time has come, if there are to be any; `began` = when the sockets were last looked into.
+    /// Sends every retry whose time has come, if there are to be any; `began` = when the sockets
+    /// were last looked into.
     fn retry(&mut self, began: Nanos, retrying: bool) {
-        // A reply that came in time has been read by now, unless some sockets are still to be reported.
+        // A reply that came in time has been read by now, unless some sockets are still to be
+        // reported.
         if !retrying || self.events.iter().count() == EVENTS {
             return;
         }
@@ -185,11 +191,13 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Reads one datagram of the flow that has been ready for longest, or finds that it has no more.
+    /// Reads one datagram of the flow that has been ready for longest, or finds that it has no
+    /// more.
     fn read_one(&mut self) -> Result<()> {
         let Some(&flow) = self.ready.front() else { return Ok(()) };
         match self.take_one(flow, self.sockets[flow].as_raw_fd()) {
-            // "Port unreachable" for an earlier send: the request stays unanswered, and that is its fate.
+            // "Port unreachable" for an earlier send: the request stays unanswered, and that is its
+            // fate.
             Err(Errno::ECONNREFUSED) => self.live.note_refusal(),
             Ok(()) | Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => drop(self.ready.pop_front()),
@@ -226,7 +234,8 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that it was sent over.
+    /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that
+    /// it was sent over.
     fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
         let attempt = self.datagrams.attempt(header.stamp)?;
         let request = self.clients.schedule.get(header.id as usize)?;
@@ -236,8 +245,9 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and reading moves the
-/// result, but never past now. A time before the send is corrected where replies are matched to requests.
+/// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and
+/// reading moves the result, but never past now. A time before the send is corrected where replies
+/// are matched to requests.
 pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {
@@ -256,8 +266,8 @@ mod tests {
 
     const SESSION: u64 = 77 << 8;
 
-    /// What the receiver records of the datagrams that `reply` returns for the request of each flow. One request was
-    /// sent over each of two flows, and a third was not sent.
+    /// What the receiver records of the datagrams that `reply` returns for the request of each
+    /// flow. One request was sent over each of two flows, and a third was not sent.
     fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let sockets = flows::open(server.local_addr().expect("an address"), 2, None).expect("two flows");
@@ -289,8 +299,8 @@ mod tests {
         Header { kind: Kind::Reply, ..request }.emit().to_vec()
     }
 
-    // Is the time until our own thread reads left out of latencies? Method: replies that wait for 200 ms in our
-    // sockets.
+    // Is the time until our own thread reads left out of latencies? Method: replies that wait for
+    // 200 ms in our sockets.
     #[test]
     fn a_reply_came_when_the_kernel_had_it() {
         let (replies, before, delivered) = heard(|_, request| vec![reply_to(request)]);
@@ -305,7 +315,8 @@ mod tests {
         }
     }
 
-    // Method: for each reason a datagram that is wrong in nothing else, beside a good reply and its duplicate.
+    // Method: for each reason a datagram that is wrong in nothing else, beside a good reply and its
+    // duplicate.
     #[test]
     fn what_answers_no_request_of_this_run_is_foreign() {
         let (replies, ..) = heard(|flow, request| {
@@ -328,8 +339,9 @@ mod tests {
         assert_eq!((replies.duplicates, replies.foreign, replies.heard), (2, 18, 22));
     }
 
-    // Does a sender that receives between its sends also send retries there, and no more than are due? Method: two requests
-    // were sent, of which one has timed out and the other is to wait for ever.
+    // Does a sender that receives between its sends also send retries there, and no more than are
+    // due? Method: two requests were sent, of which one has timed out and the other is to wait for
+    // ever.
     #[test]
     fn a_look_sends_the_retries_that_are_due() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

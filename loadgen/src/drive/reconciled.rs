@@ -3,8 +3,8 @@
 use crate::endpoint::ServerView;
 use serde::Serialize;
 
-/// The datagrams that a run sent and that its server received, warm-up included. Every datagram sent is either received
-/// or dropped by the server's kernel.
+/// The datagrams that a run sent and that its server received, warm-up included. Every datagram
+/// sent is either received or dropped by the server's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reconciled {
     /// Datagrams that the client's kernel took.
@@ -13,7 +13,8 @@ pub struct Reconciled {
     pub server_received: u64,
     /// Datagrams dropped at the server's sockets; `None` where the server cannot count them.
     pub server_kernel_dropped: Option<u64>,
-    /// Datagrams sent, but neither received nor dropped; negative if the server counts more than were sent.
+    /// Datagrams sent, but neither received nor dropped; negative if the server counts more than
+    /// were sent.
     pub unaccounted: i64,
 }
 
@@ -28,7 +29,8 @@ impl Reconciled {
         Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
     }
 
-    /// The reason why figures must not rest on these counts; `None` if every datagram is accounted for.
+    /// The reason why figures must not rest on these counts; `None` if every datagram is accounted
+    /// for.
     pub(crate) fn objection(&self) -> Option<String> {
         let Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted } = *self;
         let Some(dropped) = server_kernel_dropped else {

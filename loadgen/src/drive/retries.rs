@@ -1,11 +1,13 @@
 //! Retries: what the clients of a run do about requests that are not answered in time, or are shed.
 //!
-//! A request has up to 1 + N attempts, one after the other. The next attempt follows one that is shed, or has no
-//! reply after the timeout. Between them is a backoff that doubles each time. The client gives up after the last. A
-//! reply to any attempt ends the request, unless the attempt was shed. Nothing here reads a clock or sends.
+//! A request has up to 1 + N attempts, one after the other. The next attempt follows one that is
+//! shed, or has no reply after the timeout. Between them is a backoff that doubles each time. The
+//! client gives up after the last. A reply to any attempt ends the request, unless the attempt was
+//! shed. Nothing here reads a clock or sends.
 //!
-//! Memory is bounded: a few bytes for each request of the schedule, and for each retry that waits for its time or for its
-//! reply. First attempts wait in the order of the schedule, which needs no memory at all.
+//! Memory is bounded: a few bytes for each request of the schedule, and for each retry that waits
+//! for its time or for its reply. First attempts wait in the order of the schedule, which needs no
+//! memory at all.
 
 use crate::drive::SLIP_LIMIT;
 use crate::drive::schedule::Request;
@@ -22,8 +24,8 @@ use std::collections::{BinaryHeap, VecDeque};
 /// The longest that a server's hint holds a retry up, so that no server can keep a run from ending.
 const HINT_MAX: Nanos = Nanos::from_secs(60);
 impl Retrying {
-    /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and a half of the
-    /// mean. It follows from `seed` and the request alone.
+    /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and
+    /// a half of the mean. It follows from `seed` and the request alone.
     fn pause(&self, seed: u64, id: usize, attempt: u8) -> Nanos {
         let drawn =
             SplitMix64::seed_from_u64(seed.rotate_left(32) ^ ((id as u64) << 8) ^ u64::from(attempt)).next_u64();
@@ -33,8 +35,8 @@ impl Retrying {
     }
 }
 
-/// The number of attempts after the warm-up, by what became of each. A reply counts whenever it came. The endings are
-/// disjoint and sum to `sent`.
+/// The number of attempts after the warm-up, by what became of each. A reply counts whenever it
+/// came. The endings are disjoint and sum to `sent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttemptCounts {
     /// All attempts: one for each request, and its retries.
@@ -124,8 +126,8 @@ pub(crate) struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    /// The clients of `schedule`, whose times count from `start`; attempts at requests before `warmup` are not counted.
-    /// Each attempt has `timeout` to be replied to.
+    /// The clients of `schedule`, whose times count from `start`; attempts at requests before
+    /// `warmup` are not counted. Each attempt has `timeout` to be replied to.
     pub(crate) fn new(
         schedule: &'a [Request],
         retrying: Retrying,
@@ -172,7 +174,8 @@ impl<'a> Clients<'a> {
                 Heard::End { late: true }
             }
             _ if ending == Ending::Shed && attempt < self.retrying.max => {
-                // Of an earlier attempt than the one that the client waits for, or is about to send, it says nothing new.
+                // Of an earlier attempt than the one that the client waits for, or is about to
+                // send, it says nothing new.
                 if state.phase == Phase::Waiting && attempt == state.attempt {
                     self.back_off(id, Phase::Shed, at.plus(hint.min(HINT_MAX)));
                 }
@@ -186,8 +189,8 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Times out what had its time by `now`; all replies until then must have been noted. Of the schedule `sent` requests
-    /// have been sent.
+    /// Times out what had its time by `now`; all replies until then must have been noted. Of the
+    /// schedule `sent` requests have been sent.
     pub(crate) fn time_out(&mut self, now: Nanos, sent: u64) {
         while let Some(end) = self.first_end(sent).filter(|end| *end <= now) {
             self.time_out_one(self.timed_out, 0, end);
@@ -239,7 +242,8 @@ impl<'a> Clients<'a> {
         AttemptCounts { sent, unanswered: sent - answered - shed - refused - failed, ..self.counts }
     }
 
-    /// The end of the time of the oldest first attempt that has some; `None` if none waits, or no client gives up.
+    /// The end of the time of the oldest first attempt that has some; `None` if none waits, or no
+    /// client gives up.
     fn first_end(&self, sent: u64) -> Option<Nanos> {
         let request = self.schedule.get(self.timed_out).filter(|_| self.retry() && (self.timed_out as u64) < sent)?;
         Some(self.start.plus(request.at).plus(self.timeout))

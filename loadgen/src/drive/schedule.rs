@@ -10,12 +10,12 @@ use std::ops::Range;
 /// The most requests in one run: about 100 bytes each, with all their records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
-/// One request of a schedule, with its time after the start of the run, and its cost multiplied by the time scale. Its
-/// number is its place in the schedule.
+/// One request of a schedule, with its time after the start of the run, and its cost multiplied by
+/// the time scale. Its number is its place in the schedule.
 pub use crate::lab::workload::Arrival as Request;
 
-/// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the largest cost in
-/// `schedule`.
+/// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the
+/// largest cost in `schedule`.
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(timeout(&explicit, &[request(500)]), Nanos::from_millis(5));
     }
 
-    // Does the seed alone decide, bit for bit, does one stream not disturb the others, and are costs scaled?
+    // Does the seed alone decide, bit for bit, does one stream not disturb the others, and are
+    // costs scaled?
     #[test]
     fn each_stream_follows_from_the_seed() {
         let plan = Plan { rate: 20_000.0, ..test_plan() };

@@ -1,4 +1,5 @@
-//! The sender: sends each request at its time, or as soon after it as the machine allows, and notes how late it was.
+//! The sender: sends each request at its time, or as soon after it as the machine allows, and notes
+//! how late it was.
 
 use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
@@ -13,8 +14,8 @@ use std::net::UdpSocket;
 /// The sender's record of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// For each request attempted, in the order of the schedule, how much later than intended it was sent. Shorter than
-    /// the schedule only after an interrupt.
+    /// For each request attempted, in the order of the schedule, how much later than intended it
+    /// was sent. Shorter than the schedule only after an interrupt.
     pub(crate) slips: Vec<Nanos>,
     /// For each request attempted, whether our kernel took it.
     pub(crate) taken: Vec<bool>,
@@ -26,7 +27,8 @@ pub(crate) struct Sent {
     pub(crate) took: Nanos,
 }
 
-/// The datagrams of a run. Their stamps differ from those of another run, and each names its attempt in its low byte.
+/// The datagrams of a run. Their stamps differ from those of another run, and each names its
+/// attempt in its low byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagrams {
     session: u64,
@@ -34,8 +36,8 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Datagrams of the run with this `session`, a number that no other run has. They have this deadline:
-    /// [`Plan::deadline_us`](crate::plan::Plan::deadline_us).
+    /// Datagrams of the run with this `session`, a number that no other run has. They have this
+    /// deadline: [`Plan::deadline_us`](crate::plan::Plan::deadline_us).
     pub(crate) const fn new(session: u64, deadline_us: u32) -> Datagrams {
         Datagrams { session: session & !0xff, deadline_us }
     }
@@ -68,8 +70,8 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends all requests, each at the time that `pacer`, which this thread is, waits for; one that alternates calls `between`.
-    /// Returns early when interrupted.
+    /// Sends all requests, each at the time that `pacer`, which this thread is, waits for; one that
+    /// alternates calls `between`. Returns early when interrupted.
     pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
@@ -101,7 +103,8 @@ impl Sender<'_> {
 /// If our kernel does not take it.
 pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
     match socket.send(datagram) {
-        // The error is the answer to an earlier datagram of this flow ("port unreachable"); this one was not sent yet.
+        // The error is the answer to an earlier datagram of this flow ("port unreachable"); this
+        // one was not sent yet.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.send(datagram).map(drop),
         result => result.map(drop),
     }
@@ -113,8 +116,8 @@ mod tests {
 
     const DATAGRAMS: Datagrams = Datagrams::new(1, 0);
 
-    // Is it recorded for each request whether the kernel took it? Method: of two flows one is not connected, so nothing
-    // can be sent over it.
+    // Is it recorded for each request whether the kernel took it? Method: of two flows one is not
+    // connected, so nothing can be sent over it.
     #[test]
     fn what_the_kernel_did_not_take_is_told_apart() {
         let [server, connected, not] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
@@ -131,8 +134,8 @@ mod tests {
         assert_eq!(live.outstanding(), Some(2));
     }
 
-    // Is the lateness of each request recorded? Method: a schedule that began 300 ms ago, whose last request is still
-    // to come.
+    // Is the lateness of each request recorded? Method: a schedule that began 300 ms ago, whose
+    // last request is still to come.
     #[test]
     fn what_is_late_slips_by_as_much() {
         let [server, flow] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));

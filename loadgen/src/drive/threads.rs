@@ -1,4 +1,5 @@
-//! The threads that send and receive: one for each, or a single one for both where the server's workers leave one CPU over.
+//! The threads that send and receive: one for each, or a single one for both where the server's
+//! workers leave one CPU over.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};
@@ -8,9 +9,9 @@ use forebay::output::unstarted;
 use forebay::time::Nanos;
 use std::thread;
 
-/// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until nothing is outstanding. It
-/// ends at most `timeout` after the last send. `spare_cpus` is the number of CPUs that the server's workers leave
-/// over.
+/// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until nothing is
+/// outstanding. It ends at most `timeout` after the last send. `spare_cpus` is the number of CPUs
+/// that the server's workers leave over.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive; then nothing more is sent.
@@ -69,7 +70,8 @@ mod tests {
 
     const REQUESTS: usize = 100;
 
-    /// Answers requests of the bench protocol until `is_over`, but the first ones to have the ids of `not`.
+    /// Answers requests of the bench protocol until `is_over`, but the first ones to have the ids
+    /// of `not`.
     fn answer(server: &UdpSocket, mut not: Vec<u64>, is_over: &AtomicBool) {
         let mut buffer = [0; 64];
         while !is_over.load(Ordering::Relaxed) {
@@ -84,7 +86,8 @@ mod tests {
         }
     }
 
-    // Do one thread and two do the same: each request is sent, each reply heard, and what has no answer sent again?
+    // Do one thread and two do the same: each request is sent, each reply heard, and what has no
+    // answer sent again?
     #[test]
     fn one_thread_does_what_two_do() {
         for (spare_cpus, pacer) in [(1, Some(Pacer::Alternating)), (2, Some(Pacer::Spinning)), (0, None)] {
@@ -97,7 +100,8 @@ mod tests {
             let (live, interrupt, is_over) = (Live::default(), Interrupt::default(), AtomicBool::new(false));
             let start = clock::now().plus(Nanos::from_millis(20));
             let retrying = Retrying { max: 20, backoff: Nanos::from_millis(1) };
-            // The clients' patience: an answer comes at once, but for a machine that compiles meanwhile.
+            // The clients' patience: an answer comes at once, but for a machine that compiles
+            // meanwhile.
             let patience = Nanos::from_millis(10);
             let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, patience);
             let datagrams = Datagrams::new(7 << 8, 0);

@@ -1,19 +1,22 @@
-//! Checks of the body of `GET /latency` ([`LATENCY_SCHEMAS`]). Any other body says nothing about the server, and
-//! figures must not rest on it.
+//! Checks of the body of `GET /latency` ([`LATENCY_SCHEMAS`]). Any other body says nothing about
+//! the server, and figures must not rest on it.
 //!
-//! Keys that nothing here reads are not looked at, except within `fates`, whose sum has to be known.
+//! Keys that nothing here reads are not looked at, except within `fates`, whose sum has to be
+//! known.
 
 use crate::text::escaped;
 use forebay::fate::Fate;
 use forebay::metrics::LATENCY_SCHEMAS;
 use serde_json::{Map, Value};
 
-/// The key of datagrams that never reached the server, beside its fates. `null` where the server cannot count them.
+/// The key of datagrams that never reached the server, beside its fates. `null` where the server
+/// cannot count them.
 const KERNEL_DROPPED: &str = "kernel_dropped";
 /// The longest shown value of a wrong field in a message.
 const SHOWN_CHARS: usize = 40;
 
-/// Checks `body`; the error is its first problem: the field's path, its value, and what it has to be.
+/// Checks `body`; the error is its first problem: the field's path, its value, and what it has to
+/// be.
 pub(crate) fn check(body: &Value) -> Result<(), String> {
     let known = |schema: &Value| LATENCY_SCHEMAS.iter().any(|known| schema == known);
     expect(body, "/schema", known, &LATENCY_SCHEMAS.map(|known| format!("\"{known}\"")).join(" or "))?;

@@ -49,11 +49,12 @@ impl Endpoint {
         Ok(Endpoint { authority: authority.to_owned() })
     }
 
-    /// The address where the server of `view` receives requests, as seen from here. A wildcard address stands for the
-    /// host of its admin endpoint.
+    /// The address where the server of `view` receives requests, as seen from here. A wildcard
+    /// address stands for the host of its admin endpoint.
     ///
     /// # Errors
-    /// A usage failure if the server does not give an address, or gives its own loopback address while it is elsewhere.
+    /// A usage failure if the server does not give an address, or gives its own loopback address
+    /// while it is elsewhere.
     pub(crate) fn target(&self, view: &ServerView) -> Result<SocketAddr, Failure> {
         let remedy = "add --target HOST:PORT";
         let listen = view.listen().ok_or_else(|| {
@@ -113,7 +114,8 @@ impl ServerView {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
-    /// What each step costs the server's emulated cores; [`Overheads::NONE`] where cores are real, or charged nothing.
+    /// What each step costs the server's emulated cores; [`Overheads::NONE`] where cores are real,
+    /// or charged nothing.
     ///
     /// # Errors
     /// If the answer names overheads that are unknown here.
@@ -124,7 +126,8 @@ impl ServerView {
         parsed.ok_or_else(|| format!("--admin: the server's overheads are unknown here: {}", escaped(text)))
     }
 
-    /// The policy that an adaptive one has decided for, and its budget in microseconds of the server's time.
+    /// The policy that an adaptive one has decided for, and its budget in microseconds of the
+    /// server's time.
     pub(crate) fn decision(&self) -> (Option<&str>, Option<f64>) {
         let of = |key: &str| self.body.get("decision").and_then(|decision| decision.get(key));
         (of("policy").and_then(Value::as_str), of("budget_us").and_then(Value::as_f64))
@@ -145,14 +148,14 @@ impl ServerView {
         self.number("/fates/in_flight").unwrap_or(0)
     }
 
-    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where the server cannot
-    /// count them.
+    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where
+    /// the server cannot count them.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         self.number("/fates/kernel_dropped")
     }
 
-    /// With emulated cores, microseconds that the server's workers were to sleep since its start, and microseconds that
-    /// they slept beyond.
+    /// With emulated cores, microseconds that the server's workers were to sleep since its start,
+    /// and microseconds that they slept beyond.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
         let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
         // The share of nothing is null.
@@ -167,8 +170,8 @@ impl ServerView {
         self.body.pointer("/run_queue_wait_us")?.as_f64()
     }
 
-    /// Microseconds that the server's workers together were busy since its start: in handlers and, on emulated cores,
-    /// with what they were charged. `None` where the server does not tell.
+    /// Microseconds that the server's workers together were busy since its start: in handlers and,
+    /// on emulated cores, with what they were charged. `None` where the server does not tell.
     pub fn busy_us(&self) -> Option<f64> {
         let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
         Some(self.body.get("busy_us")?.as_f64()? + charged)
@@ -204,7 +207,8 @@ mod tests {
         }
     }
 
-    // Is the server found where it listens, or at the host of its admin endpoint, and does an error say why not?
+    // Is the server found where it listens, or at the host of its admin endpoint, and does an error
+    // say why not?
     #[test]
     fn the_target_is_where_the_server_says() {
         let target = |admin: &str, listen: &str| {
@@ -235,7 +239,8 @@ mod tests {
         }
     }
 
-    // Does a server answer that is asked by a name of its own, which it takes for that of another site's page?
+    // Does a server answer that is asked by a name of its own, which it takes for that of another
+    // site's page?
     #[test]
     fn a_server_is_asked_as_localhost() {
         use std::io::{Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! The laboratory: virtual time, what is asked of it, and what the parts of a server cost.
 //!
-//! `workload`, `stats` (which figures hold) and `sim` (virtual time instead of threads) know no command; `forebay` compiles
-//! them for its tests. `study` is what `simulate` and `plan` ask.
+//! `workload`, `stats` (which figures hold) and `sim` (virtual time instead of threads) know no
+//! command; `forebay` compiles them for its tests. `study` is what `simulate` and `plan` ask.
 
 mod calibrate;
 pub(crate) mod plan;

@@ -1,4 +1,5 @@
-//! Results as a page: one file that needs nothing else, with charts, for light and dark screens and for telephones.
+//! Results as a page: one file that needs nothing else, with charts, for light and dark screens and
+//! for telephones.
 
 use forebay::output::{PAGE_CHARTS, PAGE_STYLE};
 use serde_json::Value;

@@ -5,7 +5,8 @@ use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Block};
 use serde::ser::{Serialize, Serializer};
 
-/// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
+/// One value for all requests together and one per class, in the order of reports: `all`, then by
+/// class number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ByClass<T>(pub(crate) Vec<(&'static str, T)>);
 

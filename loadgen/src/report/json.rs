@@ -38,16 +38,18 @@ pub struct RunReport {
     workers: Option<u16>,
     /// The offered share of the workers' capacity, where the workers are known.
     load: Option<f64>,
-    /// The share of the measured time that the server's workers were busy, with charges on emulated cores. `None`
-    /// where the server does not tell.
+    /// The share of the measured time that the server's workers were busy, with charges on emulated
+    /// cores. `None` where the server does not tell.
     pub(crate) utilisation: Option<f64>,
-    /// What each step costs the server's emulated cores, as `--overheads` takes it; `none` on real ones.
+    /// What each step costs the server's emulated cores, as `--overheads` takes it; `none` on real
+    /// ones.
     overheads: String,
     /// The number of source ports.
     flows: u16,
     /// The warm-up in seconds.
     warmup_s: f64,
-    /// The measured time in seconds: less than planned after an early end, more where the generator was late.
+    /// The measured time in seconds: less than planned after an early end, more where the generator
+    /// was late.
     pub(crate) duration_s: f64,
     /// The mean rate of the schedule.
     pub(crate) offered_rps: f64,
@@ -119,8 +121,8 @@ impl RunReport {
         self.reasons.insert(0, Objection::any(reason).to_string());
     }
 
-    /// Between which slowdowns `percentile` of `class` was on this run, had the host disturbed nothing. What is not answered
-    /// takes at least as long as the slowest answer.
+    /// Between which slowdowns `percentile` of `class` was on this run, had the host disturbed
+    /// nothing. What is not answered takes at least as long as the slowest answer.
     pub(crate) fn slowdown_within(&self, class: &str, percentile: Percentile) -> Interval {
         let [slowdown, latency_us] = [&self.result.slowdown, &self.result.latency_us]
             .map(|blocks| blocks.of(class).copied().unwrap_or_default());

@@ -12,22 +12,24 @@ use forebay::metrics::Block;
 use forebay::time::Nanos;
 use serde::Serialize;
 
-/// The number of requests of a run by fate, as their client knows it. The fates are disjoint and sum to the requests
-/// sent.
+/// The number of requests of a run by fate, as their client knows it. The fates are disjoint and
+/// sum to the requests sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
     /// Requests served in time.
     pub answered: u64,
-    /// Requests with a reply of any kind after the timeout; where they are sent again, after the timeout of the last
-    /// attempt.
+    /// Requests with a reply of any kind after the timeout; where they are sent again, after the
+    /// timeout of the last attempt.
     pub late: u64,
-    /// Requests that the server shed, the last time that they were sent: too busy, over its rate, too late or stopping.
+    /// Requests that the server shed, the last time that they were sent: too busy, over its rate,
+    /// too late or stopping.
     pub shed: u64,
     /// Requests of a kind that the server does not serve.
     pub refused: u64,
     /// Requests whose handler panicked or stalled.
     pub failed: u64,
-    /// Requests without a reply, as many as the server's kernel dropped; `None` where the server cannot count them.
+    /// Requests without a reply, as many as the server's kernel dropped; `None` where the server
+    /// cannot count them.
     pub kernel_dropped: Option<u64>,
     /// Requests without a reply, for no known reason.
     pub lost: u64,
@@ -65,8 +67,9 @@ pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) ->
 pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
-    /// Microseconds from the intended first send to the kernel's receive stamp of the reply. On emulated cores to the end of
-    /// the core's send, by the core's own time. Infinite for every request not answered.
+    /// Microseconds from the intended first send to the kernel's receive stamp of the reply. On
+    /// emulated cores to the end of the core's send, by the core's own time. Infinite for every
+    /// request not answered.
     pub latency_us: ByClass<Block>,
     /// The same over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
@@ -74,13 +77,14 @@ pub struct RunResult {
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
-    /// Microseconds by which this host was late: with the send, and on emulated cores with the reply. The latter is no part of
-    /// `latency_us`.
+    /// Microseconds by which this host was late: with the send, and on emulated cores with the
+    /// reply. The latter is no part of `latency_us`.
     pub late_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
     #[serde(skip)]
     pub(crate) slips_over_limit: u64,
-    /// For each second of the measured time, the requests to be sent in it, and those of them answered in time.
+    /// For each second of the measured time, the requests to be sent in it, and those of them
+    /// answered in time.
     pub by_second: Vec<(u64, u64)>,
     /// The values behind `slowdown`, for intervals of ratios.
     #[serde(skip)]
@@ -94,9 +98,10 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Computes the figures of the run of `plan`. `kernel_dropped` counts the datagrams that the server's kernel dropped
-    /// during the measured time; `None` where the server cannot count them. With a `reply_price`, which an emulated core pays
-    /// for a reply, latency is by the times of the cores.
+    /// Computes the figures of the run of `plan`. `kernel_dropped` counts the datagrams that the
+    /// server's kernel dropped during the measured time; `None` where the server cannot count them.
+    /// With a `reply_price`, which an emulated core pays for a reply, latency is by the times of
+    /// the cores.
     pub(crate) fn of(
         plan: &Plan,
         exchange: &Exchange,
@@ -123,7 +128,8 @@ impl RunResult {
             let intended = start.plus(request.at);
             let (mut took_us, mut host_late) = (f64::INFINITY, *slip);
             if let Some(reply) = reply {
-                // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
+                // A step of the real-time clock can move a receive stamp before the send, which it
+                // cannot have been.
                 let mut took = reply.at.max(intended.plus(*slip)).minus(intended);
                 if let (Some(price), Status::Ok) = (reply_price, reply.status) {
                     let of_core = slip.plus(reply.served).plus(price);
@@ -179,7 +185,8 @@ mod tests {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
     }
 
-    /// The figures of `schedule` with these slips and replies; the warm-up is `warmup`, the timeout 100 ms.
+    /// The figures of `schedule` with these slips and replies; the warm-up is `warmup`, the timeout
+    /// 100 ms.
     fn figures(
         schedule: Vec<Request>,
         slips: Vec<Nanos>,
@@ -193,7 +200,8 @@ mod tests {
         RunResult::of(&plan, &Exchange { start: Nanos::from_secs(5), schedule, sent, replies }, Some(dropped), None)
     }
 
-    /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
+    /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if
+    /// any.
     fn result(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
         let reply = |(ms, reply): (u64, &Option<(u64, Status)>)| {
@@ -226,7 +234,8 @@ mod tests {
         assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
     }
 
-    // Is each request counted in the second in which it should have been sent, and only those answered in time answered?
+    // Is each request counted in the second in which it should have been sent, and only those
+    // answered in time answered?
     #[test]
     fn seconds_count_from_the_end_of_the_warm_up() {
         let answered = |took| Some((took, Status::Ok));
@@ -259,7 +268,8 @@ mod tests {
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
     }
 
-    // On emulated cores, is latency the slip and the core's own time, and is what the host was late beside it told apart?
+    // On emulated cores, is latency the slip and the core's own time, and is what the host was late
+    // beside it told apart?
     #[test]
     fn an_emulated_core_is_charged_its_own_time() {
         let [slip, served, price] = [3, 20, 2].map(Nanos::from_millis);

@@ -28,7 +28,8 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text + &accounts(plan, report) + &verdict(report)
 }
 
-/// The whole report as a self-contained page: percentiles of each class, and what became of the requests of each second.
+/// The whole report as a self-contained page: percentiles of each class, and what became of the
+/// requests of each second.
 pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
     let told = account(plan, report).replace("\n  ", " ");
     let (title, findings) = told.split_once('\n').unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about the server.
+//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about
+//! the server.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -22,7 +23,8 @@ pub enum Validity {
     Invalid,
 }
 
-/// The facts about a run that validity rests on, beside its figures. What is not skipped is part of the report.
+/// The facts about a run that validity rests on, beside its figures. What is not skipped is part of
+/// the report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {
     /// The percentile that the run is about.
@@ -33,7 +35,8 @@ pub(crate) struct Facts {
     pub(crate) knows_alone: bool,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Replies that the kernel dropped at our own sockets, warm-up included, or the reason why that is unknown.
+    /// Replies that the kernel dropped at our own sockets, warm-up included, or the reason why that
+    /// is unknown.
     #[serde(serialize_with = "where_known")]
     pub(crate) own_socket_drops: Result<u64, String>,
     /// Attempts at requests, warm-up included.
@@ -50,11 +53,12 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why that is unknown.
+    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why
+    /// that is unknown.
     #[serde(skip)]
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// With workers that burn CPU time, how long each waited for a CPU as a share of the run; `None` where that is
-    /// unknown.
+    /// With workers that burn CPU time, how long each waited for a CPU as a share of the run;
+    /// `None` where that is unknown.
     pub(crate) run_queue_share: Option<f64>,
     /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     #[serde(skip)]
@@ -95,7 +99,8 @@ const LATE_SHARE_MAX: f64 = 0.1;
 /// What a disturbance does to the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
-    /// Latency and slowdown can only be too high: the figures bound what the server does from above.
+    /// Latency and slowdown can only be too high: the figures bound what the server does from
+    /// above.
     Raises,
     /// They can be too high or too low.
     Any,
@@ -162,8 +167,8 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     .collect()
 }
 
-/// By how many microseconds the host can have raised `percentile` of the latency, which is `latency_us`. Zero where the host
-/// was late by too little to show, `None` where it is not known.
+/// By how many microseconds the host can have raised `percentile` of the latency, which is
+/// `latency_us`. Zero where the host was late by too little to show, `None` where it is not known.
 pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentile, latency_us: f64) -> Option<f64> {
     let slip_us = result.slip_us.percentile(percentile)?;
     let is_late = matches!(facts.overshoot_share, Some(Ok(share)) if share > OVERSHOOT_SHARE_MAX);
@@ -174,7 +179,8 @@ pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentil
     if is_late || slip_us > SLIP_SHARE_MAX * latency_us { result.late_us.max } else { Some(0.0) }
 }
 
-/// A host that stands still for long shows something else than the load: what came meanwhile came at once.
+/// A host that stands still for long shows something else than the load: what came meanwhile came
+/// at once.
 fn stood_still(result: &RunResult, counted: Nanos) -> Option<String> {
     let longest_us = result.late_us.max.filter(|longest_us| *longest_us > LATE_SHARE_MAX * counted.as_micros_f64())?;
     let (longest, all) = (text::time(Some(longest_us)), text::time(Some(counted.as_micros_f64())));
@@ -195,7 +201,8 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
     ))
 }
 
-/// Requests without an answer are part of most percentiles, and of no percentile over the answered requests.
+/// Requests without an answer are part of most percentiles, and of no percentile over the answered
+/// requests.
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
@@ -210,8 +217,8 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
 
 fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
     let percentile = facts.percentile;
-    // Next to infinity every slip is short: where the percentile is infinite, the one over the answered requests
-    // replaces it.
+    // Next to infinity every slip is short: where the percentile is infinite, the one over the
+    // answered requests replaces it.
     let latency_us =
         [&result.latency_us, &result.latency_answered_us].map(|latency| latency.all().percentile(percentile));
     let latency_us = latency_us.into_iter().flatten().next().unwrap_or(0.0);

@@ -17,8 +17,9 @@ fn what_is_measured_is_read_back() {
     let overheads: Overheads = format!("file:{}", path.display()).parse().expect("overheads");
     let Overheads { receive, send, wake, checkpoint, look, yield_, serial, contend, .. } = overheads;
     let ns = Nanos::new;
-    // Steps of one thread, where a busy host is in the quartiles above the median. The least are a third of what a fast
-    // machine takes for optimised code, and the most ten times what unoptimised code took.
+    // Steps of one thread, where a busy host is in the quartiles above the median. The least are a
+    // third of what a fast machine takes for optimised code, and the most ten times what
+    // unoptimised code took.
     for (step, least, most) in [
         (receive, ns(120), ns(6_000)),
         (look, ns(50), ns(2_000)),
@@ -29,7 +30,8 @@ fn what_is_measured_is_read_back() {
     ] {
         assert!(step >= least && step <= most, "{overheads}");
     }
-    // These have other threads in them, which a busy host keeps waiting for milliseconds. Only system calls are sure.
+    // These have other threads in them, which a busy host keeps waiting for milliseconds. Only
+    // system calls are sure.
     assert!(send >= ns(800) && wake >= ns(500), "{overheads}");
     let file = std::fs::read_to_string(&path).expect("the file");
     let steps = "steal hop yield wake receive send poll look notice checkpoint serial contend".split(' ');

@@ -1,5 +1,6 @@
-//! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a copy of the
-//! binary in an empty folder, without a search path. Its environment would spoil its servers if it were passed on.
+//! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a
+//! copy of the binary in an empty folder, without a search path. Its environment would spoil its
+//! servers if it were passed on.
 
 use crate::alone::alone;
 use crate::generator::{LOADGEN, eventually, status};
@@ -23,8 +24,8 @@ const SMALL: &str = "--workers 2 --cost bimodal:0.99:20us:2ms --load 0.5 --burn 
 fn empty_folder() -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("loadgen");
-    // By a process of its own. A child that another test starts meanwhile would inherit our open file for a moment. A
-    // file that is open for writing cannot be executed ("text file busy").
+    // By a process of its own. A child that another test starts meanwhile would inherit our open
+    // file for a moment. A file that is open for writing cannot be executed ("text file busy").
     let copied = Command::new("cp").arg(LOADGEN).arg(&copy).status();
     assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
     let mut command = Command::new(copy);
@@ -93,9 +94,10 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
 }
 
-// Does a host that stands still cost an emulated core nothing, and is it told once? Method: a request each 4 ms for a core
-// that takes 2 ms for each, which stands still for 30 of them. The times in each reply are those of a queue that never
-// stood still, between the bounds that this side knows of each arrival.
+// Does a host that stands still cost an emulated core nothing, and is it told once? Method: a
+// request each 4 ms for a core that takes 2 ms for each, which stands still for 30 of them. The
+// times in each reply are those of a queue that never stood still, between the bounds that this
+// side knows of each arrival.
 #[test]
 fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
     let _alone = alone();
@@ -150,8 +152,9 @@ fn latency(admin: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-// Are runs that do not count made once more, and told by number with their cause? And is a comparison fine that knows what
-// virtual time says? Method: a percentile that such short runs cannot know.
+// Are runs that do not count made once more, and told by number with their cause? And is a
+// comparison fine that knows what virtual time says? Method: a percentile that such short runs
+// cannot know.
 #[test]
 fn what_is_known_decides_the_exit_code() {
     let _alone = alone();
@@ -169,8 +172,8 @@ fn what_is_known_decides_the_exit_code() {
     assert_eq!(output.status.code(), Some(0), "virtual time is known: {stdout}");
 }
 
-// Is the load a share of the cores' time, the kernel's part included? Method: one worker that burns CPU, lightly loaded, with
-// two seeds.
+// Is the load a share of the cores' time, the kernel's part included? Method: one worker that burns
+// CPU, lightly loaded, with two seeds.
 #[test]
 fn one_policy_may_have_two_arms_on_real_cores_too() {
     let _alone = alone();

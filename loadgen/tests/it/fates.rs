@@ -1,5 +1,5 @@
-//! Does every request end in exactly one fate, whatever the server does? Method: a server that treats requests in turn in
-//! each possible way, and an admin endpoint that claims kernel drops.
+//! Does every request end in exactly one fate, whatever the server does? Method: a server that
+//! treats requests in turn in each possible way, and an admin endpoint that claims kernel drops.
 
 use crate::support::*;
 

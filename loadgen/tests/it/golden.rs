@@ -1,5 +1,6 @@
-//! Does every policy decide as before? Method: short simulations of every policy, over mixes, loads, overheads and sizes;
-//! each line of `tests/golden` is compared to the bit. `src/server` has the like for live decisions and the explorer.
+//! Does every policy decide as before? Method: short simulations of every policy, over mixes,
+//! loads, overheads and sizes; each line of `tests/golden` is compared to the bit. `src/server` has
+//! the like for live decisions and the explorer.
 
 use crate::support::golden::assert_golden;
 use crate::support::program::json;
@@ -7,8 +8,8 @@ use forebay::inside::sched::PolicyName;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Mix, load, overheads, workers, and what else the command has. The loads are those that exercise a path: idle workers, full
-/// ones, and a queue that stands.
+/// Mix, load, overheads, workers, and what else the command has. The loads are those that exercise
+/// a path: idle workers, full ones, and a queue that stands.
 const POLICIES: [&str; 12] = [
     "extreme-bimodal --load 0.3 --overheads none --workers 2",
     "extreme-bimodal --load 0.7 --overheads stock --workers 14",
@@ -75,7 +76,8 @@ fn simulated(cell: &str) -> String {
     format!("# {cell}\n{}\n", results.iter().map(line).collect::<String>())
 }
 
-/// What a simulation came to. Shares of time and the longest latency change with any decision; percentiles say what for.
+/// What a simulation came to. Shares of time and the longest latency change with any decision;
+/// percentiles say what for.
 fn line(result: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut line = format!("{:<12} {:<4}", text(&result["policy"]), text(&result["load"]));

@@ -22,7 +22,8 @@ fn an_interrupted_run_is_invalid_and_divides_by_the_time_that_passed() {
     let run = generator.finish();
     run.is_invalid("the run was interrupted");
     let [achieved, counted] = ["achieved_rps", "duration_s"].map(|key| run.report[key].as_f64().expect("a number"));
-    // 1,000 Poisson arrivals have a standard deviation of 32, and a generator that is late now catches up.
+    // 1,000 Poisson arrivals have a standard deviation of 32, and a generator that is late now
+    // catches up.
     assert!((400.0..600.0).contains(&achieved), "{achieved}/s over {counted} s: {}", run.report["fates"]);
     assert!((1.5..10.0).contains(&counted), "{counted} s");
     let said = String::from_utf8_lossy(&run.output.stdout).replace("\n  ", " ");

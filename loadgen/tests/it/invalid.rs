@@ -1,5 +1,6 @@
-//! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say they are? Method: for each
-//! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
+//! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say
+//! they are? Method: for each defect a run that has it, against servers, admin endpoints and
+//! kernels that misbehave.
 
 use crate::support::generator::{run, serve};
 use crate::support::network::{in_own_network, shaped};
@@ -23,7 +24,8 @@ fn a_dead_target() {
     result.is_invalid(&format!("{expected} {sent} requests {sent} were lost"));
 }
 
-// A server that sends every datagram back as it came, as the echo service does: fast, complete, and no answer.
+// A server that sends every datagram back as it came, as the echo service does: fast, complete, and
+// no answer.
 #[test]
 fn a_plain_echo_server() {
     let echo = serve(|socket, datagram, client| drop(socket.send_to(datagram, client)));
@@ -35,7 +37,8 @@ fn a_plain_echo_server() {
 
 #[test]
 fn a_server_restarted_in_mid_run() {
-    // Below the ports that the system gives to sockets without one, and others for each process that runs this test.
+    // Below the ports that the system gives to sockets without one, and others for each process
+    // that runs this test.
     let port = u16::try_from(10_000 + std::process::id() % 10_000).expect("a port");
     let (udp, admin) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", port + 10_000));
     let arguments = ["--workers", "1", "--policy", "isolated", "--listen", &udp, "--admin", &admin];
@@ -67,7 +70,8 @@ fn an_own_queue_that_is_full() {
     let server = honest();
     let result = run(server, SHORT);
     let fates = &result.report["fates"];
-    // Nobody else sends in this network: each request that is lost was thrown away by our kernel, or its reply was.
+    // Nobody else sends in this network: each request that is lost was thrown away by our kernel,
+    // or its reply was.
     assert!(fates["lost"].as_u64() > Some(0) && fates["answered"].as_u64() > Some(0), "{fates}");
     result
         .is_invalid(&format!("our own kernel did not send {} datagrams for want of room (SndbufErrors", fates["lost"]));
@@ -143,8 +147,8 @@ fn an_admin_endpoint_that_says_something_else() {
     }
 }
 
-// Method: a server that tells truly how much it had, but for one thing. What it dropped is accounted for.
-// `src/report/validity/tests.rs` has what else it may tell.
+// Method: a server that tells truly how much it had, but for one thing. What it dropped is
+// accounted for. `src/report/validity/tests.rs` has what else it may tell.
 #[test]
 fn what_the_server_tells_of_the_run() {
     for (wrong_by, dropped, reason) in [

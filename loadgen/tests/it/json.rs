@@ -1,5 +1,5 @@
-//! Does the JSON report have the keys that the contract names, and is no result lost in silence? Method: runs in which a
-//! server answers everything or nothing, into files and standard output.
+//! Does the JSON report have the keys that the contract names, and is no result lost in silence?
+//! Method: runs in which a server answers everything or nothing, into files and standard output.
 
 use crate::support::*;
 
@@ -12,8 +12,8 @@ fn has_keys(value: &Value, keys: &str) {
 
 #[test]
 fn a_valid_run_reports_every_key_and_exits_with_0() {
-    // Latencies from 20 to 60 ms, in no order. Other tests disturb a schedule by much less. Neighbours are not alike,
-    // so that the interval of the median keeps its width.
+    // Latencies from 20 to 60 ms, in no order. Other tests disturb a schedule by much less.
+    // Neighbours are not alike, so that the interval of the median keeps its width.
     let mut request = 0;
     let server = Server::start(move |_| {
         request += 17;
@@ -43,7 +43,8 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
 }
 
-/// A run of 200 ms against a socket that answers nothing, with `flags` on top; what it prints, and what it says beside.
+/// A run of 200 ms against a socket that answers nothing, with `flags` on top; what it prints, and
+/// what it says beside.
 fn unanswered(flags: &str) -> [String; 2] {
     let target = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
     let address = target.local_addr().expect("an address");
@@ -52,8 +53,8 @@ fn unanswered(flags: &str) -> [String; 2] {
     [stdout, stderr]
 }
 
-/// What an endpoint claims to have received when it is asked for the `nth` time. After the run it is more than was
-/// sent, so that the generator does not wait for the rest.
+/// What an endpoint claims to have received when it is asked for the `nth` time. After the run it
+/// is more than was sent, so that the generator does not wait for the rest.
 fn received(nth: usize) -> u64 {
     if nth < 2 { 1 } else { 100_000 }
 }
@@ -76,7 +77,8 @@ fn what_a_server_says_of_itself_cannot_write_on_the_terminal() {
     assert!(said[0].contains(r"\u{1b}[2Jsteal\r"), "{said:?}");
 }
 
-// Does a run know where the server is that it asks? Method: an endpoint that names a socket of ours, and one that names none.
+// Does a run know where the server is that it asks? Method: an endpoint that names a socket of
+// ours, and one that names none.
 #[test]
 fn without_a_target_the_admin_endpoint_names_it() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

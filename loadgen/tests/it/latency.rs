@@ -1,11 +1,13 @@
-//! Is latency what a client with a schedule of its own would see? Method: a server that stops listening for a while.
+//! Is latency what a client with a schedule of its own would see? Method: a server that stops
+//! listening for a while.
 
 use crate::support::*;
 
 #[test]
 fn a_stall_of_the_server_is_charged_to_every_request_that_it_delayed() {
-    // 200 ms of 2 s: a tenth of all requests, so p99 must show nearly all of it. A generator that waited for replies
-    // would have sent a few requests into the stall only, and p99 would not show it.
+    // 200 ms of 2 s: a tenth of all requests, so p99 must show nearly all of it. A generator that
+    // waited for replies would have sent a few requests into the stall only, and p99 would not show
+    // it.
     let server = Server::start(|request| {
         if request.id == 500 {
             std::thread::sleep(Duration::from_millis(200));

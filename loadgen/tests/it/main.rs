@@ -1,4 +1,5 @@
-//! Tests that offer little load, beside one another. Each module asks one question, in its first line.
+//! Tests that offer little load, beside one another. Each module asks one question, in its first
+//! line.
 
 mod fates;
 mod golden;

@@ -1,4 +1,5 @@
-//! Does the page of a run say first whether to trust it, and draw what the JSON has? Method: its script, run in Node.
+//! Does the page of a run say first whether to trust it, and draw what the JSON has? Method: its
+//! script, run in Node.
 
 use crate::support::program::stdout;
 use crate::support::script::shown;

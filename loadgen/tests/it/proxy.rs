@@ -1,4 +1,5 @@
-//! Is the admin endpoint itself asked, whatever proxy the environment names? Method: a proxy where no server listens.
+//! Is the admin endpoint itself asked, whatever proxy the environment names? Method: a proxy where
+//! no server listens.
 
 use crate::support::*;
 
@@ -7,7 +8,8 @@ fn no_proxy_of_the_environment_is_asked() {
     for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
         let target = honest();
         let admin = admin::endpoint(move |nth| {
-            // More than are sent between two looks, so that the generator does not wait for the rest.
+            // More than are sent between two looks, so that the generator does not wait for the
+            // rest.
             let mut body: Value = admin::body("steal", 1_000 * nth as u64, 0);
             body["listen"] = target.to_string().into();
             body.to_string()

@@ -1,5 +1,7 @@
-//! Is what the READMEs quote true, does every link lead somewhere, and is every command one that a test runs?
-//! Method: the main README and each README under `src` are read; `tests/release/readme.rs` runs their commands.
+//! Is what the READMEs quote true, does every link lead somewhere, and is every command one that a
+//! test runs?
+//! Method: the main README and each README under `src` are read; `tests/release/readme.rs` runs
+//! their commands.
 
 use crate::pages::{
     BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
@@ -31,7 +33,8 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
     }
 }
 
-// Does the first line make a folder in which the second one may be written? Method: a clone of this repository, in an empty folder.
+// Does the first line make a folder in which the second one may be written? Method: a clone of this
+// repository, in an empty folder.
 #[test]
 fn the_repository_is_cloned_as_written() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,7 @@
-//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both against each other?
-//! Method: short runs on four emulated workers, of which no figure is asked for: a busy machine has others.
+//! Does the simulator get the very requests of a real run, and does `compare --simulate` hold both
+//! against each other?
+//! Method: short runs on four emulated workers, of which no figure is asked for: a busy machine has
+//! others.
 
 use crate::support::*;
 
@@ -31,14 +33,16 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
         let row = stdout.lines().rfind(|line| line.starts_with(policy));
         assert!(row.is_some_and(|row| row.contains(" of ")), "{stdout}");
     }
-    // A second is hardly enough to measure what levels are made of. Whether it was is told, of what follows measurements.
+    // A second is hardly enough to measure what levels are made of. Whether it was is told, of what
+    // follows measurements.
     for (policy, run) in policies.into_iter().zip(runs) {
         let told = run["simulated"]["disagreement"].as_str();
         let reasons = run["reasons"].to_string();
         assert_eq!(told.is_some_and(|told| reasons.contains(told)), told.is_some(), "{policy}: {reasons}");
         assert!(told.is_none() || ["levels", "auto"].contains(&policy), "{policy}: {told:?}");
     }
-    // Under isolated each reply tells at which socket its request was: every one must be where it was predicted to be.
+    // Under isolated each reply tells at which socket its request was: every one must be where it
+    // was predicted to be.
     let sockets = &runs[0]["simulated"]["sockets"];
     assert!(sockets["replies"].as_u64().is_some_and(|replies| replies > 500), "{sockets}");
     assert_eq!(sockets["elsewhere"], 0, "{sockets}");

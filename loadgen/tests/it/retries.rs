@@ -1,5 +1,6 @@
-//! Does a run send again what is shed or not answered in time, as its clients would, and count requests and attempts
-//! apart? Method: a server that treats requests in turn in each possible way, by the attempt that a stamp names.
+//! Does a run send again what is shed or not answered in time, as its clients would, and count
+//! requests and attempts apart? Method: a server that treats requests in turn in each possible way,
+//! by the attempt that a stamp names.
 
 use crate::support::*;
 

@@ -43,7 +43,8 @@ fn a_minus_is_standard_output_for_one_result_alone() {
 fn a_run_is_simulated_as_it_was_offered() {
     let mut run = tempfile::NamedTempFile::new().expect("a file");
     let header = "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=9 warmup=1ms workload=two classes";
-    // A long one and a short one behind it at one socket, then a short one at the other; the first comes in the warm-up.
+    // A long one and a short one behind it at one socket, then a short one at the other; the first
+    // comes in the warm-up.
     let lines = "0s 0s long 500us 0 1\n2ms 2ms short 1us 1 1\n2ms 2.5ms short 100us 2 0\n";
     write!(run, "{header}\n{lines}").expect("written");
     let flags = format!("simulate --overheads none --policy isolated,global --replay {}", run.path().display());
@@ -78,7 +79,8 @@ fn an_overload_whose_backlog_grows_is_marked() {
     }
 }
 
-/// Some name `--requests 100000000000`: arithmetic refuses these at once, where a search would take hours.
+/// Some name `--requests 100000000000`: arithmetic refuses these at once, where a search would take
+/// hours.
 const REFUSED: &str = r#"
 simulate --workload fixed:2h => a cost is 1ns to 1h
 simulate --workload fixed:1h => one simulation takes at most 1e11: lower --requests, or raise --checkpoint
@@ -163,8 +165,8 @@ fn foreign_text_commands_no_terminal() {
     }
 }
 
-// Does `auto` follow a trace, on its time scale? Does it begin without measurements where the warm-up is long, and else
-// with what the trace holds?
+// Does `auto` follow a trace, on its time scale? Does it begin without measurements where the
+// warm-up is long, and else with what the trace holds?
 #[test]
 fn auto_follows_a_shift_of_the_mix() {
     // 40 s on emulated cores: requests that are alike, and after 20 s light and heavy ones.
@@ -189,7 +191,8 @@ fn auto_follows_a_shift_of_the_mix() {
     }
 }
 
-// Does `plan` refuse a trace whose requests all come at one instant, at the start or later, and does --rate help?
+// Does `plan` refuse a trace whose requests all come at one instant, at the start or later, and
+// does --rate help?
 #[test]
 fn requests_of_one_instant_have_no_rate() {
     for (instant, count) in [("0ns", 5_000), ("1s", 5_000), ("1s", 1)] {

@@ -1,5 +1,5 @@
-//! Is every wrong flag refused with exit code 2 and a message that names the flag and what is allowed? Method: one process
-//! for each mistake.
+//! Is every wrong flag refused with exit code 2 and a message that names the flag and what is
+//! allowed? Method: one process for each mistake.
 
 use crate::support::*;
 use std::fs::OpenOptions;
@@ -47,7 +47,8 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
     }
 }
 
-// In one line, and in silence for a reader that has gone. Method: /dev/full; a pipe whose other end is closed.
+// In one line, and in silence for a reader that has gone. Method: /dev/full; a pipe whose other end
+// is closed.
 #[test]
 fn a_result_that_cannot_be_written_ends_with_5() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

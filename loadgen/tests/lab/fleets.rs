@@ -1,5 +1,6 @@
-//! Do `loadgen simulate --servers` and `loadgen plan --servers` show fleets as their help says? Method: the program is run with few requests; its table,
-//! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
+//! Do `loadgen simulate --servers` and `loadgen plan --servers` show fleets as their help says?
+//! Method: the program is run with few requests; its table, its files and its exit codes are read.
+//! What fleets do is asked beside the code, against theory.
 
 use crate::program::{json, stdout, trace};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Does `loadgen simulate --max-load` find the highest load that holds a goal? Method: the program searches; its table and its
-//! JSON are read.
+//! Does `loadgen simulate --max-load` find the highest load that holds a goal? Method: the program
+//! searches; its table and its JSON are read.
 
 use crate::program::{json, stdout};
 use serde_json::Value;
@@ -37,13 +37,15 @@ fn the_highest_load_is_within_the_stability_bound() {
         assert!(result["requests"].as_u64() >= Some(10_000), "{result}");
         result.clone()
     };
-    // The long requests, nine in ten thousand, have one worker for 14.5 % of the work; p99.9 sees none of them. They starve
-    // beyond a p99 of 10. With some 1,000 of them the seeds 1 to 3 find .67, .65 and .75 of the bound.
+    // The long requests, nine in ten thousand, have one worker for 14.5 % of the work; p99.9 sees
+    // none of them. They starve beyond a p99 of 10. With some 1,000 of them the seeds 1 to 3 find
+    // .67, .65 and .75 of the bound.
     let rare =
         "--workload bimodal:0.9991:1us:200us --policy pools --pools front=13,heavy=1 --max-load p99.9-slowdown<=10";
     let why = found(rare, 1.0 / 14.0 / (0.171 / 1.1791), 0.6..=0.8)["beyond"]["cause"].to_string();
     assert!(why.contains("long starves"), "{why}");
-    // The short half and the first slices keep a ninth of the workers busy, and have three of 14. The seeds 1 to 3 find .98.
+    // The short half and the first slices keep a ninth of the workers busy, and have three of 14.
+    // The seeds 1 to 3 find .98.
     let half = "--workload high-bimodal --policy pools --pools front=3,heavy=11 --max-load p99.9-slowdown<=100";
     found(half, 11.0 / 14.0 / (45.0 / 50.5), 0.96..=0.99);
 }

@@ -1,5 +1,5 @@
-//! Tests of virtual time that take long: cargo runs them only by name, and `.ci/steps` says when. Each module asks one
-//! question, in its first line.
+//! Tests of virtual time that take long: cargo runs them only by name, and `.ci/steps` says when.
+//! Each module asks one question, in its first line.
 
 mod capacity;
 mod fleets;

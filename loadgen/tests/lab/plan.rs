@@ -1,5 +1,7 @@
-//! Does `loadgen plan` find what holds a goal, say why, and does a server take the settings that it prints?
-//! Method: the program is run with few requests; its report and its JSON are read, and its settings handed to the server.
+//! Does `loadgen plan` find what holds a goal, say why, and does a server take the settings that it
+//! prints?
+//! Method: the program is run with few requests; its report and its JSON are read, and its settings
+//! handed to the server.
 
 use crate::program::{json, stdout, trace};
 use serde_json::Value;
@@ -66,7 +68,8 @@ fn one_worker_less_is_one_too_few() {
     assert_eq!(less["recommendation"], Value::Null, "{workers} workers were not the fewest");
 }
 
-// And one worker fewer does not. Method: `simulate` with the settings printed, at the planned rate, with other seeds.
+// And one worker fewer does not. Method: `simulate` with the settings printed, at the planned rate,
+// with other seeds.
 #[test]
 fn a_recommendation_holds_in_an_independent_simulation() {
     for (workload, rate, overheads) in
@@ -99,7 +102,8 @@ fn sizes_that_starve_a_class_are_not_recommended() {
     let (text, json) = plan(mix);
     let found = &json["recommendation"];
     assert!(number(&found["unstable_from"]) > number(&found["load"]), "{text}");
-    // What the long requests, one in a thousand, take after a slice keeps 1.95 of 14 workers busy with the headroom.
+    // What the long requests, one in a thousand, take after a slice keeps 1.95 of 14 workers busy
+    // with the headroom.
     assert!(number(&found["sizes"][1]) >= 3.0, "{text}");
     let long = &found["slowdown"]["long"];
     assert!(number(&long["p99"]) <= 10.0, "{long}");

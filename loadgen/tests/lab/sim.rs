@@ -1,4 +1,5 @@
-//! Does virtual time do over long runs what the policies say? Method: tails and shares of simulations with fixed seeds.
+//! Does virtual time do over long runs what the policies say? Method: tails and shares of
+//! simulations with fixed seeds.
 
 mod fleets;
 #[path = "../../src/lab/sim/tests/inputs.rs"]
@@ -13,7 +14,8 @@ use inputs::{named, offer, policies, workload};
 use loadgen::lab::sim::*;
 use loadgen::lab::workload::Workload;
 
-// With a receive from each socket heavy requests would fall behind for ever; with a notice for each they take twice.
+// With a receive from each socket heavy requests would fall behind for ever; with a notice for each
+// they take twice.
 #[test]
 fn a_worker_looks_where_something_waits_and_little_else() {
     let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
@@ -57,7 +59,8 @@ fn what_is_not_shared_costs_what_it_did() {
     }
 }
 
-// Where every request is interrupted. Without the look at the backlog 40 % is answered at five times the load.
+// Where every request is interrupted. Without the look at the backlog 40 % is answered at five
+// times the load.
 #[test]
 fn what_is_begun_is_finished_in_an_overload() {
     for (service, load, least) in
@@ -84,7 +87,8 @@ fn figures(tally: &Tally) -> impl PartialEq + std::fmt::Debug + use<> {
     (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown(), tally.utilisation().map(f64::to_bits))
 }
 
-/// The share of the requests of a span (in microseconds) that was answered, and the longest that any of these took.
+/// The share of the requests of a span (in microseconds) that was answered, and the longest that
+/// any of these took.
 fn answered(setup: &Setup, requests: &[ArrivingRequest], [since, until]: [u64; 2]) -> (f64, Nanos) {
     let counted = |request: &ArrivingRequest| (since..until).contains(&(request.at.get() / 1_000));
     let of_span = requests.iter().filter(|request| counted(request)).count() as f64;

@@ -1,5 +1,5 @@
-//! Does virtual time reproduce queueing theory? Method: means of simulated runs against formulas, within 1.5 %, which is
-//! about twice the standard error. `tails` does the same for p99.9.
+//! Does virtual time reproduce queueing theory? Method: means of simulated runs against formulas,
+//! within 1.5 %, which is about twice the standard error. `tails` does the same for p99.9.
 
 mod tails;
 
@@ -99,7 +99,8 @@ fn m_m_k_waits_as_erlang_says() {
         let wait = erlang_c(workers, load) / (workers as f64 * (1.0 - load));
         assert_near(&format!("M/M/{workers} at {load}"), sojourn(&tally), 1.0 + wait, WITHIN);
         if load == 0.8 && workers < 64 {
-            // Who waits for less than a thousandth of his cost is not seen: fewer than one in a hundred of those who wait.
+            // Who waits for less than a thousandth of his cost is not seen: fewer than one in a
+            // hundred of those who wait.
             let waited = tally.share_slower_than(1.0);
             assert_near(&format!("P(wait) in M/M/{workers} at {load}"), waited, erlang_c(workers, load), 0.02);
         }

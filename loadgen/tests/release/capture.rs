@@ -1,5 +1,7 @@
-//! Does a capture have every request of a load, and do its replays, against a server and in virtual time, take as long?
-//! Method: a server of four emulated workers is driven while a capture is on. A fresh one is driven with the capture.
+//! Does a capture have every request of a load, and do its replays, against a server and in virtual
+//! time, take as long?
+//! Method: a server of four emulated workers is driven while a capture is on. A fresh one is driven
+//! with the capture.
 
 use crate::alone::alone;
 use crate::server::started;

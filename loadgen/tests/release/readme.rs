@@ -1,5 +1,6 @@
 //! Does every command of the READMEs work as written?
-//! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on free ports.
+//! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on
+//! free ports.
 
 use crate::alone::alone;
 use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read, root};
@@ -27,7 +28,8 @@ fn all_arguments(prefix: &str, wanted: &str) -> Vec<Vec<String>> {
 fn finish(command: &mut Command) -> Output {
     let output = command.output().expect("the command starts");
     let error = String::from_utf8_lossy(&output.stderr);
-    // 3 is a verdict about this machine at this moment (the generator was late), not about the command.
+    // 3 is a verdict about this machine at this moment (the generator was late), not about the
+    // command.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{command:?}: {}\n{error}", output.status);
     output
 }
@@ -61,8 +63,8 @@ fn compare_shows_each_policy_and_what_the_readme_says() {
     assert!(runs.iter().zip(policies.into_iter().cycle()).all(|(run, policy)| run["policy"] == policy), "{text}");
     for run in runs {
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{run}");
-        // A host with too few CPUs is overloaded, also by cores that only sleep. Then the run has to say that it is
-        // not to be used.
+        // A host with too few CPUs is overloaded, also by cores that only sleep. Then the run has
+        // to say that it is not to be used.
         if run["verdict"] == "VALID" {
             assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
         } else {
@@ -96,8 +98,8 @@ struct Said {
 }
 
 impl Said {
-    /// `- short requests: auto 135x lower p90 than isolated (120 to 152)`, or one with one end, or that shows no difference.
-    /// What virtual time says has no interval.
+    /// `- short requests: auto 135x lower p90 than isolated (120 to 152)`, or one with one end, or
+    /// that shows no difference. What virtual time says has no interval.
     fn of(line: &str) -> Option<Said> {
         let (class, rest) = line.strip_prefix("- ")?.split_once(" requests: ")?;
         if let ["auto", "at", "least", low, "lower", percentile, "than", against] =
@@ -216,7 +218,8 @@ fn calibrating_works_as_written() {
     assert!(format!("file:{path}").parse::<forebay::inside::emulation::overheads::Overheads>().is_ok());
 }
 
-// Method: the page's commands, against a server under a light load. Files are in a folder, and /capture takes a second.
+// Method: the page's commands, against a server under a light load. Files are in a folder, and
+// /capture takes a second.
 #[test]
 fn debugging_works_as_written() {
     let _alone = alone();

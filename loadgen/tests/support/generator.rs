@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 pub(crate) const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 
-/// Runs `loadgen` with `flags`, separated by blanks: its exit code, standard output and standard error.
+/// Runs `loadgen` with `flags`, separated by blanks: its exit code, standard output and standard
+/// error.
 pub(crate) fn loadgen(flags: &str) -> (Option<i32>, String, String) {
     let output = Command::new(LOADGEN).args(flags.split_whitespace()).output().expect("loadgen runs");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));

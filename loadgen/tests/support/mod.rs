@@ -1,4 +1,5 @@
-//! A small server of the bench protocol that can be told to misbehave, and a way to run `loadgen` against it.
+//! A small server of the bench protocol that can be told to misbehave, and a way to run `loadgen`
+//! against it.
 
 pub(crate) mod admin;
 pub(crate) mod generator;
@@ -51,8 +52,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server that replies to each request as `act` says, in the order of their arrival. It hears nothing
-    /// while `act` takes its time.
+    /// Starts a server that replies to each request as `act` says, in the order of their arrival.
+    /// It hears nothing while `act` takes its time.
     pub(crate) fn start(act: impl FnMut(&Header) -> Answers + Send + 'static) -> Server {
         let (socket, address) = bound();
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
@@ -91,8 +92,8 @@ fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Answers, stop: &Ato
     heard
 }
 
-/// Runs `loadgen run` against `server` with `flags`, separated by blanks. Returns its JSON report, what the server heard in
-/// the order of arrival, and how the process ended.
+/// Runs `loadgen run` against `server` with `flags`, separated by blanks. Returns its JSON report,
+/// what the server heard in the order of arrival, and how the process ended.
 pub(crate) fn run(server: Server, flags: &str) -> (Value, Vec<Header>, Output) {
     let Run { report, output, .. } = generator::run(server.address, flags);
     (report, server.stop(), output)

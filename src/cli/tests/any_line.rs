@@ -1,11 +1,12 @@
-//! Command lines of flags that exist and flags that nearly do, with values that are right, at a bound, or beyond all
-//! sense. `forebay` and `loadgen` both include this file.
+//! Command lines of flags that exist and flags that nearly do, with values that are right, at a
+//! bound, or beyond all sense. `forebay` and `loadgen` both include this file.
 
 use clap::Command;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// The exit code with which a program refuses its arguments, and what it says; `None` where it would begin to work.
+/// The exit code with which a program refuses its arguments, and what it says; `None` where it
+/// would begin to work.
 pub(crate) type Refusal = fn(&[String]) -> Option<(i32, String)>;
 
 /// Values that some flag takes, and values that none should.
@@ -28,8 +29,8 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// One of `begins` or any word, and up to six flags of any subcommand, a few of them without a value. There is no
-/// `--target`, because its name would be looked up.
+/// One of `begins` or any word, and up to six flags of any subcommand, a few of them without a
+/// value. There is no `--target`, because its name would be looked up.
 fn any_line(command: &Command, begins: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
     let visible = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let flags = visible.flat_map(|subcommand| subcommand.get_arguments().filter_map(|flag| flag.get_long()));

@@ -1,11 +1,12 @@
-//! Is every command line either accepted or refused with a documented exit code, without a panic? Method: flags that exist
-//! and flags that nearly do. Their values are right, at a bound, or beyond all sense. They go through everything before the
-//! first simulation and the first socket.
+//! Is every command line either accepted or refused with a documented exit code, without a panic?
+//! Method: flags that exist and flags that nearly do. Their values are right, at a bound, or beyond
+//! all sense. They go through everything before the first simulation and the first socket.
 
 use super::any_line::{assert_any_line_is_answered, words};
 use crate::cli::*;
 
-/// The exit code with which `run` refuses `arguments`, and its message; `None` where the command would start.
+/// The exit code with which `run` refuses `arguments`, and its message; `None` where the command
+/// would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,

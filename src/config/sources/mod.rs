@@ -17,25 +17,26 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-// The flags that are no settings. The type itself has no documentation: clap would show it as that of the command.
+// The flags that are no settings. The type itself has no documentation: clap would show it as that
+// of the command.
 #[derive(clap::Args)]
 struct MetaFlags {
     /// TOML file with settings
     ///
-    /// A line is key = value, where a key is the name of a flag below. Text and durations stand in quotes; counts, true and
-    /// false do not. [env: FOREBAY_CONFIG] [default: no file]
+    /// A line is key = value, where a key is the name of a flag below. Text and durations stand in
+    /// quotes; counts, true and false do not. [env: FOREBAY_CONFIG] [default: no file]
     #[arg(long, id = CONFIG, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print the settings in effect, and exit
     ///
-    /// Each has its value and its origin; the memory that follows comes last. Where anything is wrong, print all problems
-    /// and exit with 2.
+    /// Each has its value and its origin; the memory that follows comes last. Where anything is
+    /// wrong, print all problems and exit with 2.
     #[arg(long, id = CHECK_CONFIG)]
     check_config: bool,
     /// Ask the running server for its health, and exit
     ///
-    /// The exit code is 0 if /healthz of the admin address says ok within 5s, else 1 with the reason. The admin address
-    /// comes from flag, environment or file, as for the server.
+    /// The exit code is 0 if /healthz of the admin address says ok within 5s, else 1 with the
+    /// reason. The admin address comes from flag, environment or file, as for the server.
     #[arg(long, id = CHECK_HEALTH, conflicts_with = CHECK_CONFIG)]
     check_health: bool,
     /// Print help with all settings, those for tuning and benches too
@@ -43,21 +44,23 @@ struct MetaFlags {
     help_all: Option<bool>,
 }
 
-/// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of settings are not parsed
-/// here: [`load`] parses them, so that all problems of all layers are reported together.
+/// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of
+/// settings are not parsed here: [`load`] parses them, so that all problems of all layers are
+/// reported together.
 pub(crate) fn with_flags(command: Command, scope: &Scope) -> Command {
     let flags = scope.settings().map(|setting| flag(setting, scope.default_text(setting)));
     MetaFlags::augment_args(command.args(flags))
 }
 
-/// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
-/// `scope`. `matches` are of a command with [`with_flags`]; `environment` is all of it, other programs' variables included. The file
-/// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
+/// The configuration that flags, environment, file and defaults make, in this order, for a program
+/// that has the settings of `scope`. `matches` are of a command with [`with_flags`]; `environment`
+/// is all of it, other programs' variables included. The file is the one that `--config` or
+/// `FOREBAY_CONFIG` names; without either there is none.
 ///
 /// # Errors
-/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then wrong values in
-/// the order of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not
-/// parsed, but its type is a problem all the same.
+/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then
+/// wrong values in the order of [`super::SETTINGS`], then values that exclude each other. A value
+/// that a higher layer replaces is not parsed, but its type is a problem all the same.
 ///
 /// # Panics
 /// If the command behind `matches` lacks one of those flags.
@@ -109,8 +112,9 @@ fn flag(setting: &Setting, default: &str) -> Arg {
 
 const PREFIX: &str = "FOREBAY_";
 
-/// Offers `layers` every `FOREBAY_` variable of `variables`, and returns the file that one of them names. A variable that is
-/// not a setting is a problem: it could be a typo that silently leaves a server on its default.
+/// Offers `layers` every `FOREBAY_` variable of `variables`, and returns the file that one of them
+/// names. A variable that is not a setting is a problem: it could be a typo that silently leaves a
+/// server on its default.
 fn read_environment(
     scope: &Scope,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -144,9 +148,10 @@ fn read_environment(
     file
 }
 
-/// True if Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...) every container of the
-/// namespace gets such variables: `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and others.
-/// (Kubernetes' documentation: "Accessing the Service", environment variables.)
+/// True if Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...)
+/// every container of the namespace gets such variables: `FOREBAY_SERVICE_HOST`,
+/// `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and others. (Kubernetes' documentation:
+/// "Accessing the Service", environment variables.)
 fn is_service_link(name: &str, value: &OsStr) -> bool {
     let numbered_port =
         name.split_once("_PORT_").is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()));
@@ -180,7 +185,8 @@ fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers)
     }
 }
 
-/// The text of the file at `path`, or why it is of no use. The file's own size is no bound: a device and a pipe have none.
+/// The text of the file at `path`, or why it is of no use. The file's own size is no bound: a
+/// device and a pipe have none.
 fn read_bounded(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
@@ -235,7 +241,8 @@ const fn shape_text(shape: Shape) -> &'static str {
     }
 }
 
-/// `written` without the quotes of a plain TOML string, since a problem shows values in quotes of its own.
+/// `written` without the quotes of a plain TOML string, since a problem shows values in quotes of
+/// its own.
 fn unquoted(written: &str) -> String {
     written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(written).to_owned()
 }
@@ -255,7 +262,8 @@ mod tests {
         layers
     }
 
-    // Are typos reported, and the variables that Kubernetes makes for a service called forebay left alone?
+    // Are typos reported, and the variables that Kubernetes makes for a service called forebay left
+    // alone?
     #[test]
     fn typos_are_problems_and_service_links_are_not() {
         let layers = read_all(&[

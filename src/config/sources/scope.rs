@@ -16,7 +16,8 @@ impl Scope {
     /// Every setting: the bench server has them all.
     pub(crate) const ALL: Scope = Scope { with_bench: true, defaults: Vec::new() };
 
-    /// The settings of a service, without those of the bench server. `defaults`, keys and values, replace ours.
+    /// The settings of a service, without those of the bench server. `defaults`, keys and values,
+    /// replace ours.
     pub(crate) fn of_service(defaults: &[(&str, &str)]) -> Scope {
         let defaults = defaults.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         Scope { with_bench: false, defaults }
@@ -57,7 +58,8 @@ mod tests {
     use super::*;
     use crate::config::{load, with_flags};
 
-    // Is a default of a program a default that only a layer replaces, and a wrong name a problem like any other?
+    // Is a default of a program a default that only a layer replaces, and a wrong name a problem
+    // like any other?
     #[test]
     fn defaults_of_a_program_are_its_last_layer() {
         let scope = Scope::of_service(&[("slice", "7us"), ("policy", "steal"), ("burn", "sleep")]);

@@ -10,7 +10,8 @@ use crate::sched::PolicyName;
 const OF_POLICIES: [&str; 5] = ["pools", "slice", "optimise", "classify", "notices"];
 
 impl Effective {
-    /// Each setting that a layer has, with another value than the default, and that does nothing here; and why.
+    /// Each setting that a layer has, with another value than the default, and that does nothing
+    /// here; and why.
     pub(crate) fn unused(&self) -> Vec<String> {
         let chosen = self.rows.iter().filter(|row| is_chosen(row));
         chosen.filter_map(|row| Some(format!("{row}: {}", self.why_unused(&row.key)?))).collect()
@@ -32,7 +33,8 @@ impl Effective {
     }
 }
 
-/// Whether an operator chose the value of `row`. A value that a server without settings has is not chosen.
+/// Whether an operator chose the value of `row`. A value that a server without settings has is not
+/// chosen.
 fn is_chosen(row: &Claim) -> bool {
     let differs = find(&row.key).is_some_and(|setting| setting.computed || setting.default != row.value);
     differs && !matches!(row.origin, Origin::Default | Origin::Program | Origin::Implied(_))

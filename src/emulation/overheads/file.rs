@@ -1,4 +1,5 @@
-//! The file in which a host's overheads stand: `loadgen calibrate` writes it, `--overheads file:PATH` reads it.
+//! The file in which a host's overheads stand: `loadgen calibrate` writes it,
+//! `--overheads file:PATH` reads it.
 
 use super::{Overheads, STEP_MAX};
 use crate::time::parse_duration;
@@ -8,7 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 /// The schema that the file names.
 pub const SCHEMA: &str = "forebay-overheads/1";
-/// Where `loadgen calibrate` writes unless another path is given, in the working directory: what `measured` reads.
+/// Where `loadgen calibrate` writes unless another path is given, in the working directory: what
+/// `measured` reads.
 pub const DEFAULT_PATH: &str = "forebay-overheads.toml";
 /// The largest file that is read: a thousand times what is written.
 const BYTES_MAX: u64 = 1 << 20;

@@ -56,15 +56,17 @@ steps! {
     poll = "poll",
     /// Looking from within a job whether anything waits in the sockets of busy workers.
     look = "look",
-    /// Taking the kernel's notice of an arrival, looking where it is, and asking for the next notice.
+    /// Taking the kernel's notice of an arrival, looking where it is, and asking for the next
+    /// notice.
     notice = "notice",
     /// Passing a checkpoint.
     checkpoint = "checkpoint",
-    /// How long an operation keeps a queue between workers, a socket or the watch set from other workers. For a worker
-    /// that meets no other this is part of the steps above. Virtual time alone charges it.
+    /// How long an operation keeps a queue between workers, a socket or the watch set from other
+    /// workers. For a worker that meets no other this is part of the steps above. Virtual time
+    /// alone charges it.
     serial = "serial",
-    /// How much longer an operation takes for each other worker that uses the same place or waits for it; without
-    /// [`Overheads::serial`] workers never meet. Virtual time alone charges it.
+    /// How much longer an operation takes for each other worker that uses the same place or waits
+    /// for it; without [`Overheads::serial`] workers never meet. Virtual time alone charges it.
     contend = "contend",
 }
 
@@ -73,15 +75,16 @@ const fn ns(ns: u64) -> Nanos {
 }
 
 impl Overheads {
-    /// A steal and a yield cost 0.1 us, shared queues and the network nothing: what the literature's simulations, and the
-    /// table in `benches/simulate.md`, assume.
+    /// A steal and a yield cost 0.1 us, shared queues and the network nothing: what the
+    /// literature's simulations, and the table in `benches/simulate.md`, assume.
     pub const LAB: Overheads = Overheads { steal: ns(100), yield_: ns(100), ..Overheads::NONE };
 
-    /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets. For each datagram of a batch, sendmmsg
-    /// takes 2.3 us and recvmmsg 0.38 us. An empty receive takes 0.18 us, and a wake-up 20 us. A look at the watch set
-    /// takes 0.15 us, a notice with the request for the next one 0.9 us. A checkpoint that finds nothing takes 2 ns.
-    /// Hand-overs are a core-to-core round trip (43 to 350 ns there) and a queue. A push or a pop takes one thread
-    /// alone 12 ns, and two at once 30 ns each, one after the other.
+    /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets. For each datagram of
+    /// a batch, sendmmsg takes 2.3 us and recvmmsg 0.38 us. An empty receive takes 0.18 us, and a
+    /// wake-up 20 us. A look at the watch set takes 0.15 us, a notice with the request for the next
+    /// one 0.9 us. A checkpoint that finds nothing takes 2 ns. Hand-overs are a core-to-core round
+    /// trip (43 to 350 ns there) and a queue. A push or a pop takes one thread alone 12 ns, and two
+    /// at once 30 ns each, one after the other.
     pub const STOCK: Overheads = Overheads {
         steal: ns(200),
         hop: ns(200),
@@ -97,10 +100,10 @@ impl Overheads {
         contend: ns(18),
     };
 
-    /// Emulated cores (`--burn sleep`), before the time scale. A busy core takes its next job at the moment at which
-    /// the last one ends, whatever its thread does in between. What remains is the time to wake an idle worker's
-    /// thread and let it receive. That is 35 to 80 us on the machine of [`Overheads::STOCK`], longer when its two
-    /// processors are busy.
+    /// Emulated cores (`--burn sleep`), before the time scale. A busy core takes its next job at
+    /// the moment at which the last one ends, whatever its thread does in between. What remains is
+    /// the time to wake an idle worker's thread and let it receive. That is 35 to 80 us on the
+    /// machine of [`Overheads::STOCK`], longer when its two processors are busy.
     pub const EMULATED: Overheads = Overheads { wake: ns(50_000), ..Overheads::NONE };
 
     const NAMED: [(&'static str, Overheads); 3] =
@@ -116,25 +119,28 @@ impl Overheads {
         self.mapped(|step| step.times(factor))
     }
 
-    /// The same steps where no worker waits for another, as for threads, which contend for their queues by themselves.
+    /// The same steps where no worker waits for another, as for threads, which contend for their
+    /// queues by themselves.
     pub fn without_contention(self) -> Overheads {
         Overheads { serial: ns(0), contend: ns(0), ..self }
     }
 
-    /// What the way of one request in and out costs: a receive and a send. With the work itself it is what a request
-    /// takes of a worker's capacity.
+    /// What the way of one request in and out costs: a receive and a send. With the work itself it
+    /// is what a request takes of a worker's capacity.
     pub const fn per_request(&self) -> Nanos {
         self.receive.plus(self.send)
     }
 
-    /// CPU time of a look that finds something in `sockets` sockets. With one socket it takes three times as long as in
-    /// vain. Each other socket adds as much as a look in vain. (Measured on the machine of [`Overheads::STOCK`]: .16 us in
-    /// vain; .52, .96 and 1.55 us with one, four and eight sockets.)
+    /// CPU time of a look that finds something in `sockets` sockets. With one socket it takes three
+    /// times as long as in vain. Each other socket adds as much as a look in vain. (Measured on the
+    /// machine of [`Overheads::STOCK`]: .16 us in vain; .52, .96 and 1.55 us with one, four and
+    /// eight sockets.)
     pub const fn look_at(&self, sockets: usize) -> Nanos {
         self.look.times(if sockets == 0 { 1 } else { 2 + sockets as u64 })
     }
 
-    /// CPU time that a job takes to notice arrivals in `sockets` sockets: a notice of the kernel, or else a look.
+    /// CPU time that a job takes to notice arrivals in `sockets` sockets: a notice of the kernel,
+    /// or else a look.
     pub const fn learning(&self, by_kernel: bool, sockets: usize) -> Nanos {
         if by_kernel { self.notice } else { self.look_at(sockets) }
     }
@@ -164,7 +170,8 @@ impl Overheads {
     }
 }
 
-/// The longest time of one step: with a longer one, simulated time would end before a long simulation does.
+/// The longest time of one step: with a longer one, simulated time would end before a long
+/// simulation does.
 pub const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
@@ -187,8 +194,8 @@ crate::time::show_as_text!(OverheadsError);
 impl FromStr for Overheads {
     type Err = OverheadsError;
 
-    /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`. Steps alone differ
-    /// from none at all. `measured` and `file:PATH` are what a file says.
+    /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`.
+    /// Steps alone differ from none at all. `measured` and `file:PATH` are what a file says.
     fn from_str(text: &str) -> Result<Overheads, OverheadsError> {
         let mut overheads = Overheads::NONE;
         for (place, part) in text.split(',').map(str::trim).enumerate() {

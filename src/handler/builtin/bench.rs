@@ -19,8 +19,8 @@ pub struct Order<'a> {
 
 /// The work behind one `--handler` name.
 pub trait Work: Sync {
-    /// Does the work of `order` and writes the reply's payload, for which there is as much room as the request's
-    /// payload took.
+    /// Does the work of `order` and writes the reply's payload, for which there is as much room as
+    /// the request's payload took.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
 
@@ -30,7 +30,8 @@ pub struct Echo;
 
 impl Work for Echo {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
-        // As much room as the payload took; were there less, the reply would be marked and not be sent.
+        // As much room as the payload took; were there less, the reply would be marked and not be
+        // sent.
         let _ = reply.put(order.payload);
     }
 }

@@ -1,4 +1,5 @@
-//! Burning a requested amount of CPU time: truly, or asleep on an emulated core. `--handler spin` does only this.
+//! Burning a requested amount of CPU time: truly, or asleep on an emulated core. `--handler spin`
+//! does only this.
 
 use super::{Order, Work};
 use crate::emulation;
@@ -9,8 +10,8 @@ use std::hint::black_box;
 /// Burns CPU time on request.
 #[derive(Clone, Copy, Debug)]
 pub enum Burner {
-    /// By computing: rounds of a multiplication chain. It counts work, not time, so a thread that the kernel interrupts
-    /// still does all of it.
+    /// By computing: rounds of a multiplication chain. It counts work, not time, so a thread that
+    /// the kernel interrupts still does all of it.
     Cpu {
         /// Rounds that take 1,024 ns on an undisturbed core.
         rounds_per_1024_ns: u64,
@@ -43,8 +44,9 @@ impl Burner {
         }
     }
 
-    /// Burns the last `amount` of a request. An emulated core then wakes in time to the microsecond, as a real one
-    /// would. Where it still pays for a reply, that payment ends in time instead.
+    /// Burns the last `amount` of a request. An emulated core then wakes in time to the
+    /// microsecond, as a real one would. Where it still pays for a reply, that payment ends in time
+    /// instead.
     pub fn burn_last(self, amount: Nanos) {
         match self {
             Burner::Cpu { .. } => self.burn(amount),

@@ -5,8 +5,8 @@ use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
-/// Divides a request into parts of at least one grain each, at most one for each worker, and joins them. Each part has
-/// a checkpoint after every microsecond of unscaled cost.
+/// Divides a request into parts of at least one grain each, at most one for each worker, and joins
+/// them. Each part has a checkpoint after every microsecond of unscaled cost.
 #[derive(Debug)]
 pub struct Forking {
     spin: Spin,
@@ -18,7 +18,8 @@ pub struct Forking {
 const PARTS_MAX: usize = 64;
 
 impl Forking {
-    /// Burns with `burner` on up to `workers` workers; times are multiplied by `time_scale`, but for the `grain`.
+    /// Burns with `burner` on up to `workers` workers; times are multiplied by `time_scale`, but
+    /// for the `grain`.
     pub fn new(burner: Burner, time_scale: u64, grain: Nanos, workers: usize) -> Forking {
         Forking { spin: Spin::new(burner, time_scale), grain, parts: workers.clamp(1, PARTS_MAX) }
     }

@@ -1,6 +1,7 @@
 //! The bench protocol: what `loadgen` says to a Forebay server and what it hears.
 //!
-//! One datagram is one message: a header of [`HEADER_BYTES`] bytes, then the payload. All integers are little-endian.
+//! One datagram is one message: a header of [`HEADER_BYTES`] bytes, then the payload. All integers
+//! are little-endian.
 //!
 //! | offset | bytes | field | request | reply |
 //! |---|---|---|---|---|
@@ -21,12 +22,13 @@
 //! | 56 | 8 | service time, ns | 0 | in the handler |
 //! | 64 | .. | payload | any | chosen by the handler |
 //!
-//! A reply that says that its request was shed has no times. In place of the queue wait it says how long the client had
-//! better wait before it sends the request again ([`Header::retry_after`]); 0 = not known.
+//! A reply that says that its request was shed has no times. In place of the queue wait it says how
+//! long the client had better wait before it sends the request again ([`Header::retry_after`]); 0 =
+//! not known.
 //!
-//! A reply is never longer than its request, and a reply is never answered. A request whose status, worker, pool, hops
-//! or times are not zero is accepted: they mean nothing there. A datagram that breaks a rule is not answered; the
-//! server counts it under the [`Malformed`] reason.
+//! A reply is never longer than its request, and a reply is never answered. A request whose status,
+//! worker, pool, hops or times are not zero is accepted: they mean nothing there. A datagram that
+//! breaks a rule is not answered; the server counts it under the [`Malformed`] reason.
 //!
 //! [`Header::parse`] and [`Header::emit`] are inverses on well-formed headers.
 
@@ -58,7 +60,8 @@ pub enum Kind {
 pub struct Header {
     /// Request or reply.
     pub kind: Kind,
-    /// The class that the client says the request has; any byte parses, a server refuses those from [`CLASSES`] on.
+    /// The class that the client says the request has; any byte parses, a server refuses those from
+    /// [`CLASSES`] on.
     pub class: u8,
     /// How the request ended; [`Status::Ok`] in a request.
     pub status: Status,
@@ -92,7 +95,8 @@ impl Header {
     /// Reads the header at the front of `datagram`.
     ///
     /// # Errors
-    /// The first rule that `datagram` breaks, in the order of [`Malformed`]; replies are well-formed here.
+    /// The first rule that `datagram` breaks, in the order of [`Malformed`]; replies are
+    /// well-formed here.
     pub fn parse(datagram: &[u8]) -> Result<Header, Malformed> {
         if datagram.is_empty() {
             return Err(Malformed::Empty);
@@ -139,8 +143,8 @@ impl Header {
         })
     }
 
-    /// How long the client had better wait before it sends the request again: of a reply that says that it was shed.
-    /// Zero where nothing is said.
+    /// How long the client had better wait before it sends the request again: of a reply that says
+    /// that it was shed. Zero where nothing is said.
     pub fn retry_after(&self) -> Nanos {
         if self.status.ending() == Ending::Shed { self.served.queue_wait } else { Nanos::ZERO }
     }

@@ -25,7 +25,8 @@ fn a_reply_does_not_advance_beyond_its_room() {
     Reply::new(&mut [0; 2]).advance(3);
 }
 
-// Is a reply that had no room marked, by either way to write, and does only emptying it take the mark away?
+// Is a reply that had no room marked, by either way to write, and does only emptying it take the
+// mark away?
 #[test]
 fn what_does_not_fit_marks_the_reply() {
     let mut buffer = [0; 5];

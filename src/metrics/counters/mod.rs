@@ -1,9 +1,10 @@
 //! Counters with one writer each, and consistent readings of them.
 //!
-//! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on. The datagram reaches the
-//! worker that ends it through a queue, whose push and pop synchronise. Only then that worker adds to the counter of its
-//! fate. So the store to `received` happens before the store to the fate. A reader reads every fate of every worker first
-//! (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
+//! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on.
+//! The datagram reaches the worker that ends it through a queue, whose push and pop synchronise.
+//! Only then that worker adds to the counter of its fate. So the store to `received` happens before
+//! the store to the fate. A reader reads every fate of every worker first (acquire) and `received`
+//! afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
 //! ends it missed; they count as in flight, as they were a moment before.
 
 mod unfinished;
@@ -34,7 +35,8 @@ labels! {
         Finished = "finished",
         /// It panicked.
         Panicked = "panicked",
-        /// It waited for what could not wake it, or a part of its own or a queue on its way failed it.
+        /// It waited for what could not wake it, or a part of its own or a queue on its way failed
+        /// it.
         Aborted = "aborted",
         /// The server ended before it did.
         Stopped = "stopped",
@@ -65,11 +67,12 @@ labels! {
     }
 }
 
-/// Makes [`Counter`], and [`Counted`] for each worker and for the sums that a scrape shows. One row is a counter: its field
-/// in [`Counted`], its name in [`Counter`], and the label that divides it.
+/// Makes [`Counter`], and [`Counted`] for each worker and for the sums that a scrape shows. One row
+/// is a counter: its field in [`Counted`], its name in [`Counter`], and the label that divides it.
 ///
-/// A row under `fates` divides the fate of its name by reason (the reason after `=` is the default), on `/metrics`
-/// within `forebay_datagrams`. Any other row is a family of `/metrics`: name without `_total`, and help.
+/// A row under `fates` divides the fate of its name by reason (the reason after `=` is the
+/// default), on `/metrics` within `forebay_datagrams`. Any other row is a family of `/metrics`:
+/// name without `_total`, and help.
 macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
@@ -85,8 +88,8 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// The counter of a datagram that ends as `fate` without a specific reason; `None` for a fate without
-            /// reasons.
+            /// The counter of a datagram that ends as `fate` without a specific reason; `None` for
+            /// a fate without reasons.
             pub(super) const fn of_fate(fate: Fate) -> Option<Counter> {
                 match fate {
                     $(Fate::$Fate => Some(Counter::$Fate($reason::$untold)),)+
@@ -119,7 +122,8 @@ macro_rules! counters {
         }
 
         impl Counted {
-            /// The reasons of `fate` by name, and the number of occurrences of each; `None` for a fate without reasons.
+            /// The reasons of `fate` by name, and the number of occurrences of each; `None` for a
+            /// fate without reasons.
             pub(super) fn reasons(&self, fate: Fate) -> Option<(&'static [&'static str], &[u64])> {
                 match fate {
                     $(Fate::$Fate => Some((&$reason::NAMES, &self.$reasons)),)+
@@ -148,8 +152,8 @@ counters! {
         failed: Failed(Failed = Panic);
     }
     families {
-        /// Datagrams that the kernel did not take: of the replies of requests that ended as [`Fate::Unsent`], and of answers
-        /// to requests that were not served.
+        /// Datagrams that the kernel did not take: of the replies of requests that ended as
+        /// [`Fate::Unsent`], and of answers to requests that were not served.
         unsent: Unsent(reason: Unsent) =
             "forebay_unsent", "Datagrams of replies and refusals that the kernel did not take, by reason";
         /// Calls to receive that failed.
@@ -175,16 +179,17 @@ type Family<'a> = (&'static str, &'static str, &'static str, &'static [&'static 
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `counted`.
+    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in
+    /// `counted`.
     pub(super) ended: [Tally; Fate::ALL.len()],
-    /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason. They are neither in
-    /// `ended` nor in `counted`.
+    /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason.
+    /// They are neither in `ended` nor in `counted`.
     pub(super) rejected: [[Tally; REASONS]; Fate::ALL.len()],
     counted: Counted<Tally>,
     /// Slices of jobs.
     pub(super) busy: Stretches,
-    /// Times in which the worker found nothing to do, from the first search that found nothing to the last, or to the
-    /// wake-up.
+    /// Times in which the worker found nothing to do, from the first search that found nothing to
+    /// the last, or to the wake-up.
     pub(super) idle: Stretches,
     spent_ns: [Tally; Spent::ALL.len()],
     /// Turns of the worker's loop: constant while the worker is stuck.
@@ -212,7 +217,8 @@ pub struct Counts {
     pub at: Nanos,
     /// Datagrams received.
     pub received: u64,
-    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's own among them.
+    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's
+    /// own among them.
     pub ended: [u64; Fate::ALL.len()],
     /// The part of `ended` that was rejected for reasons of the handler's own, by reason.
     pub rejected: [[u64; REASONS]; Fate::ALL.len()],
@@ -226,7 +232,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Reads the counters of all workers, every fate before any `received` (see the top of this file).
+    /// Reads the counters of all workers, every fate before any `received` (see the top of this
+    /// file).
     pub(super) fn read<'a>(workers: impl Iterator<Item = &'a WorkerCounters> + Clone) -> Counts {
         let mut counts = Counts::default();
         for worker in workers.clone() {
@@ -273,13 +280,14 @@ fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
 pub(super) struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `amount`. Only the owner of the counter may call this. It is a load and a store: a read-modify-write locks the
-    /// cache line at five times the cost.
+    /// Adds `amount`. Only the owner of the counter may call this. It is a load and a store: a
+    /// read-modify-write locks the cache line at five times the cost.
     pub(super) fn add(&self, amount: u64) {
         // Ordering: relaxed, the only writer reads its own last store.
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count also sees what its writer
-        // did and saw before. Without it a fate could be seen and its arrival not.
+        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count also
+        // sees what its writer did and saw before. Without it a fate could be seen and its arrival
+        // not.
         self.0.store(sum, Ordering::Release);
     }
 
@@ -311,8 +319,8 @@ impl Stretches {
     /// The present stretch ends, having lasted for `time`.
     #[inline]
     pub(super) fn end(&self, time: Nanos) {
-        // Ordering: relaxed, the release in `add` orders it before the sum. A reader of a sum with this stretch does not
-        // read the start of the stretch afterwards.
+        // Ordering: relaxed, the release in `add` orders it before the sum. A reader of a sum with
+        // this stretch does not read the start of the stretch afterwards.
         self.since.store(0, Ordering::Relaxed);
         self.ended_ns.add(time.get());
     }
@@ -324,10 +332,12 @@ impl Stretches {
         (since != 0).then(|| Nanos::new(since))
     }
 
-    /// The time of all stretches up to `now`, which was read before the call, including the present one.
+    /// The time of all stretches up to `now`, which was read before the call, including the present
+    /// one.
     ///
-    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never counted again. One that
-    /// ends in between is not seen. Then the largest value returned so far stands in for it, so that the result never falls.
+    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never
+    /// counted again. One that ends in between is not seen. Then the largest value returned so far
+    /// stands in for it, so that the result never falls.
     pub(super) fn time(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.ended_ns.read());
         let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));

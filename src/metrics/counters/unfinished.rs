@@ -1,5 +1,5 @@
-//! The requests that are not finished. Each packet has a mark, written when its request is admitted and when it ends. Only a
-//! scrape reads it.
+//! The requests that are not finished. Each packet has a mark, written when its request is admitted
+//! and when it ends. Only a scrape reads it.
 
 use crate::fate::CLASSES;
 use crate::metrics::About;
@@ -19,8 +19,8 @@ pub(crate) enum Wait {
 /// The requests of one server.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    // Ordering: relaxed throughout; a scrape may see a request a moment late, at its beginning and at its end. Padded:
-    // workers that have neighbouring packets do not wait for each other's line.
+    // Ordering: relaxed throughout; a scrape may see a request a moment late, at its beginning and
+    // at its end. Padded: workers that have neighbouring packets do not wait for each other's line.
     marks: Box<[CachePadded<Mark>]>,
 }
 

@@ -1,4 +1,5 @@
-//! What a delayed request waited for, told from the slices of the workers that could have served it.
+//! What a delayed request waited for, told from the slices of the workers that could have served
+//! it.
 
 use super::host::Host;
 use super::{About, Delayed, Kind, PERMIT, Slice, receiver};
@@ -88,8 +89,8 @@ impl Culprit {
     }
 }
 
-/// What a request waited for between its arrival and `late.ended_at`; `None` where the recorder no longer holds that time.
-/// `slices` are those of a worker, oldest first.
+/// What a request waited for between its arrival and `late.ended_at`; `None` where the recorder no
+/// longer holds that time. `slices` are those of a worker, oldest first.
 pub(super) fn blame<'a>(
     late: &Delayed,
     slices: impl Fn(usize) -> &'a [Slice],
@@ -250,7 +251,8 @@ mod tests {
         Slice { began: US(from), took: US(to - from), kind, about }
     }
 
-    /// Of a request that came at 1,000 us, ended at 2,000 us and took 10 us: cause, worker, culprit, time.
+    /// Of a request that came at 1,000 us, ended at 2,000 us and took 10 us: cause, worker,
+    /// culprit, time.
     fn blamed(late: Delayed, slices: [&[Slice]; 2], host: &Host) -> Option<(Cause, usize, Option<u64>, u64)> {
         let culprit = blame(&late, |worker| slices[worker], host, 2)?;
         // Of a long wait only the last slices are judged; each took 100 us.
@@ -309,7 +311,8 @@ mod tests {
         assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 100 * WALKED as u64));
     }
 
-    // Is the worker to blame that had the request in its socket, where another one served it in the end?
+    // Is the worker to blame that had the request in its socket, where another one served it in the
+    // end?
     #[test]
     fn the_worker_that_was_held_is_named() {
         let late = Delayed { about: About { id: number(1, 9), ..late().about }, ..late() };
@@ -357,7 +360,8 @@ mod tests {
         assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
     }
 
-    // Is the share the part of the delay that is explained? Does the own time of a request explain none of it?
+    // Is the share the part of the delay that is explained? Does the own time of a request explain
+    // none of it?
     #[test]
     fn the_share_is_what_others_explain() {
         let own = slice(late().about.id, Kind::Unchecked, 1_000, 1_500);

@@ -54,9 +54,9 @@ impl<'m> Capture<'m> {
         Capture { metrics, until: now.plus(seconds), before, captured }
     }
 
-    /// Reads what ended since the last look. To be called often: the queues of busy workers hold little more than 20 ms.
-    /// `oldest` says when the oldest request came that has not ended, and `dropped` how many datagrams the kernel has
-    /// dropped. Returns whether the capture is over.
+    /// Reads what ended since the last look. To be called often: the queues of busy workers hold
+    /// little more than 20 ms. `oldest` says when the oldest request came that has not ended, and
+    /// `dropped` how many datagrams the kernel has dropped. Returns whether the capture is over.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
         let now = clock::now();
         if let Some((before, before_dropped)) = self.before.take_if(|_| now >= self.until) {

@@ -1,9 +1,10 @@
 //! The flight recorder: what each worker ran of late, and which requests waited long.
 //!
-//! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short stretches that follow one another
-//! are one slice. So nothing is left out, and a busy worker writes a slice every ten microseconds at most. A request that
-//! waited for [`LONG_WAIT`] or longer becomes a [`Delayed`] at its end. The control thread reads both
-//! ([`Slow`]). From the slices it tells what a delayed request waited for.
+//! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short
+//! stretches that follow one another are one slice. So nothing is left out, and a busy worker
+//! writes a slice every ten microseconds at most. A request that waited for [`LONG_WAIT`] or longer
+//! becomes a [`Delayed`] at its end. The control thread reads both ([`Slow`]). From the slices it
+//! tells what a delayed request waited for.
 
 #[cfg(feature = "admin")]
 mod blame;
@@ -35,16 +36,19 @@ pub use slow::Pair;
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Unended};
 
-/// A request that waited for so long is delayed: a hundred light requests of a microsecond, and more than a wake-up.
+/// A request that waited for so long is delayed: a hundred light requests of a microsecond, and
+/// more than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
 /// Memory for the slices of all workers: a second of most loads for 16 workers.
 const SLICE_BYTES: usize = 8 << 20;
 const SLICES_MAX: usize = 16_384;
 const SLICES_MIN: usize = 1_024;
-/// Delayed requests that a worker remembers until the control thread looks, a few times a second. The newest stay.
+/// Delayed requests that a worker remembers until the control thread looks, a few times a second.
+/// The newest stay.
 const DELAYED: usize = 256;
 
-/// What a request is behind that waits for a permit to work uninterrupted: no request has this number.
+/// What a request is behind that waits for a permit to work uninterrupted: no request has this
+/// number.
 pub(crate) const PERMIT: u64 = u64::MAX;
 
 /// A request, as the recorder knows it.
@@ -81,7 +85,8 @@ enum Kind {
     Short,
     /// No request: the worker found no packet to receive into.
     NoPacket,
-    /// One request, which runs now. Whether it passes checkpoints shows at its end, or when the worker looks.
+    /// One request, which runs now. Whether it passes checkpoints shows at its end, or when the
+    /// worker looks.
     #[cfg(feature = "admin")]
     Running,
 }
@@ -162,7 +167,8 @@ pub(crate) struct Ended {
     pub socket: u16,
     /// The number of its flow, which [`Pen::capture`] fills in.
     pub flow: u16,
-    /// Whether it was served to the end: otherwise `service` says less than what it would have cost.
+    /// Whether it was served to the end: otherwise `service` says less than what it would have
+    /// cost.
     pub served: bool,
 }
 
@@ -172,10 +178,12 @@ pub(crate) struct Track {
     slices: Ring,
     delayed: ArrayQueue<Delayed>,
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
-    // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one wrong line for a moment.
+    // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one
+    // wrong line for a moment.
     running: [AtomicU64; 4],
     /// Whether a capture is on.
-    // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then counted as left out.
+    // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then
+    // counted as left out.
     captures: AtomicBool,
     /// What ended while a capture was on. The memory is taken by the first capture, and stays.
     ended: OnceLock<ArrayQueue<Ended>>,
@@ -215,8 +223,8 @@ impl Track {
         self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    /// The latest slices as of `now`, `most` of them and as far as the ring holds them, oldest first. A slice at 0 says that
-    /// these are all.
+    /// The latest slices as of `now`, `most` of them and as far as the ring holds them, oldest
+    /// first. A slice at 0 says that these are all.
     #[cfg(feature = "admin")]
     fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
         let (records, written) = self.slices.latest(most);
@@ -258,7 +266,8 @@ mod tests {
         track.slices(u64::MAX, Nanos::MAX).into_iter().skip(1).map(line).collect()
     }
 
-    // Is a request that ran on at its checkpoints one slice, and one that came back after another two?
+    // Is a request that ran on at its checkpoints one slice, and one that came back after another
+    // two?
     #[test]
     fn a_slice_is_a_stretch_of_one_request() {
         let ran = [(7, 100, 150, false), (7, 152, 200, false), (8, 201, 300, false), (7, 301, 400, true)];
@@ -267,7 +276,8 @@ mod tests {
         assert_eq!(written(&[(7, 100, 150, false), (7, 171, 200, false)]).len(), 2, "it was away for longer");
     }
 
-    // Are short requests that follow one another one slice, up to a length, and is a pause between them seen?
+    // Are short requests that follow one another one slice, up to a length, and is a pause between
+    // them seen?
     #[test]
     fn short_requests_share_a_slice() {
         let short = |id: u64, from: u64| (id, from, from + 10, false);
@@ -279,7 +289,8 @@ mod tests {
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
 
-    // Did what has ended since still run at the time that a page is of, and had what came then not begun?
+    // Did what has ended since still run at the time that a page is of, and had what came then not
+    // begun?
     #[test]
     fn slices_are_those_of_one_time() {
         let track = Track::new(1, RandomState::new());

@@ -18,7 +18,8 @@ pub(crate) struct Pen<'t> {
     track: &'t Track,
     /// The slice under way; it has begun at 0 if there is none.
     current: Slice,
-    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0 if there is none.
+    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0
+    /// if there is none.
     held: Slice,
 }
 

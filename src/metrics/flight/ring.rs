@@ -1,4 +1,5 @@
-//! A ring of records: one writer, any number of readers, no lock. The newest records replace the oldest.
+//! A ring of records: one writer, any number of readers, no lock. The newest records replace the
+//! oldest.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -29,8 +30,8 @@ impl Ring {
         // Ordering: relaxed, only the writer writes it.
         let number = self.begun.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
-        // Ordering: release, pairs with the fence in `latest`. A reader that sees a word of this record sees `begun` too. It
-        // leaves out the record that was here.
+        // Ordering: release, pairs with the fence in `latest`. A reader that sees a word of this
+        // record sees `begun` too. It leaves out the record that was here.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(record) {
             // Ordering: relaxed, `begun` and `done` order them.
@@ -44,7 +45,8 @@ impl Ring {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
-    /// The newest records that the ring still holds, at most so many, oldest first, and the number of all that were written.
+    /// The newest records that the ring still holds, at most so many, oldest first, and the number
+    /// of all that were written.
     #[cfg(any(feature = "admin", test))]
     pub(super) fn latest(&self, most: u64) -> (Vec<Words>, u64) {
         // Ordering: acquire, pairs with the release in `push`.
@@ -79,7 +81,8 @@ mod tests {
     }
 
     /// Does a reader never see a record of which another one has replaced a part?
-    /// Method: the words of a record are equal. One thread writes as fast as it can, another reads 2,000 times.
+    /// Method: the words of a record are equal. One thread writes as fast as it can, another reads
+    /// 2,000 times.
     #[test]
     fn no_record_is_seen_in_parts() {
         let (ring, stop) = (Ring::new(8), AtomicBool::new(false));

@@ -1,4 +1,5 @@
-//! `GET /slow`: the requests that wait, those that waited longest, and who blocked whom. Schema `forebay-slow/1`.
+//! `GET /slow`: the requests that wait, those that waited longest, and who blocked whom. Schema
+//! `forebay-slow/1`.
 
 use super::blame::{Cause, Culprit, blame};
 use super::host::{Host, Tick};
@@ -15,7 +16,8 @@ use std::iter;
 const WINDOW: Nanos = Nanos::from_secs(60);
 /// The slowest requests that an answer shows.
 const SHOWN: usize = 32;
-/// The slowest requests that one look explains and keeps. It walks through thousands of slices for each.
+/// The slowest requests that one look explains and keeps. It walks through thousands of slices for
+/// each.
 const EXPLAINED: usize = 8;
 
 /// The slices that are read of each worker to explain a delay: half a second of most loads.
@@ -43,9 +45,9 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// Reads what the workers have recorded since the last look. To be called a few times a second: the slices that tell
-    /// what a request waited for do not stay for long.
-    /// With a `limit` above 0 the log says when requests begin to be delayed for that long.
+    /// Reads what the workers have recorded since the last look. To be called a few times a second:
+    /// the slices that tell what a request waited for do not stay for long. With a `limit` above 0
+    /// the log says when requests begin to be delayed for that long.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
@@ -73,7 +75,8 @@ impl Slow {
         slowest.into_iter()
     }
 
-    /// One line when requests begin to be delayed for `limit`, and one when they no longer are. `worst` was delayed most.
+    /// One line when requests begin to be delayed for `limit`, and one when they no longer are.
+    /// `worst` was delayed most.
     fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
@@ -90,8 +93,9 @@ impl Slow {
         }
     }
 
-    /// What `GET /slow` says as of `now`, soon after a look; `waiting` are the oldest requests that have not ended.
-    /// `sockets` are the bytes that wait in the sockets of each worker. Classes have these `names`.
+    /// What `GET /slow` says as of `now`, soon after a look; `waiting` are the oldest requests that
+    /// have not ended. `sockets` are the bytes that wait in the sockets of each worker. Classes
+    /// have these `names`.
     pub(crate) fn report(
         &self,
         metrics: &WorkerMetrics,
@@ -181,7 +185,8 @@ impl<'m> Tracks<'m> {
 
     /// What holds up the datagrams in the sockets of a worker.
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
-        // The time of their arrival is unknown. The worker could not receive them since it began what it runs.
+        // The time of their arrival is unknown. The worker could not receive them since it began
+        // what it runs.
         let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
         let about = About { id: super::number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };

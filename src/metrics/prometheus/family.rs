@@ -1,4 +1,5 @@
-//! Families of metrics: the messages `io.prometheus.client` of Prometheus' protobuf, without what this server never sets.
+//! Families of metrics: the messages `io.prometheus.client` of Prometheus' protobuf, without what
+//! this server never sets.
 
 use prost::{Message, Oneof};
 use std::fmt::Display;
@@ -70,7 +71,8 @@ pub(super) struct Histogram {
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Bucket(#[prost(uint64, tag = "1")] pub(super) u64, #[prost(double, tag = "2")] pub(super) f64);
 
-/// For a run of occupied native buckets, the gap before it and its length. The first gap begins at bucket 0.
+/// For a run of occupied native buckets, the gap before it and its length. The first gap begins at
+/// bucket 0.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Span(#[prost(sint32, tag = "1")] pub(super) i32, #[prost(uint32, tag = "2")] pub(super) u32);
 
@@ -95,7 +97,8 @@ impl Family {
     }
 }
 
-/// Adds a family: of each sample the value of `label`, and the number. Without a label, `""`, there is one sample at most.
+/// Adds a family: of each sample the value of `label`, and the number. Without a label, `""`, there
+/// is one sample at most.
 pub(super) fn numbers<D: Display>(
     to: &mut Vec<Family>,
     kind: fn(Number) -> Value,

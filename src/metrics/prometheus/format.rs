@@ -8,7 +8,8 @@ pub enum Format {
     Classic,
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// Prometheus' protobuf: messages `MetricFamily`, each after its length. The only one with native histograms.
+    /// Prometheus' protobuf: messages `MetricFamily`, each after its length. The only one with
+    /// native histograms.
     Protobuf,
 }
 
@@ -16,8 +17,9 @@ impl Format {
     /// The formats, richest first.
     const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Classic];
 
-    /// The format for a request with this `Accept` header: the one with the highest weight, the richest of several. Classic
-    /// without a header, and where the header names no format of this server.
+    /// The format for a request with this `Accept` header: the one with the highest weight, the
+    /// richest of several. Classic without a header, and where the header names no format of this
+    /// server.
     pub fn accepted(accept: Option<&str>) -> Format {
         let weigh = |format: Format| (format, weight(accept.unwrap_or_default(), format.named_by()));
         let named = Format::ALL.map(weigh).into_iter().filter(|(_, weight)| *weight > 0.0);
@@ -47,8 +49,8 @@ impl Format {
     }
 }
 
-/// The highest weight (`q`, 0 to 1) among the elements of `header` that have all of `parts`. Parts are in lower case.
-/// 0: refused, or not named.
+/// The highest weight (`q`, 0 to 1) among the elements of `header` that have all of `parts`. Parts
+/// are in lower case. 0: refused, or not named.
 pub(crate) fn weight(header: &str, parts: &[&str]) -> f64 {
     let weight_of = |element: &str| {
         let given: Vec<&str> = element.split(';').map(str::trim).collect();
@@ -64,7 +66,8 @@ mod tests {
 
     const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-    /// Does the highest weight win, the richest of several, and classic text where nothing else is named?
+    /// Does the highest weight win, the richest of several, and classic text where nothing else is
+    /// named?
     #[test]
     fn the_highest_weight_wins() {
         let text = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";

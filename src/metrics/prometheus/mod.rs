@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 impl Snapshot {
-    /// The body of `GET /metrics`: the server's metrics and the standard metrics of this process, in base units. The text
-    /// formats are UTF-8.
+    /// The body of `GET /metrics`: the server's metrics and the standard metrics of this process,
+    /// in base units. The text formats are UTF-8.
     ///
-    /// Histograms and the quantiles of window `start` are since the start. A quantile without a sample is left out, and so
-    /// is any figure that cannot be read.
+    /// Histograms and the quantiles of window `start` are since the start. A quantile without a
+    /// sample is left out, and so is any figure that cannot be read.
     pub fn to_prometheus(&self, format: Format) -> Vec<u8> {
         let families = families(self);
         match format {
@@ -35,10 +35,12 @@ impl Snapshot {
     }
 }
 
-/// Upper bounds of the latency histogram's buckets in nanoseconds, growing by the square root of 2 from 1 us to 95 s.
+/// Upper bounds of the latency histogram's buckets in nanoseconds, growing by the square root of 2
+/// from 1 us to 95 s.
 static LATENCY_BOUNDS_NS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(1_000.0, 54));
 
-/// Upper bounds of the slowdown histogram's buckets in thousandths, growing by the square root of 2 from 1 to 92,682.
+/// Upper bounds of the slowdown histogram's buckets in thousandths, growing by the square root of 2
+/// from 1 to 92,682.
 static SLOWDOWN_BOUNDS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(SLOWDOWN_ONE as f64, 34));
 
 fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
@@ -71,7 +73,8 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
     to
 }
 
-/// The classes to show, with their names: the classes of every server, and each other class from its first request on.
+/// The classes to show, with their names: the classes of every server, and each other class from
+/// its first request on.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static str)> {
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
@@ -102,8 +105,9 @@ fn slowdown(to: &mut Vec<Family>, snapshot: &Snapshot) {
 fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    // No type: the label `quantile` is reserved for summaries. Readers of summaries (OpenTelemetry's, for one) drop a
-    // summary without count and sum, which a window of ten seconds does not have.
+    // No type: the label `quantile` is reserved for summaries. Readers of summaries
+    // (OpenTelemetry's, for one) drop a summary without count and sum, which a window of ten
+    // seconds does not have.
     let mut family = Family::new(QUANTILES, help);
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {

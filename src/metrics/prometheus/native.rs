@@ -1,8 +1,8 @@
 //! Histograms, native ones among them: buckets that grow by 2.2 %, made of the bins at each scrape.
 //!
-//! Bucket n holds the values above `2^((n-1)/32)` and up to `2^(n/32)`. Its bounds are the same for every server, so that
-//! histograms of a fleet add up. A value counts as the highest of its bin, as on `/latency`. So a quantile of a native
-//! histogram is at most one bucket off.
+//! Bucket n holds the values above `2^((n-1)/32)` and up to `2^(n/32)`. Its bounds are the same for
+//! every server, so that histograms of a fleet add up. A value counts as the highest of its bin, as
+//! on `/latency`. So a quantile of a native histogram is at most one bucket off.
 
 use crate::metrics::Snapshot;
 use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
@@ -14,8 +14,8 @@ const SCHEMA: i32 = 5;
 /// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
 
-/// The histogram of `series`, with the classic `bounds` and the sum divided by `unit`, native and classic. Every bin belongs to
-/// exactly one bucket, so that the buckets add up to the count.
+/// The histogram of `series`, with the classic `bounds` and the sum divided by `unit`, native and
+/// classic. Every bin belongs to exactly one bucket, so that the buckets add up to the count.
 pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], unit: f64) -> Value {
     let distribution = Distribution::of([&snapshot.measured], &[series]);
     let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
@@ -42,7 +42,8 @@ pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], uni
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Buckets {
     zeros: u64,
-    /// For each run of occupied buckets, the gap before it and its length. The first gap begins at bucket 0.
+    /// For each run of occupied buckets, the gap before it and its length. The first gap begins at
+    /// bucket 0.
     spans: Vec<(i32, u32)>,
     /// The count of each bucket less the count of the one before.
     deltas: Vec<i64>,
@@ -101,7 +102,8 @@ mod tests {
     }
 
     proptest! {
-        /// Does each bucket hold exactly the values between its bounds, in seconds, and are empty buckets left out?
+        /// Does each bucket hold exactly the values between its bounds, in seconds, and are empty
+        /// buckets left out?
         #[test]
         fn each_value_is_between_the_bounds_of_its_bucket(
             values in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..2_000_000_000_000], 0..300),

@@ -3,7 +3,8 @@
 use crate::metrics::{OwnKind, OwnValue};
 use std::fs;
 
-/// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a standard library for.
+/// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a
+/// standard library for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The standard metrics of this process, under the names that every client library uses.
@@ -45,8 +46,8 @@ fn max_fds(limits: &str) -> Option<f64> {
     if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
 }
 
-/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second field is the program's name in
-/// parentheses, which may contain spaces and parentheses.
+/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second field is the
+/// program's name in parentheses, which may contain spaces and parentheses.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, from_third) = stat.rsplit_once(')')?;
     from_third.split_whitespace().nth(number - 3)?.parse().ok()

@@ -97,7 +97,8 @@ fn samples_say_what_was_counted() {
     }
 }
 
-/// Does each window show its own samples? Method: each sample is older than the window before its own.
+/// Does each window show its own samples? Method: each sample is older than the window before its
+/// own.
 #[test]
 fn windows_show_their_own_samples() {
     in_virtual_time::set(Some(Nanos::from_secs(1_000)));
@@ -118,8 +119,8 @@ fn windows_show_their_own_samples() {
     }
 }
 
-/// Do the buckets of every histogram grow, and does the last equal the count? (A bin that straddles a bound must not
-/// count twice.)
+/// Do the buckets of every histogram grow, and does the last equal the count? (A bin that straddles
+/// a bound must not count twice.)
 #[test]
 fn the_last_bucket_equals_the_count() {
     let text = scrape(Format::Classic);
@@ -141,8 +142,8 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when all are unknown, a
-/// bound on waiting, the quantiles of no request.
+/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when
+/// all are unknown, a bound on waiting, the quantiles of no request.
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
@@ -155,8 +156,8 @@ fn what_is_unknown_is_absent() {
     assert!(text.contains("stage=\"kernel\""));
 }
 
-/// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every
-/// increase?
+/// Do histograms of the classes that every server has begin with zeros, so that the first requests
+/// are in every increase?
 #[test]
 fn histograms_of_known_classes_exist_before_the_first_request() {
     let metrics = WorkerMetrics::new(1);

@@ -1,6 +1,7 @@
 //! Families as text: the classic format 0.0.4, or OpenMetrics 1.0.
 //!
-//! The samples are the same. In OpenMetrics, the name of a counter's family is without `_total`, and an end mark follows.
+//! The samples are the same. In OpenMetrics, the name of a counter's family is without `_total`,
+//! and an end mark follows.
 
 use super::family::{Bucket, Family, Label, Metric, Value};
 use std::fmt::{self, Display, Write};

@@ -1,12 +1,13 @@
-//! How the control thread reads what workers have recorded: the occupied bins of all distributions, and one distribution as its
-//! readers see it, short-lived.
+//! How the control thread reads what workers have recorded: the occupied bins of all distributions,
+//! and one distribution as its readers see it, short-lived.
 
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
 use crate::metrics::Block;
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported too low.
+/// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported
+/// too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     /// The highest value of each bin and the number of values in it, ascending.
@@ -50,9 +51,10 @@ impl Distribution {
         })
     }
 
-    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before it, then the number above
-    /// the last bound. There is one entry more than `bounds`, and their sum is the count. A bin belongs to the first bound
-    /// that none of its values exceeds, and to no other.
+    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before
+    /// it, then the number above the last bound. There is one entry more than `bounds`, and their
+    /// sum is the count. A bin belongs to the first bound that none of its values exceeds, and to
+    /// no other.
     #[cfg(any(test, feature = "admin"))]
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
@@ -66,7 +68,8 @@ impl Distribution {
 /// Values between two merges: sorting costs each little then.
 const PENDING: usize = 1_024;
 
-/// The occupied bins of all series. A second of traffic fills some thousand of the 27,000 bins of a series.
+/// The occupied bins of all series. A second of traffic fills some thousand of the 27,000 bins of a
+/// series.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bins {
     /// Each occupied bin and the number of values in it, ascending.
@@ -76,7 +79,8 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Adds all values of `other`. Where the memory does not suffice, it grows to half as much again as is needed.
+    /// Adds all values of `other`. Where the memory does not suffice, it grows to half as much
+    /// again as is needed.
     pub(super) fn add(&mut self, other: &Bins) {
         let mut all = [&self.counts[..], &other.counts].concat();
         merge(&mut all);
@@ -117,7 +121,8 @@ impl Bins {
         self.sums.as_flattened()[series.0]
     }
 
-    /// The highest value of each occupied bin of `series` and the number of values in it, ascending.
+    /// The highest value of each occupied bin of `series` and the number of values in it,
+    /// ascending.
     pub(super) fn values(&self, series: Series) -> impl Iterator<Item = (u64, u64)> {
         self.of(series).iter().map(|(key, count)| (key & ((1 << VALUE_BITS) - 1), *count))
     }
@@ -141,8 +146,8 @@ pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
     });
 }
 
-/// What the `workers` have recorded beyond `known`, which is all that was gathered before. An entry under way may be in it in
-/// part; the rest comes next time.
+/// What the `workers` have recorded beyond `known`, which is all that was gathered before. An entry
+/// under way may be in it in part; the rest comes next time.
 pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
     let mut news = Bins::default();
     for (number, news_sum) in news.sums.as_flattened_mut().iter_mut().enumerate() {
@@ -197,7 +202,8 @@ mod tests {
     }
 
     proptest! {
-        /// Do percentiles, count, sum and maximum of two merged parts equal those of hdrhistogram over both?
+        /// Do percentiles, count, sum and maximum of two merged parts equal those of hdrhistogram
+        /// over both?
         #[test]
         fn merged_parts_equal_one_histogram(
             left in prop::collection::vec(0_u64..20_000_000_000, 0..200),

@@ -1,5 +1,5 @@
-//! What each worker records of its requests. Counts only grow, so no thread hands anything over or waits for another: the reader
-//! adds up the workers and subtracts what it saw before.
+//! What each worker records of its requests. Counts only grow, so no thread hands anything over or
+//! waits for another: the reader adds up the workers and subtracts what it saw before.
 
 use crate::fate::{CLASSES, labels};
 use crate::metrics::counters::Tally;
@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 labels! {
-    /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands, or all of it.
+    /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands,
+    /// or all of it.
     Stage {
         /// The whole time in the server.
         Total = "total",
@@ -27,7 +28,8 @@ labels! {
 /// Where the time of one answered request went. The total is the sum of the four stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The class of the request; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the last class.
+    /// The class of the request; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the
+    /// last class.
     pub class: u8,
     /// Time from the kernel's receive stamp to the batch that received the request.
     pub kernel: Nanos,
@@ -45,8 +47,8 @@ impl Sample {
         self.kernel.plus(self.queue).plus(self.service).plus(self.send)
     }
 
-    /// Slowdown (total time over service time) in thousandths; a service time too short for the clock counts as one
-    /// nanosecond.
+    /// Slowdown (total time over service time) in thousandths; a service time too short for the
+    /// clock counts as one nanosecond.
     const fn slowdown_thousandths(&self) -> u64 {
         let service = self.service.get();
         self.total().times(SLOWDOWN_ONE).get() / if service > 0 { service } else { 1 }
@@ -111,9 +113,9 @@ impl Series {
     }
 }
 
-/// The number of the bin of `value` in `column`. Bins are a thousandth of a slowdown or 16 ns wide, and 1,024 to each doubling
-/// above 2,048 of these. So a value is at most 0.1 % below the highest of its bin. A clock read takes 20 ns. Times from
-/// 18 minutes on share the last bin.
+/// The number of the bin of `value` in `column`. Bins are a thousandth of a slowdown or 16 ns wide,
+/// and 1,024 to each doubling above 2,048 of these. So a value is at most 0.1 % below the highest
+/// of its bin. A clock read takes 20 ns. Times from 18 minutes on share the last bin.
 #[inline]
 const fn bin(column: usize, value: u64) -> usize {
     let (value, most) = (value >> unit_bits(column), (1 << 36) - 1);
@@ -127,13 +129,15 @@ const fn unit_bits(column: usize) -> u32 {
     if column == SLOWDOWN { 0 } else { SHORTEST.ilog2() }
 }
 
-/// Bits of a key for the highest value of a bin: 78 hours in nanoseconds. The bits above hold the number of the series.
+/// Bits of a key for the highest value of a bin: 78 hours in nanoseconds. The bits above hold the
+/// number of the series.
 pub(super) const VALUE_BITS: u32 = 48;
 
-/// What one worker has recorded since the start, by bin. The worker alone writes it, and the control thread reads it at any
-/// time.
+/// What one worker has recorded since the start, by bin. The worker alone writes it, and the
+/// control thread reads it at any time.
 ///
-/// The bins of a class exist from its first sample on. After the first sample of every class the size is constant.
+/// The bins of a class exist from its first sample on. After the first sample of every class the
+/// size is constant.
 #[derive(Debug, Default)]
 pub(crate) struct Histograms {
     pub(super) columns: [[Column; COLUMNS]; ROWS],
@@ -145,8 +149,8 @@ pub(crate) struct Histograms {
 #[derive(Debug, Default)]
 pub(super) struct Column {
     /// Values by bin, modulo 2^32: the reader takes differences over about a second.
-    // Ordering: relaxed. Those of the entries that a reader has counted are ordered by `entries`; it may see more of an entry
-    // under way.
+    // Ordering: relaxed. Those of the entries that a reader has counted are ordered by `entries`;
+    // it may see more of an entry under way.
     pub(super) counts: OnceLock<Box<[AtomicU32; BINS]>>,
     /// The exact sum of the values.
     pub(super) sum: Tally,

@@ -1,8 +1,9 @@
-//! What was measured over some time: since the start, in the last seconds, since the mix of requests has shifted.
+//! What was measured over some time: since the start, in the last seconds, since the mix of
+//! requests has shifted.
 //!
-//! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
-//! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
-//! that, and [`Recent`] for policies.
+//! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each
+//! of its intervals, with the counters as the interval began. Its views: a [`Distribution`] of any
+//! classes and stages, a [`Block`](super::Block) of that, and [`Recent`] for policies.
 
 mod distribution;
 mod histograms;
@@ -23,12 +24,13 @@ use crate::metrics::counters::Counts;
 use crate::time::Nanos;
 use std::ops::RangeBounds;
 
-/// What was measured in the last `slots` intervals, each `width` long. The current interval is incomplete, so that the
-/// window covers between `slots - 1` and `slots` widths.
+/// What was measured in the last `slots` intervals, each `width` long. The current interval is
+/// incomplete, so that the window covers between `slots - 1` and `slots` widths.
 ///
-/// At the start each slot has room for as many bins as a server of a few workers ever needs. When one slot needs more, all
-/// slots grow with it. Constant traffic soon fills one slot, and the window then has its final size. There are never more
-/// bins than samples in an interval times stages, and never more than 27,000 of a series.
+/// At the start each slot has room for as many bins as a server of a few workers ever needs. When
+/// one slot needs more, all slots grow with it. Constant traffic soon fills one slot, and the
+/// window then has its final size. There are never more bins than samples in an interval times
+/// stages, and never more than 27,000 of a series.
 #[derive(Debug)]
 pub(crate) struct Window {
     width: Nanos,
@@ -37,8 +39,8 @@ pub(crate) struct Window {
     mix: u64,
 }
 
-/// Bins that a slot has room for at the start. With two saturated workers and requests of two classes, a second fills some
-/// 24,000.
+/// Bins that a slot has room for at the start. With two saturated workers and requests of two
+/// classes, a second fills some 24,000.
 const ROOM: usize = 32 * 1_024;
 
 /// One interval.
@@ -59,7 +61,8 @@ impl Window {
         window
     }
 
-    /// Adds what has been gathered up to `now`, since `before`, to the interval that contains `now`.
+    /// Adds what has been gathered up to `now`, since `before`, to the interval that contains
+    /// `now`.
     pub(super) fn add(&mut self, before: &Counts, now: Nanos, gathered: &Bins) {
         let number = self.number(now);
         let slot = &mut self.slots[(number % self.slots.len() as u64) as usize];
@@ -91,14 +94,15 @@ impl Window {
         slots.filter(move |slot| numbers.contains(&slot.number)).map(|slot| &slot.bins)
     }
 
-    /// The counters as the first of the intervals from this number on began; `None` if nothing is kept of them.
+    /// The counters as the first of the intervals from this number on began; `None` if nothing is
+    /// kept of them.
     fn begin(&self, number: u64) -> Option<&Counts> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some() && slot.number >= number);
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
     }
 
-    /// The share of the time of so many workers in which they found something to do. `now` is the last reading. `None` before
-    /// any time has passed.
+    /// The share of the time of so many workers in which they found something to do. `now` is the
+    /// last reading. `None` before any time has passed.
     pub(super) fn utilisation(&self, now: &Counts, workers: usize) -> Option<f64> {
         let begin = self.begin(self.oldest(now.at))?;
         let all = now.at.minus(begin.at).as_secs_f64() * workers as f64;
@@ -115,8 +119,8 @@ impl Window {
         (self.number(now) + 1).saturating_sub(self.slots.len() as u64)
     }
 
-    /// Grows all slots to the same room. The room is written to, because memory that is only reserved becomes resident
-    /// when it is used.
+    /// Grows all slots to the same room. The room is written to, because memory that is only
+    /// reserved becomes resident when it is used.
     #[cold]
     fn grow(&mut self, room: usize) {
         for counts in self.slots.iter_mut().map(|slot| &mut slot.bins.counts) {
@@ -139,7 +143,8 @@ mod tests {
 
     const SERVICE: Series = Series::stage(0, Stage::Service);
 
-    /// Does a window contain everything younger than its length, and nothing older, also after a long pause?
+    /// Does a window contain everything younger than its length, and nothing older, also after a
+    /// long pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
         let histograms = Histograms::default();
@@ -208,7 +213,8 @@ mod tests {
         }
     }
 
-    /// Draws histograms with the given number of samples of the first and the last class, with widely spread times.
+    /// Draws histograms with the given number of samples of the first and the last class, with
+    /// widely spread times.
     fn traffic() -> impl FnMut(u32) -> Bins {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let spread = LogNormal::new(12.0, 1.5).expect("a valid deviation");

@@ -10,9 +10,10 @@ use crate::time::Nanos;
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests. Requests
-    /// without an answer count as if they had been served to their end (`served_to_the_end`). A slice under way that is longer than
-    /// all of them counts as one more, for ten seconds.
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of
+    /// requests. Requests without an answer count as if they had been served to their end
+    /// (`served_to_the_end`). A slice under way that is longer than all of them counts as one more,
+    /// for ten seconds.
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
@@ -22,25 +23,29 @@ pub struct Recent {
     pub busy_workers: f64,
     /// The mean number of workers that were in handlers which passed no checkpoint.
     pub uninterruptible_workers: f64,
-    /// The mean number of workers that were neither in a handler nor idle: that received, chose, passed on, answered.
+    /// The mean number of workers that were neither in a handler nor idle: that received, chose,
+    /// passed on, answered.
     pub between_workers: f64,
     /// The mean number of workers that found nothing to do.
     pub idle_workers: f64,
-    /// The mean number of workers in handlers of requests that have not ended, beyond those of a time before.
+    /// The mean number of workers in handlers of requests that have not ended, beyond those of a
+    /// time before.
     pub unended_workers: f64,
-    /// The mean number of emulated cores that were busy with what they were charged beside handlers.
+    /// The mean number of emulated cores that were busy with what they were charged beside
+    /// handlers.
     pub charged_workers: f64,
     /// Datagrams received per second.
     pub rate: f64,
-    /// The same since the mix of requests has shifted (`shift`), where that is less than ten seconds ago.
+    /// The same since the mix of requests has shifted (`shift`), where that is less than ten
+    /// seconds ago.
     pub since_shift: Option<Box<Recent>>,
     /// Whether that was in the last second.
     pub has_shifted: bool,
 }
 
 impl Recent {
-    /// The work in `window`, by `workers` workers, up to `now`, which was the last reading. `running` says for how long each
-    /// slice under way has lasted. To be called once an interval.
+    /// The work in `window`, by `workers` workers, up to `now`, which was the last reading.
+    /// `running` says for how long each slice under way has lasted. To be called once an interval.
     pub(crate) fn of(window: &mut Window, now: &Counts, running: &[Nanos], workers: usize) -> Recent {
         let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
         let has_shifted = has_shifted(window, window.mix.max(oldest), newest);
@@ -56,7 +61,8 @@ impl Recent {
     }
 }
 
-/// Whether the requests of the interval under way, answered or not, are others than those before it, from number `first` on.
+/// Whether the requests of the interval under way, answered or not, are others than those before
+/// it, from number `first` on.
 fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
     let times = |bins: Vec<&Bins>| -> Vec<(Nanos, u64)> {
         let of_class = |class| requests(&bins, class).0.into_iter().map(|(took, _, count)| (took, count));
@@ -88,7 +94,8 @@ impl Counts {
             recent.times_of_class[class] = served_to_the_end(requests);
         }
         recent.service_times = served_to_the_end(all);
-        // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
+        // For as long as it would if it had ended: one stuck worker must not raise bounds without
+        // end.
         let longest = recent.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
         let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
         recent.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
@@ -99,7 +106,8 @@ impl Counts {
     }
 }
 
-/// The least CPU time of a request that began. One that was shed before says nothing of what it would have taken.
+/// The least CPU time of a request that began. One that was shed before says nothing of what it
+/// would have taken.
 const BEGUN: u64 = SHORTEST;
 
 /// A longer slice is of no request that the last seconds could have ended.
@@ -122,17 +130,20 @@ fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
     (times, sum)
 }
 
-// What a request took that was broken off (expired, cancelled, failed) says only that it would have taken longer. Counted
-// as a service time, it makes equal requests look uneven. A policy that then lets the old ones give way breaks off more of
-// them. So their share is passed on to what took longer (B. Efron, "The two sample problem with censored data", 1967),
-// which is the estimate of Kaplan and Meier (1958).
-/// Service times and how many requests would have taken each, ascending. Where nothing took longer than a request that was
-/// broken off, it counts as it is: it is the least that it can take.
+// What a request took that was broken off (expired, cancelled, failed) says only that it would have
+// taken longer. Counted as a service time, it makes equal requests look uneven. A policy that then
+// lets the old ones give way breaks off more of them. So their share is passed on to what took
+// longer (B. Efron, "The two sample problem with censored data", 1967), which is the estimate of
+// Kaplan and Meier (1958).
+/// Service times and how many requests would have taken each, ascending. Where nothing took longer
+/// than a request that was broken off, it counts as it is: it is the least that it can take.
 fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {
-    // Of equal times the ended ones come first: a request that was broken off would have taken longer.
+    // Of equal times the ended ones come first: a request that was broken off would have taken
+    // longer.
     all.sort_unstable();
     let mut longer: u64 = all.iter().map(|(.., count)| count).sum();
-    // What each of the requests to come stands for: itself, and a part of those that were broken off before.
+    // What each of the requests to come stands for: itself, and a part of those that were broken
+    // off before.
     let mut stands_for = 1.0;
     let mut times = Vec::with_capacity(all.len());
     for (took, broken_off, count) in all {
@@ -153,7 +164,8 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use std::cell::RefCell;
 
-    // Is the time of what was not answered part of its class's demand, once for each request, on whichever worker it ended?
+    // Is the time of what was not answered part of its class's demand, once for each request, on
+    // whichever worker it ended?
     #[test]
     fn unanswered_time_is_demand_once() {
         let metrics = WorkerMetrics::new(2);
@@ -174,9 +186,9 @@ mod tests {
         assert_eq!((by_class[0], times_of_class[0].len()), ((0, Nanos::ZERO), 0));
     }
 
-    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift reported
-    // once, and are the seconds after it added up? Is that so when only requests that were broken off have shifted? Is it
-    // over after ten seconds?
+    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time?
+    // Is the shift reported once, and are the seconds after it added up? Is that so when only
+    // requests that were broken off have shifted? Is it over after ten seconds?
     #[test]
     fn what_came_since_a_shift_is_told_apart() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));

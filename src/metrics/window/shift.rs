@@ -1,14 +1,16 @@
-//! Whether the requests of the last second differ from those before. If they do, measurements of the older ones say nothing
-//! of the new ones.
+//! Whether the requests of the last second differ from those before. If they do, measurements of
+//! the older ones say nothing of the new ones.
 //!
-//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and Smirnov (1939). The
-//! distance is of the number of requests up to each service time, or of their total time. Few heavy requests can be most of
-//! the total time. Older seconds are forgotten once they differ from the newest, as in adaptive windowing (Bifet and Gavaldà,
-//! "Learning from time-changing data with adaptive windowing", 2007).
+//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and
+//! Smirnov (1939). The distance is of the number of requests up to each service time, or of their
+//! total time. Few heavy requests can be most of the total time. Older seconds are forgotten once
+//! they differ from the newest, as in adaptive windowing (Bifet and Gavaldà, "Learning from
+//! time-changing data with adaptive windowing", 2007).
 
 use crate::time::Nanos;
 
-/// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as that.
+/// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as
+/// that.
 const BUCKETS: usize = 81;
 const PER_OCTAVE: f64 = 2.0;
 
@@ -28,21 +30,24 @@ struct Profile {
     squares: [f64; BUCKETS],
 }
 
-/// Service times within a factor of two are alike: limits between levels that differ by less are noise, too.
+/// Service times within a factor of two are alike: limits between levels that differ by less are
+/// noise, too.
 const ALIKE_BUCKETS: usize = 2;
 
 /// Shares that differ by less change no choice.
 const DISTANCE_MIN: f64 = 0.1;
 
-/// The squared distance times the size of the samples. Two samples of the same requests differ as much once in 2e8
-/// comparisons, two of which are made each second. (2 exp(-2 x), the bound of Smirnov.)
+/// The squared distance times the size of the samples. Two samples of the same requests differ as
+/// much once in 2e8 comparisons, two of which are made each second. (2 exp(-2 x), the bound of
+/// Smirnov.)
 const EVIDENCE_MIN: f64 = 10.0;
 
-/// The share of requests which are too few to tell: pauses of the host, of which a bad second has many, look like that.
+/// The share of requests which are too few to tell: pauses of the host, of which a bad second has
+/// many, look like that.
 const RARE: f64 = 0.001;
 
-/// Whether the requests of `last` are others than those of `before`, beyond chance and by enough to matter. Both are service
-/// times, and how many requests took each.
+/// Whether the requests of `last` are others than those of `before`, beyond chance and by enough to
+/// matter. Both are service times, and how many requests took each.
 pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let whole = [last, before].map(|times| Profile::new(times, BUCKETS - 1));
     let [count, count_before] = whole.each_ref().map(|profile| sum(&profile.requests));
@@ -52,8 +57,9 @@ pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let size = count * count_before / (count + count_before);
     let highest = whole.iter().map(Profile::highest).fold(0, usize::max);
     let [last, before] = [last, before].map(|times| Profile::new(times, highest));
-    // A share of all time is as uncertain as one of so many fewer requests, where few take most of it (Kish, "Survey
-    // Sampling", 1965). Of both together: a second without any heavy request does not know that there are some.
+    // A share of all time is as uncertain as one of so many fewer requests, where few take most of
+    // it (Kish, "Survey Sampling", 1965). Of both together: a second without any heavy request does
+    // not know that there are some.
     let time = sum(&last.time) + sum(&before.time);
     let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
     are_far(&last.requests, &before.requests, size) || are_far(&last.time, &before.time, size * worth)
@@ -86,8 +92,8 @@ impl Profile {
     }
 }
 
-/// Whether two samples are from different distributions. `size` is the product of the numbers of their independent values
-/// over the sum of these.
+/// Whether two samples are from different distributions. `size` is the product of the numbers of
+/// their independent values over the sum of these.
 fn are_far(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
     let (one, other) = (cumulated(one), cumulated(other));
     let ahead = |one: &[f64], other: &[f64]| -> f64 {
@@ -154,8 +160,8 @@ mod tests {
         (0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)).collect()
     }
 
-    // Does chance alone make no second differ from the nine before, however few requests it has, and however heavy their
-    // tail?
+    // Does chance alone make no second differ from the nine before, however few requests it has,
+    // and however heavy their tail?
     #[test]
     fn the_same_mix_does_not_differ_from_itself() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -178,7 +184,8 @@ mod tests {
         }
     }
 
-    // Is a shift between mixes seen in the first second of 10,000 requests, also where it is one of rare requests alone?
+    // Is a shift between mixes seen in the first second of 10,000 requests, also where it is one of
+    // rare requests alone?
     #[test]
     fn a_shift_is_seen_within_a_second() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -199,7 +206,8 @@ mod tests {
         }
     }
 
-    // Do pauses of the host say nothing, which fall upon few requests, and take half a second from time to time?
+    // Do pauses of the host say nothing, which fall upon few requests, and take half a second from
+    // time to time?
     #[test]
     fn pauses_are_no_shift() {
         let of = |pauses: u64| [(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)];

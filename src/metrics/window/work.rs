@@ -1,4 +1,5 @@
-//! What a server in virtual time measures, on one thread and by that time: the views are those of the collector.
+//! What a server in virtual time measures, on one thread and by that time: the views are those of
+//! the collector.
 
 use super::{Bins, Recent, Series, Stage, Window};
 use crate::metrics::Spent;
@@ -47,8 +48,8 @@ impl Work {
         self.gathered.record(series, service.get());
     }
 
-    /// The work of the last intervals, up to `now`. Workers found nothing to do for `idle` since the start, and run slices
-    /// that have lasted for `running`. To be called once an interval.
+    /// The work of the last intervals, up to `now`. Workers found nothing to do for `idle` since
+    /// the start, and run slices that have lasted for `running`. To be called once an interval.
     pub fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
         self.counts.idle = idle.max(self.counts.idle);
         self.window.add(&self.last, now, &self.gathered);
@@ -62,7 +63,8 @@ impl Work {
 mod tests {
     use super::*;
 
-    // Is a request that was broken off demand as if it had been served to its end, and not as a short one?
+    // Is a request that was broken off demand as if it had been served to its end, and not as a
+    // short one?
     #[test]
     fn what_was_broken_off_is_no_short_request() {
         let shortest = |answered| {

@@ -1,4 +1,5 @@
-//! Do programs let in what they say? Method: sockets on loopback; what is sent has come or is counted as dropped.
+//! Do programs let in what they say? Method: sockets on loopback; what is sent has come or is
+//! counted as dropped.
 
 use super::*;
 use crate::net::{Drops, Group, Io, dropped_by_others};
@@ -59,8 +60,8 @@ fn of(text: &str) -> u64 {
     NETWORK.of(text.parse().expect("an address"))
 }
 
-// Does each prefix have its share, of either family, on one socket for both and on one for each? Are all counted while
-// programs come, change and go?
+// Does each prefix have its share, of either family, on one socket for both and on one for each?
+// Are all counted while programs come, change and go?
 #[test]
 fn each_prefix_has_its_share_and_all_are_counted() {
     let both = Server::new(&["[::]:0"]);
@@ -87,7 +88,8 @@ fn each_prefix_has_its_share_and_all_are_counted() {
     }
 }
 
-// Has an address as many bits of its network as are asked for, and are a mapped address and its own one source?
+// Has an address as many bits of its network as are asked for, and are a mapped address and its own
+// one source?
 #[test]
 fn a_prefix_has_its_bits() {
     let same = |v4, v6, one: &str, other: &str| {
@@ -112,8 +114,8 @@ fn a_prefix_has_its_bits() {
     assert!(!same(24, 56, "::", "0.0.0.0"));
 }
 
-// Does all of a trusted network come in, of either family and of any length, also beside others? Does it not where one of its
-// prefixes is limited?
+// Does all of a trusted network come in, of either family and of any length, also beside others?
+// Does it not where one of its prefixes is limited?
 #[test]
 fn a_trusted_network_comes_in_whole() {
     let mut server = Server::new(&["[::]:0"]);
@@ -145,7 +147,8 @@ fn a_trusted_network_comes_in_whole() {
     server.check();
 }
 
-// Is each of the most rules found, of either family, and nothing else let in? Does the kernel take the program?
+// Is each of the most rules found, of either family, and nothing else let in? Does the kernel take
+// the program?
 #[test]
 fn the_most_rules_fit() {
     const PASS: u32 = 2_000;
@@ -202,8 +205,8 @@ fn the_stop_gate_is_the_last() {
     server.check();
 }
 
-// Does a filter refuse a GRO batch whole, and does the kernel count it once? That keeps the gate open under `--io gro`: on a
-// kernel where this fails, it need not.
+// Does a filter refuse a GRO batch whole, and does the kernel count it once? That keeps the gate
+// open under `--io gro`: on a kernel where this fails, it need not.
 #[test]
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
@@ -227,7 +230,8 @@ fn others_drop_what_no_filter_refused() {
     assert!(dropped_by_others().expect("counters") > before);
 }
 
-// Does a process that is given sockets open what another one left shut, one that was killed for instance?
+// Does a process that is given sockets open what another one left shut, one that was killed for
+// instance?
 #[test]
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);

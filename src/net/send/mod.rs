@@ -1,8 +1,9 @@
-//! Sending a batch of messages, with a result for each. Messages to one peer go to the kernel as a GSO batch.
+//! Sending a batch of messages, with a result for each. Messages to one peer go to the kernel as a
+//! GSO batch.
 //!
-//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All messages of a GSO
-//! batch are equally long, only the last one may be shorter. Messages to one peer stay in their order; messages to
-//! different peers may overtake each other.
+//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All
+//! messages of a GSO batch are equally long, only the last one may be shorter. Messages to one peer
+//! stay in their order; messages to different peers may overtake each other.
 
 use super::{SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
@@ -18,8 +19,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck, or the
-/// replies wait for neighbours that do not exist. Until the buffer has drained, further batches do not wait.
+/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the
+/// device is stuck, or the replies wait for neighbours that do not exist. Until the buffer has
+/// drained, further batches do not wait.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
@@ -40,7 +42,8 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 pub(super) struct Sender<B = Batched> {
     /// True unless the kernel is known not to cut GSO batches.
     gso: bool,
-    /// True if the last wait for room timed out, and the socket's send buffer is not known to have drained since.
+    /// True if the last wait for room timed out, and the socket's send buffer is not known to have
+    /// drained since.
     stuck: bool,
     plan: GsoPlan,
     backend: B,
@@ -81,12 +84,12 @@ impl<B: Backend> Sender<B> {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
-        // Each round makes progress, splits a GSO batch, uses the one retry of a batch, or the one wait of the whole
-        // call.
+        // Each round makes progress, splits a GSO batch, uses the one retry of a batch, or the one
+        // wait of the whole call.
         while at < plan.batches.len() {
             let call = plan.call(at);
-            // The kernel stops at the first batch that it does not take. It reports the error only if that batch is
-            // the first of a call.
+            // The kernel stops at the first batch that it does not take. It reports the error only
+            // if that batch is the first of a call.
             match self.backend.send(socket, messages, plan, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
@@ -99,8 +102,8 @@ impl<B: Backend> Sender<B> {
                 }
                 Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
                 Err(errno) if call.segment.is_some() => {
-                    // EIO: the device cannot cut. Anything else may concern one of the messages only, or the length at
-                    // which they are cut.
+                    // EIO: the device cannot cut. Anything else may concern one of the messages
+                    // only, or the length at which they are cut.
                     self.gso &= errno != Errno::EIO;
                     plan.split(at);
                 }
@@ -115,8 +118,8 @@ impl<B: Backend> Sender<B> {
     }
 }
 
-/// True if the error may be the network's answer to an earlier message. The kernel keeps that error with the socket
-/// and reports it once, in place of sending.
+/// True if the error may be the network's answer to an earlier message. The kernel keeps that error
+/// with the socket and reports it once, in place of sending.
 fn may_be_stale(errno: Errno) -> bool {
     use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
     matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
@@ -148,7 +151,8 @@ pub(super) trait Backend {
     /// Why the system does not permit it.
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
 
-    /// Waits until the socket's send buffer has drained to a half, for `patience` at most. Returns true if it has.
+    /// Waits until the socket's send buffer has drained to a half, for `patience` at most. Returns
+    /// true if it has.
     fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
@@ -160,9 +164,9 @@ pub(super) trait Backend {
 
 /// Sends many batches in one call.
 ///
-/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly
-/// full. So there are headers for each kind of control data. One call sends batches from one address, cut at one
-/// length.
+/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that
+/// must be exactly full. So there are headers for each kind of control data. One call sends batches
+/// from one address, cut at one length.
 pub(super) struct Batched {
     /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
     headers: [[Headers; 2]; 3],
@@ -231,13 +235,15 @@ impl Backend for Batched {
     }
 }
 
-/// The bytes of a GSO batch must fit one datagram of either family, with room for the options of IPv4.
+/// The bytes of a GSO batch must fit one datagram of either family, with room for the options of
+/// IPv4.
 const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
-/// The largest GSO batch in messages, accepted by every kernel with GSO (`UDP_MAX_SEGMENTS`; newer ones take twice as
-/// many).
+/// The largest GSO batch in messages, accepted by every kernel with GSO (`UDP_MAX_SEGMENTS`; newer
+/// ones take twice as many).
 const GSO_SEGMENTS_MAX: usize = 64;
 
-/// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches are far shorter.
+/// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches
+/// are far shorter.
 pub(super) struct GsoPlan {
     /// Indices of the messages, with the messages of a batch side by side.
     order: Vec<usize>,
@@ -317,7 +323,8 @@ impl GsoPlan {
         }
     }
 
-    /// The call for the batches from number `at` on: how many can go out together, and its segment size.
+    /// The call for the batches from number `at` on: how many can go out together, and its segment
+    /// size.
     fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
         let mut call = Call { first: at, count: 0, local: first.local, segment: None };
@@ -326,7 +333,8 @@ impl GsoPlan {
             let segment = if batch.places.len() > 1 { Some(batch.length) } else { call.segment };
             longest = longest.max(batch.length);
             plain |= batch.plain;
-            // One segment size holds for the whole call. A single message that is not longer stays whole.
+            // One segment size holds for the whole call. A single message that is not longer stays
+            // whole.
             let cuts_others = call.segment.is_some() && segment != call.segment;
             let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
             if batch.local != call.local || cuts_others || cuts_these {
@@ -351,8 +359,8 @@ pub(super) struct Call {
     segment: Option<usize>,
 }
 
-/// A hash of `peer`, equal for equal peers and rarely for others: comparing it first makes looking for a peer's
-/// messages cheap.
+/// A hash of `peer`, equal for equal peers and rarely for others: comparing it first makes looking
+/// for a peer's messages cheap.
 fn key(peer: SocketAddr) -> u64 {
     let address = match peer.ip() {
         IpAddr::V4(ip) => u64::from(u32::from(ip)),

@@ -47,9 +47,10 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
 
 const SENT: Result<(), Unsent> = Ok(());
 
-// Does a batch go on after each kind of failure? An error of an earlier message costs no other one; one that stays is the
-// message's own. A full buffer is waited for once, an interrupted call is made again. A GSO batch that is not taken goes
-// message by message; where none can be cut, no other is made.
+// Does a batch go on after each kind of failure? An error of an earlier message costs no other one;
+// one that stays is the message's own. A full buffer is waited for once, an interrupted call is
+// made again. A GSO batch that is not taken goes message by message; where none can be cut, no
+// other is made.
 #[test]
 fn a_batch_goes_on_after_a_failure() {
     use Errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINTR, EINVAL, EIO, EMSGSIZE};
@@ -136,8 +137,9 @@ fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
     plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
 }
 
-// Do messages to one peer go together, also when others stand between? Does a GSO batch end with a shorter message and before a
-// longer one? Does an empty message go alone, and does a batch fit a datagram and the kernel?
+// Do messages to one peer go together, also when others stand between? Does a GSO batch end with a
+// shorter message and before a longer one? Does an empty message go alone, and does a batch fit a
+// datagram and the kernel?
 #[test]
 fn messages_to_one_peer_go_together() {
     for (messages, expected) in [
@@ -165,13 +167,14 @@ fn a_run_cuts_at_one_length_and_comes_from_one_address() {
         runs.push((call.count, call.segment));
         at += call.count;
     }
-    // The message of 10 would be cut by the GSO batch of 9 behind it, and the other family has other addresses.
+    // The message of 10 would be cut by the GSO batch of 9 behind it, and the other family has
+    // other addresses.
     assert_eq!(runs, [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None)]);
 }
 
 proptest! {
-    // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts where they were
-    // joined?
+    // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts
+    // where they were joined?
     #[test]
     fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
         let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();

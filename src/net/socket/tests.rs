@@ -4,7 +4,8 @@ fn opened(workers: usize, io: Io) -> Group {
     Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], workers, io).expect("a free port")
 }
 
-// Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
+// Are both buffers as large as requested, or as the kernel allows, and does the group report that
+// size?
 #[test]
 fn buffers_are_as_large_as_allowed() {
     let group = opened(2, Io::Batches);
@@ -81,7 +82,8 @@ fn path_lengths_are_not_learnt() {
     }
 }
 
-// Has each address a socket of every worker, on a port of its own, and do the sockets come worker by worker?
+// Has each address a socket of every worker, on a port of its own, and do the sockets come worker
+// by worker?
 #[test]
 fn a_group_has_several_addresses() {
     let addresses: [SocketAddr; 3] =

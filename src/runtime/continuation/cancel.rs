@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A request to work to end. Clones are one and the same token.
 ///
-/// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A running closure goes on
-/// until it asks [`CancellationToken::is_cancelled`]. A running future ends at its next
-/// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
+/// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A
+/// running closure goes on until it asks [`CancellationToken::is_cancelled`]. A running future ends
+/// at its next [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that
+/// waits ends when it is woken.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
     cancelled: Arc<AtomicBool>,
@@ -21,8 +22,8 @@ impl CancellationToken {
 
     /// Asks everything with this token to end. Asking again changes nothing.
     pub fn cancel(&self) {
-        // Ordering: release, pairs with the acquire below: a thread that sees the flag sees what was done before it was
-        // raised.
+        // Ordering: release, pairs with the acquire below: a thread that sees the flag sees what
+        // was done before it was raised.
         self.cancelled.store(true, Ordering::Release);
     }
 

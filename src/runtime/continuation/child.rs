@@ -1,4 +1,5 @@
-//! Children: what a request or another child has forked, and what threads outside of the workers have spawned.
+//! Children: what a request or another child has forked, and what threads outside of the workers
+//! have spawned.
 
 use super::context::{self, Limits};
 use super::local_queue::{self, Ready};
@@ -69,7 +70,8 @@ impl<T: Send + 'static> Child<T> {
         child
     }
 
-    /// Work for the server `runtime_id` that no request has forked: without a deadline, and in no queue yet.
+    /// Work for the server `runtime_id` that no request has forked: without a deadline, and in no
+    /// queue yet.
     pub(crate) fn spawned(runtime_id: u64, work: ChildFuture<T>) -> Arc<Child<T>> {
         Arc::new(Child::of_none(runtime_id, work))
     }
@@ -87,8 +89,8 @@ impl<T: Send + 'static> Child<T> {
         }
     }
 
-    /// The state of the child, whose end wakes `waker` if it is under way. A child that has not begun is left alone
-    /// unless the caller `takes` it.
+    /// The state of the child, whose end wakes `waker` if it is under way. A child that has not
+    /// begun is left alone unless the caller `takes` it.
     ///
     /// # Panics
     /// If the result was taken before.
@@ -108,7 +110,8 @@ impl<T: Send + 'static> Child<T> {
         self.outcome.close();
     }
 
-    /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends at its next checkpoint.
+    /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends
+    /// at its next checkpoint.
     pub(crate) fn forsake(&self) {
         self.root().unfork();
         self.abort.set(0, AbortCause::Cancelled);
@@ -151,7 +154,8 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere: false };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
-            // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the sum on.
+            // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the
+            // sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
             match polled {

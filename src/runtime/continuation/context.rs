@@ -1,7 +1,8 @@
 //! What passes between a worker and the leaf futures during one poll of a handler.
 //!
-//! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker no poll is entered,
-//! and every leaf future is ready at once: a handler can be tested with any executor.
+//! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker
+//! no poll is entered, and every leaf future is ready at once: a handler can be tested with any
+//! executor.
 
 use super::cancel::CancellationToken;
 use super::waiter::{AbortCause, Waiter};
@@ -15,13 +16,13 @@ use std::sync::Arc;
 /// Why a leaf future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The handler goes on as it asks for. `Here`: the worker is wanted back, to ask the policy or to queue new and
-    /// woken children.
+    /// The handler goes on as it asks for. `Here`: the worker is wanted back, to ask the policy or
+    /// to queue new and woken children.
     Resume(Resume),
     /// The handler waits for a child that is under way elsewhere, whose end wakes it.
     Join,
-    /// The handler must not run on: the deadline has passed, a token is cancelled, or a child that it needs has no
-    /// result.
+    /// The handler must not run on: the deadline has passed, a token is cancelled, or a child that
+    /// it needs has no result.
     Abort(AbortCause),
 }
 
@@ -44,8 +45,8 @@ impl Limits {
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
-    /// The request or child that is polled, where it may fork. Empty between polls, so that no thread has to drop it: a
-    /// destructor would cost a look at each access.
+    /// The request or child that is polled, where it may fork. Empty between polls, so that no
+    /// thread has to drop it: a destructor would cost a look at each access.
     static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
     /// The token that checkpoints look at.
     static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
@@ -53,22 +54,24 @@ thread_local! {
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Checkpoints until one reads the clock, that one included.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// The last reading of the clock at a checkpoint of this poll, or its start, and the checkpoints from there to the
-    /// next one.
+    /// The last reading of the clock at a checkpoint of this poll, or its start, and the
+    /// checkpoints from there to the next one.
     static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
-    /// The address in this thread's stack below which nothing nested begins; 0 on threads of others.
+    /// The address in this thread's stack below which nothing nested begins; 0 on threads of
+    /// others.
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The most checkpoints of which one reads the clock. A handler whose checkpoints come further apart all of a sudden is
-/// asked up to this many of them late.
+/// The most checkpoints of which one reads the clock. A handler whose checkpoints come further
+/// apart all of a sudden is asked up to this many of them late.
 const STRETCH_MAX: u32 = 16;
 
 /// The stack of a worker by default, in bytes: that of the standard library.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
-/// Notes that the calling thread, a worker that begins, has a stack of `bytes`. Nested work may use half of it. The rest
-/// is for the innermost part, for a panic there, and for dropping what is nested.
+/// Notes that the calling thread, a worker that begins, has a stack of `bytes`. Nested work may use
+/// half of it. The rest is for the innermost part, for a panic there, and for dropping what is
+/// nested.
 pub(crate) fn begin_stack(bytes: usize) {
     DEEPEST.set(stack_address().saturating_sub(bytes / 2));
 }
@@ -85,8 +88,9 @@ fn stack_address() -> usize {
     std::ptr::from_ref(&local).addr()
 }
 
-/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter, children cannot run on other
-/// workers. Returns the result of `poll`, the reason that a leaf future has left, and the CPU time of joined children.
+/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter,
+/// children cannot run on other workers. Returns the result of `poll`, the reason that a leaf
+/// future has left, and the CPU time of joined children.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     start: Nanos,
@@ -151,10 +155,12 @@ fn asks_all() -> bool {
     } else if let Some(cause) = with_waiter(|waiter| waiter.abort_cause()).flatten() {
         Pause::Abort(cause)
     } else {
-        // Also where the slice is over: checkpoints that are further apart than slices are long find each of them over.
+        // Also where the slice is over: checkpoints that are further apart than slices are long
+        // find each of them over.
         match notice::looks(now) {
             Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
-                // Each checkpoint looks at a token that is there: a cancellation is no matter of time.
+                // Each checkpoint looks at a token that is there: a cancellation is no matter of
+                // time.
                 let until = if cancelled.is_some() { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
                 stretch(now, until);
                 return false;
@@ -166,8 +172,8 @@ fn asks_all() -> bool {
     true
 }
 
-/// Lets checkpoints pass without a reading of the clock: as many as should come within `until`, by their recent spacing.
-/// This is at most twice as many as the last time.
+/// Lets checkpoints pass without a reading of the clock: as many as should come within `until`, by
+/// their recent spacing. This is at most twice as many as the last time.
 fn stretch(now: Nanos, until: Nanos) {
     let (last, passed) = STRETCH.get();
     let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
@@ -186,7 +192,8 @@ pub(crate) fn pauses_for(resume: Resume) -> bool {
     inside
 }
 
-/// Where the handler waits for a child: leaves that reason, unless another one, which brings it back sooner, is there.
+/// Where the handler waits for a child: leaves that reason, unless another one, which brings it
+/// back sooner, is there.
 pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
@@ -198,7 +205,8 @@ pub(crate) fn abort_pauses(cause: AbortCause) {
     PAUSE.set(Some(Pause::Abort(cause)));
 }
 
-/// Leaves a reason and returns true when the worker must first queue children that no other worker knows of yet.
+/// Leaves a reason and returns true when the worker must first queue children that no other worker
+/// knows of yet.
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
@@ -207,7 +215,8 @@ pub(crate) fn fork_pauses() -> bool {
     pauses
 }
 
-/// Whether the poll that began at `start`, the last one on this thread, came to a checkpoint that let it go on.
+/// Whether the poll that began at `start`, the last one on this thread, came to a checkpoint that
+/// let it go on.
 pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
     // The first checkpoint of each poll reads the clock.
     STRETCH.get().0 > start
@@ -238,7 +247,8 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// The time at which checkpoints pause that come after each of `spacings`, within these limits, from 1 ms on.
+    /// The time at which checkpoints pause that come after each of `spacings`, within these limits,
+    /// from 1 ms on.
     fn paused_at(ask_at: Nanos, expires_at: Nanos, spacings: impl IntoIterator<Item = Nanos>) -> Option<Nanos> {
         let (start, mut spacings) = (Nanos::from_millis(1), spacings.into_iter());
         in_virtual_time::set(Some(start));
@@ -253,7 +263,8 @@ mod tests {
         paused.then(|| now.minus(start))
     }
 
-    // Do checkpoints that come evenly pause at the first one after the time, however few of them read the clock?
+    // Do checkpoints that come evenly pause at the first one after the time, however few of them
+    // read the clock?
     #[test]
     fn even_checkpoints_pause_in_time() {
         let far = Nanos::from_secs(1);

@@ -1,9 +1,10 @@
-//! The right to poll what can be woken from elsewhere - a task, a child, a request that waits for its children: a small
-//! state machine.
+//! The right to poll what can be woken from elsewhere - a task, a child, a request that waits for
+//! its children: a small state machine.
 //!
-//! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then fails: the task is
-//! queued again. So a task stands in a queue at most once, is polled by one worker at a time, and no wake is lost.
-//! `tests/loom/tasks_loom.rs` compiles this file against loom's atomics and checks just that.
+//! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then
+//! fails: the task is queued again. So a task stands in a queue at most once, is polled by one
+//! worker at a time, and no wake is lost. `tests/loom/tasks_loom.rs` compiles this file against
+//! loom's atomics and checks just that.
 
 use super::atomics::{AtomicU8, Ordering};
 
@@ -40,18 +41,19 @@ impl JoinState {
 
     /// Before a poll: a worker has taken the task from a queue.
     pub(crate) fn begin(&self) {
-        // Ordering: acquire, pairs with the release of every `wake` that found the task queued and did nothing. This poll
-        // must see what the waker did before, because no other poll follows.
+        // Ordering: acquire, pairs with the release of every `wake` that found the task queued and
+        // did nothing. This poll must see what the waker did before, because no other poll follows.
         let before = self.state.swap(RUNNING, Ordering::AcqRel);
         debug_assert_eq!(before, QUEUED, "only what is queued can be taken");
     }
 
-    /// After a poll, when the worker has put everything of the task where the next one finds it: parks the task. False:
-    /// the task was woken meanwhile, is queued now, and the caller puts it into a queue.
+    /// After a poll, when the worker has put everything of the task where the next one finds it:
+    /// parks the task. False: the task was woken meanwhile, is queued now, and the caller puts it
+    /// into a queue.
     #[must_use]
     pub(crate) fn park(&self) -> bool {
-        // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what this one left. The
-        // swap acquires what the waker did before its wake.
+        // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what
+        // this one left. The swap acquires what the waker did before its wake.
         let parked = self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed);
         if parked.is_err() {
             self.state.swap(QUEUED, Ordering::AcqRel);
@@ -84,7 +86,8 @@ impl JoinState {
                 RUNNING => NOTIFIED,
                 other => other,
             };
-            // Ordering: a write even where nothing changes, so that `begin` and `park` acquire what was done before.
+            // Ordering: a write even where nothing changes, so that `begin` and `park` acquire what
+            // was done before.
             match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return state == PARKED,
                 Err(now) => state = now,

@@ -1,9 +1,9 @@
-//! The worker-local queue: children that were forked, and waiters that were woken, while the worker polled. The worker's
-//! loop then puts them into queues that others see.
+//! The worker-local queue: children that were forked, and waiters that were woken, while the worker
+//! polled. The worker's loop then puts them into queues that others see.
 //!
-//! Threads outside of the workers put the number of a wait slot, or spawned work, into one queue for all workers
-//! ([`Outside`]). Then they wake a sleeper. Every search begins with this queue. So section 1 of
-//! `runtime/sleep/README.md` holds for it as for any other queue.
+//! Threads outside of the workers put the number of a wait slot, or spawned work, into one queue
+//! for all workers ([`Outside`]). Then they wake a sleeper. Every search begins with this queue. So
+//! section 1 of `runtime/sleep/README.md` holds for it as for any other queue.
 
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
@@ -26,14 +26,15 @@ pub(crate) enum Ready {
     Spawned(Arc<dyn AnyChild>),
 }
 
-/// The worker-local queue of the calling thread, which is a worker of one server as long as this lives.
+/// The worker-local queue of the calling thread, which is a worker of one server as long as this
+/// lives.
 pub(crate) struct LocalQueue {
     /// The queue is a thread-local, so its owner must not leave the thread.
     here: PhantomData<*const ()>,
 }
 
-/// New children in the queue, at most: a further one is run by its parent. No request that is meant for the workers of
-/// one machine forks more at once, and the limit bounds what is kept.
+/// New children in the queue, at most: a further one is run by its parent. No request that is meant
+/// for the workers of one machine forks more at once, and the limit bounds what is kept.
 const FORKED_MAX: usize = 64;
 
 struct Local {
@@ -131,10 +132,11 @@ fn with_local<R>(call: impl FnOnce(&mut Local) -> R) -> Option<R> {
 /// Wakes a worker of the server, if one sleeps.
 type WakeWorker = Box<dyn Fn() + Send + Sync>;
 
-/// The way from threads outside to the workers of one server. Outlives the server where a waker does.
+/// The way from threads outside to the workers of one server. Outlives the server where a waker
+/// does.
 pub(crate) struct Outside {
-    /// One place for each wait slot, whose request cannot be woken twice before it runs. One for each piece of spawned
-    /// work.
+    /// One place for each wait slot, whose request cannot be woken twice before it runs. One for
+    /// each piece of spawned work.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
 }
@@ -145,8 +147,8 @@ impl Outside {
         Outside { ready: ArrayQueue::new(places), wake_worker: OnceLock::new() }
     }
 
-    /// Calls `wake_worker` from now on after each `put`. Call this once, before any worker searches and any request is
-    /// woken.
+    /// Calls `wake_worker` from now on after each `put`. Call this once, before any worker searches
+    /// and any request is woken.
     pub(crate) fn open(&self, wake_worker: impl Fn() + Send + Sync + 'static) {
         let first = self.wake_worker.set(Box::new(wake_worker));
         assert!(first.is_ok(), "a server has one set of workers");

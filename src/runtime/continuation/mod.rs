@@ -1,10 +1,11 @@
 //! Continuations: futures that a worker polls, and how they come back to a worker.
 //!
-//! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks (`tasks/task.rs`), and says what the
-//! worker must do next. The futures of [`crate::handler`] that an author awaits leave their reasons in `context.rs`.
+//! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks
+//! (`tasks/task.rs`), and says what the worker must do next. The futures of [`crate::handler`] that
+//! an author awaits leave their reasons in `context.rs`.
 //!
-//! `resumable.rs` holds a child or a task while no worker runs it, and `outcome.rs` its result. A request that waits is
-//! in its wait slot. `join_state.rs` is the state machine of all three.
+//! `resumable.rs` holds a child or a task while no worker runs it, and `outcome.rs` its result. A
+//! request that waits is in its wait slot. `join_state.rs` is the state machine of all three.
 
 mod cancel;
 mod child;

@@ -1,5 +1,5 @@
-//! One poll of a continuation: of a request, of a child that a request has forked, or of a task. Panics of user code are
-//! caught here, and the panic of a dropped payload with them.
+//! One poll of a continuation: of a request, of a child that a request has forked, or of a task.
+//! Panics of user code are caught here, and the panic of a dropped payload with them.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
@@ -21,13 +21,13 @@ pub(crate) struct Terms<'a> {
     pub(crate) start: Nanos,
     pub(crate) limits: Limits,
     pub(crate) waker: &'a Waker,
-    /// The waiter of the future, which may fork and be aborted by a child. Without one the future runs its children
-    /// itself.
+    /// The waiter of the future, which may fork and be aborted by a child. Without one the future
+    /// runs its children itself.
     pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
     /// The token at which the future's checkpoints look.
     pub(crate) token: Option<CancellationToken>,
-    /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise only the end of a
-    /// child wakes it.
+    /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise
+    /// only the end of a child wakes it.
     pub(crate) wakes_anywhere: bool,
 }
 
@@ -40,14 +40,15 @@ pub(crate) enum Polled<T> {
     Panicked(Panic),
     /// The worker gets its thread back; the future can go on at once, as it asks for.
     Paused { resume: Resume },
-    /// The future waits: it goes where its waker finds it, and into no queue. For a child of its own, or else for what happens
-    /// `outside` of the workers, if ever.
+    /// The future waits: it goes where its waker finds it, and into no queue. For a child of its
+    /// own, or else for what happens `outside` of the workers, if ever.
     Waits { outside: bool },
     /// The future must not be polled again, for this cause. It may not have been polled now.
     Aborted(AbortCause),
 }
 
-/// Polls `future` once, unless it must not go on. The second value is the CPU time of the children that it joined.
+/// Polls `future` once, unless it must not go on. The second value is the CPU time of the children
+/// that it joined.
 #[inline]
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
     if let Some(cause) = terms.abort_cause() {
@@ -72,7 +73,8 @@ impl Terms<'_> {
     /// The cause for which the future must not be polled, if there is one.
     #[inline]
     fn abort_cause(&self) -> Option<AbortCause> {
-        // A request that expired while it waited is not worth the way to its first checkpoint, if it has one at all.
+        // A request that expired while it waited is not worth the way to its first checkpoint, if
+        // it has one at all.
         if self.start >= self.limits.expires_at {
             return Some(AbortCause::Expired);
         }
@@ -88,7 +90,8 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of the calling thread would be caught here: for the panic hook, which runs before it is caught.
+/// Whether a panic of the calling thread would be caught here: for the panic hook, which runs
+/// before it is caught.
 pub(crate) fn is_contained() -> bool {
     CONTAINED.get()
 }
@@ -136,8 +139,8 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// Drops a value of user code and ignores a panic on the way. The payload of the panic is leaked, because dropping it may
-/// panic again.
+/// Drops a value of user code and ignores a panic on the way. The payload of the panic is leaked,
+/// because dropping it may panic again.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
         std::mem::forget(payload);
@@ -198,7 +201,8 @@ mod tests {
         assert_eq!(panic.message(), "on purpose");
     }
 
-    // Is waiting for something that is no child a stall only where nothing else could wake the future?
+    // Is waiting for something that is no child a stall only where nothing else could wake the
+    // future?
     #[test]
     fn only_a_waker_that_works_anywhere_may_be_waited_for() {
         for (wakes_anywhere, waits) in [(true, true), (false, false)] {
@@ -212,8 +216,8 @@ mod tests {
         }
     }
 
-    // Is what must not go on kept from running even to its first checkpoint, and does what is cancelled meanwhile end
-    // at its next?
+    // Is what must not go on kept from running even to its first checkpoint, and does what is
+    // cancelled meanwhile end at its next?
     #[test]
     fn what_shall_not_go_on_is_not_polled() {
         let runs = || async { panic!("it ran") };
@@ -232,7 +236,8 @@ mod tests {
         assert!(matches!(polled(runs(), NEVER, Some(&token)), Polled::Aborted(AbortCause::Cancelled)));
     }
 
-    /// Panics when it is dropped, with a chain that is one shorter as the payload, until none is left.
+    /// Panics when it is dropped, with a chain that is one shorter as the payload, until none is
+    /// left.
     struct Chain(u32);
 
     impl Drop for Chain {

@@ -29,7 +29,8 @@ impl<W> Resumable<W> {
         self.state.requeue();
     }
 
-    /// Puts the work back until it is woken. False: it was woken meanwhile, and the caller queues it or begins it.
+    /// Puts the work back until it is woken. False: it was woken meanwhile, and the caller queues
+    /// it or begins it.
     #[must_use]
     pub(crate) fn park(&self, work: W) -> bool {
         *lock(&self.work) = Some(work);

@@ -6,7 +6,8 @@ use super::waiter::{AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;
 
-/// The place where a request waits for its children: one for each slot of the server, made at start.
+/// The place where a request waits for its children: one for each slot of the server, made at
+/// start.
 pub(crate) struct WaitSlot {
     runtime_id: u64,
     number: usize,
@@ -16,7 +17,8 @@ pub(crate) struct WaitSlot {
 }
 
 impl WaitSlot {
-    /// Wait slot `number` of the server `runtime_id`, to whose workers threads outside have the way `outside`.
+    /// Wait slot `number` of the server `runtime_id`, to whose workers threads outside have the way
+    /// `outside`.
     pub(crate) fn new(runtime_id: u64, number: usize, outside: &Arc<Outside>) -> WaitSlot {
         let state = JoinState::queued();
         state.begin();
@@ -50,8 +52,8 @@ impl Waiter for WaitSlot {
     }
 }
 
-/// Every waker of the request in one wait slot holds this; its children do not. Once the last waker is dropped, nothing
-/// outside can wake the request.
+/// Every waker of the request in one wait slot holds this; its children do not. Once the last waker
+/// is dropped, nothing outside can wake the request.
 pub(crate) struct WakeSlot(Arc<WaitSlot>);
 
 impl WakeSlot {
@@ -72,7 +74,8 @@ impl Wake for WakeSlot {
 }
 
 impl WaitSlot {
-    /// Puts the request where a worker finds it, if it is parked; keeps it from being parked, if it runs.
+    /// Puts the request where a worker finds it, if it is parked; keeps it from being parked, if it
+    /// runs.
     pub(crate) fn wake(&self) {
         if !self.state.wake() {
             return;
@@ -90,7 +93,8 @@ mod tests {
     use super::super::join_state::Rest;
     use super::*;
 
-    // Is a wake remembered that comes while the request runs, and is none left to the next request of the slot?
+    // Is a wake remembered that comes while the request runs, and is none left to the next request
+    // of the slot?
     #[test]
     fn a_wake_is_of_one_request_and_never_lost() {
         let slot = WaitSlot::new(0, 0, &Arc::new(Outside::new(1)));

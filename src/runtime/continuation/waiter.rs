@@ -1,5 +1,5 @@
-//! Waiters: requests and children that wait for children of their own. A child's end wakes its waiter, a child's
-//! failure aborts it.
+//! Waiters: requests and children that wait for children of their own. A child's end wakes its
+//! waiter, a child's failure aborts it.
 
 use crate::sched::Resume;
 use crate::time::Nanos;
@@ -50,7 +50,8 @@ pub(crate) trait Waiter: Send + Sync {
         self.abort_flag().cause()
     }
 
-    /// Aborts the waiter for `cause` if it is still in that generation: at its next checkpoint, or now if it waits.
+    /// Aborts the waiter for `cause` if it is still in that generation: at its next checkpoint, or
+    /// now if it waits.
     fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
         if self.abort_flag().set(generation, cause) {
             self.wake_up();
@@ -60,8 +61,9 @@ pub(crate) trait Waiter: Send + Sync {
 
 /// A child with any result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
-    /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now`
-    /// is the clock of its worker. A child that is returned can go on, as it asks for.
+    /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from
+    /// `ask_at` on. `now` is the clock of its worker. A child that is returned can go on, as it
+    /// asks for.
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)>;
 
     /// Ends the child, if it is not over, without running it any further.
@@ -77,16 +79,17 @@ pub(crate) trait AnyChild: Send + Sync {
     fn queued(&self, now: Nanos);
 }
 
-/// Why a waiter must not go on: a generation, and below it, in three bits, the cause or zero. Beside it the handles of
-/// children that a request and its parts hold.
+/// Why a waiter must not go on: a generation, and below it, in three bits, the cause or zero.
+/// Beside it the handles of children that a request and its parts hold.
 #[derive(Default)]
 pub(crate) struct AbortFlag(AtomicU64, AtomicU32);
 
 const REASON_BITS: u32 = 3;
 
-/// Handles of children that one request and its parts hold, at most. It is 16 times what one worker passes on to others at
-/// once. With its child a handle takes about 240 bytes, so a request takes at most 250 kB for them. Handles within children
-/// nest no deeper than this, and dropping them needs a part of the stack alone.
+/// Handles of children that one request and its parts hold, at most. It is 16 times what one worker
+/// passes on to others at once. With its child a handle takes about 240 bytes, so a request takes
+/// at most 250 kB for them. Handles within children nest no deeper than this, and dropping them
+/// needs a part of the stack alone.
 const FORKS_MAX: u32 = 1_024;
 
 impl AbortFlag {
@@ -107,8 +110,8 @@ impl AbortFlag {
     }
 
     pub(super) fn renew(&self) {
-        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of the last generation
-        // comes before it and is overwritten, or after it and is refused.
+        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of
+        // the last generation comes before it and is overwritten, or after it and is refused.
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
 

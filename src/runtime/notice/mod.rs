@@ -1,9 +1,9 @@
-//! How a running job learns that a fresh request waits. README.md beside this file has the ways, their prices and the
-//! argument why no arrival is missed.
+//! How a running job learns that a fresh request waits. README.md beside this file has the ways,
+//! their prices and the argument why no arrival is missed.
 //!
-//! Before each slice the worker says how closely its job watches ([`begin`]). The job's checkpoints ask [`is_raised`],
-//! which costs a load or two, and now and then [`looks`], which may look. After the slice the worker takes what was
-//! noticed ([`take`]).
+//! Before each slice the worker says how closely its job watches ([`begin`]). The job's checkpoints
+//! ask [`is_raised`], which costs a load or two, and now and then [`looks`], which may look. After
+//! the slice the worker takes what was noticed ([`take`]).
 
 mod ring;
 
@@ -85,7 +85,8 @@ pub fn probe() -> io::Result<()> {
     thread::Builder::new().spawn(tried)?.join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if `by_kernel`, and `flag`.
+/// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if
+/// `by_kernel`, and `flag`.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
     let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
@@ -133,7 +134,8 @@ pub(super) fn pause() {
     });
 }
 
-/// What was noticed since the slice began: the sockets in which something waits; `None` where the worker has not looked.
+/// What was noticed since the slice began: the sockets in which something waits; `None` where the
+/// worker has not looked.
 pub(super) fn take() -> Option<Noticed> {
     with(Notice::take).flatten()
 }
@@ -148,14 +150,15 @@ pub(crate) fn take_vain() -> u64 {
     with(|notice| std::mem::take(&mut notice.vain)).unwrap_or(0)
 }
 
-/// At a checkpoint: whether the running job must return to its worker for what has come. Costs a load or two.
+/// At a checkpoint: whether the running job must return to its worker for what has come. Costs a
+/// load or two.
 #[inline]
 pub(super) fn is_raised() -> bool {
     WATCHES.get() && with(Notice::is_raised).unwrap_or(false)
 }
 
-/// At a checkpoint that has read the clock: looks, if it is time to. `Ok`: the job must return to its worker for what
-/// has come; `Err`: the time until the next look.
+/// At a checkpoint that has read the clock: looks, if it is time to. `Ok`: the job must return to
+/// its worker for what has come; `Err`: the time until the next look.
 pub(super) fn looks(now: Nanos) -> Result<(), Nanos> {
     if !WATCHES.get() {
         return Err(Nanos::MAX);
@@ -180,7 +183,8 @@ impl Notice {
 
     /// Asks the kernel for notice of the next arrival.
     fn arm(&mut self) {
-        // Twice: the first answer may be of an arrival that has been received meanwhile, and is followed by no notice.
+        // Twice: the first answer may be of an arrival that has been received meanwhile, and is
+        // followed by no notice.
         for _ in 0..2 {
             match self.ring.as_mut().map(Ring::arm) {
                 Some(Ok(true)) => {}
@@ -303,7 +307,8 @@ mod tests {
         }
     }
 
-    // Is what is seen for one job nothing to the next, and is a notice of what has been received followed by another?
+    // Is what is seen for one job nothing to the next, and is a notice of what has been received
+    // followed by another?
     #[test]
     fn what_has_been_received_is_noticed_no_more() {
         let mut ingress = watched(true);
@@ -322,7 +327,8 @@ mod tests {
         }
     }
 
-    // Does a worker that is out of reach leave the notice to others, and get the next one when it is back?
+    // Does a worker that is out of reach leave the notice to others, and get the next one when it
+    // is back?
     #[test]
     fn a_worker_out_of_reach_gets_no_notice() {
         let mut ingress = watched(true);
@@ -334,7 +340,8 @@ mod tests {
         assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
     }
 
-    // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?
+    // Where only looks tell: are they as far apart as they should be, and is what they see kept for
+    // the worker?
     #[test]
     fn looks_see_what_waits_when_it_is_time_to() {
         let mut ingress = watched(false);
@@ -362,7 +369,8 @@ mod tests {
         assert_eq!((looks(LATER.plus(interval.times(2))), take_vain()), (Ok(()), 0));
     }
 
-    // Does a worker with notices look all the same now and then, and one that looks once in a slice not listen to them?
+    // Does a worker with notices look all the same now and then, and one that looks once in a slice
+    // not listen to them?
     #[test]
     fn the_backstop_looks_and_a_slice_is_a_slice() {
         let mut ingress = watched(true);
@@ -377,7 +385,8 @@ mod tests {
         assert_eq!(take(), Some(first()));
     }
 
-    // Does a worker that is asked to step aside know it at once, and one whose job would not step aside not at all?
+    // Does a worker that is asked to step aside know it at once, and one whose job would not step
+    // aside not at all?
     #[test]
     fn a_flag_is_seen_by_a_job_that_watches() {
         let ingress = watched(false);

@@ -1,11 +1,12 @@
 //! The kernel's notice of an arrival: a bit in memory that it shares with one thread.
 //!
-//! A one-shot poll of the watch set stands in an `io_uring` of the worker. When a datagram comes, the kernel queues the
-//! completion and raises `IORING_SQ_TASKRUN` in the mapped ring (`IORING_SETUP_TASKRUN_FLAG`, Linux 5.19). It does not
-//! interrupt the thread (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees the bit by one load. The poll is
-//! exclusive, so each datagram raises one bit: at the worker whose poll has stood longest. Its poll then leaves the
-//! queue, and the next datagram raises the bit of the next worker. README.md beside this file argues why no arrival is
-//! missed.
+//! A one-shot poll of the watch set stands in an `io_uring` of the worker. When a datagram comes,
+//! the kernel queues the completion and raises `IORING_SQ_TASKRUN` in the mapped ring
+//! (`IORING_SETUP_TASKRUN_FLAG`, Linux 5.19). It does not interrupt the thread
+//! (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees the bit by one load. The poll is
+//! exclusive, so each datagram raises one bit: at the worker whose poll has stood longest. Its poll
+//! then leaves the queue, and the next datagram raises the bit of the next worker. README.md beside
+//! this file argues why no arrival is missed.
 
 use io_uring::{IoUring, opcode, squeue, types};
 use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
@@ -45,8 +46,8 @@ impl Ring {
         self.armed && self.ring.submission().taskrun()
     }
 
-    /// Puts the poll into the ring, unless it stands there. Returns whether something has come already: then it stands
-    /// there no more.
+    /// Puts the poll into the ring, unless it stands there. Returns whether something has come
+    /// already: then it stands there no more.
     ///
     /// # Errors
     /// When the kernel refuses: the ring is of no use any more.
@@ -64,12 +65,14 @@ impl Ring {
         self.take()
     }
 
-    /// Takes what has come. Returns whether something has: then the poll stands in the ring no more.
+    /// Takes what has come. Returns whether something has: then the poll stands in the ring no
+    /// more.
     ///
     /// # Errors
     /// As [`Ring::arm`].
     pub(super) fn take(&mut self) -> io::Result<bool> {
-        // Submits what was pushed, and runs the work that the kernel has put off: it is asked for where the bit is up.
+        // Submits what was pushed, and runs the work that the kernel has put off: it is asked for
+        // where the bit is up.
         self.ring.submit()?;
         let mut come = false;
         for completion in self.ring.completion() {
@@ -85,7 +88,8 @@ impl Ring {
         Ok(come)
     }
 
-    /// Takes the poll out of the ring, if it stands there, so that arrivals raise the bits of other workers.
+    /// Takes the poll out of the ring, if it stands there, so that arrivals raise the bits of other
+    /// workers.
     ///
     /// # Errors
     /// As [`Ring::arm`].
@@ -98,8 +102,9 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the entries of this file refer to no memory of this process. A poll names a descriptor by its number.
-        // The kernel looks the number up when the entry is submitted, and holds on to the file as long as the poll stands.
+        // SAFETY: the entries of this file refer to no memory of this process. A poll names a
+        // descriptor by its number. The kernel looks the number up when the entry is submitted, and
+        // holds on to the file as long as the poll stands.
         #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/README.md")]
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.map_err(|_| io::Error::other("the ring is full"))
@@ -151,7 +156,8 @@ mod tests {
         assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is noticed at once");
     }
 
-    // Does an arrival raise the bit of another worker once the poll was taken out, and of this one again later?
+    // Does an arrival raise the bit of another worker once the poll was taken out, and of this one
+    // again later?
     #[test]
     fn what_was_taken_out_hears_of_nothing() {
         let (mut watch_set, mut sender, mut receiver) = watched();

@@ -1,5 +1,6 @@
-//! Which workers sleep, which of them watches the ingresses of busy workers, and which is woken. README.md states the
-//! protocol, and `tests/loom/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
+//! Which workers sleep, which of them watches the ingresses of busy workers, and which is woken.
+//! README.md states the protocol, and `tests/loom/sleep_loom.rs` compiles this file against loom's
+//! atomics and a model of the kernel.
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, Roster, WorkerId};
@@ -7,8 +8,9 @@ use crossbeam_utils::CachePadded;
 
 /// What a worker waits for, and how it is woken: the kernel, or a model of it.
 ///
-/// A wait ends by an event. An event that comes while no wait is under way ends the next one. Readiness is an event
-/// when it begins and when something ready is added; no event is due for what another worker has received meanwhile.
+/// A wait ends by an event. An event that comes while no wait is under way ends the next one.
+/// Readiness is an event when it begins and when something ready is added; no event is due for what
+/// another worker has received meanwhile.
 pub(crate) trait Readiness {
     /// Ends the wait of `worker`, or its next one.
     fn wake(&self, worker: WorkerId);
@@ -16,7 +18,8 @@ pub(crate) trait Readiness {
     /// Lets the watch set end the waits of `worker` from now on, or no more.
     fn arm(&self, worker: WorkerId, armed: bool);
 
-    /// Puts the ingress of `worker` into the watch set, or takes it out. Does nothing for a worker without an ingress.
+    /// Puts the ingress of `worker` into the watch set, or takes it out. Does nothing for a worker
+    /// without an ingress.
     fn watch(&self, worker: WorkerId, watched: bool);
 
     /// Lets the ingress of `worker` end its waits from now on, or no more.
@@ -55,9 +58,10 @@ impl<R: Readiness> Idle<R> {
 
     /// Puts a policy of this many pools to work, which `publish` shows to the workers.
     pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
-        // Ordering: sequentially consistent by the fences around it. A worker announces itself in its new pool after this
-        // store. If a putter misses the announcement, its fence comes first, and the last look sees its job. Otherwise
-        // the putter reads this value after its fence (README.md, 3).
+        // Ordering: sequentially consistent by the fences around it. A worker announces itself in
+        // its new pool after this store. If a putter misses the announcement, its fence comes
+        // first, and the last look sees its job. Otherwise the putter reads this value after its
+        // fence (README.md, 3).
         self.pools.store(pools, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         publish();
@@ -65,7 +69,8 @@ impl<R: Readiness> Idle<R> {
         self.wake_all();
     }
 
-    /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the watcher.
+    /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the
+    /// watcher.
     pub(crate) fn follow(&self, worker: WorkerId, policy: &Policy) -> bool {
         let candidate = {
             let mut state = self.lock();
@@ -78,8 +83,9 @@ impl<R: Readiness> Idle<R> {
         self.lock().roster.is_watcher(worker)
     }
 
-    /// Lists `worker` as asleep; it must look at everything it may serve once more before it waits. It becomes the
-    /// watcher if there is none and its policy allows it. Returns whether it is the watcher.
+    /// Lists `worker` as asleep; it must look at everything it may serve once more before it waits.
+    /// It becomes the watcher if there is none and its policy allows it. Returns whether it is the
+    /// watcher.
     ///
     /// A watcher that `backs_off` sleeps without the watch set, for a bounded time.
     pub(crate) fn announce(&self, worker: WorkerId, backs_off: bool) -> bool {
@@ -92,20 +98,22 @@ impl<R: Readiness> Idle<R> {
             self.arm(&mut state, !backs_off);
         }
         drop(state);
-        // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep, or this worker's
-        // last look sees the work.
+        // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep,
+        // or this worker's last look sees the work.
         fence(Ordering::SeqCst);
         watches
     }
 
-    /// Lists `worker` as awake. Returns whether it is the watcher, which it may have become while it slept.
+    /// Lists `worker` as awake. Returns whether it is the watcher, which it may have become while
+    /// it slept.
     pub(crate) fn withdraw(&self, worker: WorkerId) -> bool {
         let mut state = self.lock();
         self.remove(&mut state, worker);
         state.roster.is_watcher(worker)
     }
 
-    /// Before the watcher `worker` works: a sleeper becomes the watcher, or else the next worker that falls asleep.
+    /// Before the watcher `worker` works: a sleeper becomes the watcher, or else the next worker
+    /// that falls asleep.
     pub(crate) fn hand_on(&self, worker: WorkerId) {
         let mut state = self.lock();
         if !state.roster.is_watcher(worker) {
@@ -116,9 +124,11 @@ impl<R: Readiness> Idle<R> {
         self.arm(&mut state, true);
     }
 
-    /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where that pool looks.
+    /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where
+    /// that pool looks.
     pub(crate) fn wake_one(&self, pool: PoolId) -> bool {
-        // Ordering: pairs with the fence in `announce`. The work was put there before; the count is read after.
+        // Ordering: pairs with the fence in `announce`. The work was put there before; the count is
+        // read after.
         fence(Ordering::SeqCst);
         let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
         if self.asleep[pool].load(Ordering::Relaxed) == 0 {
@@ -132,22 +142,25 @@ impl<R: Readiness> Idle<R> {
         true
     }
 
-    /// Wakes one sleeper; false if there is none. To be called after work was put where every worker looks.
+    /// Wakes one sleeper; false if there is none. To be called after work was put where every
+    /// worker looks.
     pub(crate) fn wake_any(&self) -> bool {
         (0..self.pools.load(Ordering::Relaxed)).any(|pool| self.wake_one(pool))
     }
 
-    /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job was put there.
+    /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job
+    /// was put there.
     pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
         // One is enough; the pools that should serve the queue come first.
         let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
     }
 
-    /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put: wakes one more sleeper
-    /// if the caller knows of any.
+    /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put:
+    /// wakes one more sleeper if the caller knows of any.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // No fence. If a sleeper announced itself before the job came, every thread that knows of the job knows of the
-        // sleeper. Otherwise the sleeper's own last look finds the job (README.md, 1).
+        // No fence. If a sleeper announced itself before the job came, every thread that knows of
+        // the job knows of the sleeper. Otherwise the sleeper's own last look finds the job
+        // (README.md, 1).
         let _ = policy.servers_of(pool).any(|server| self.asleep(server) > 0 && self.wake_one(server));
     }
 
@@ -177,8 +190,8 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at once: what was ready
-    /// before is reported too.
+    /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at
+    /// once: what was ready before is reported too.
     fn arm(&self, state: &mut State, armed: bool) {
         let Some(watcher) = state.roster.watcher() else { return };
         if state.armed != armed {
@@ -188,7 +201,8 @@ impl<R: Readiness> Idle<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock leaves the state half-changed when it panics; the process is about to end then anyway.
+        // Nothing under the lock leaves the state half-changed when it panics; the process is about
+        // to end then anyway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! How workers sleep and are woken: README.md beside this file states the protocol, its races and why it holds.
+//! How workers sleep and are woken: README.md beside this file states the protocol, its races and
+//! why it holds.
 //!
 //! - `idle`: which workers are asleep, and which of them is the watcher;
 //! - `sleeper`: what one worker does around a sleep;
@@ -14,9 +15,10 @@ mod sync {
     pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
-/// Jobs begun without a sleep after which a worker counts as busy. Its ingress then leaves its own readiness queue, where
-/// the kernel reports each datagram that comes and each reply that has left. The ingress stays in the watch set, where
-/// others watch. Over this many jobs the two system calls, out and in again, cost nothing that shows.
+/// Jobs begun without a sleep after which a worker counts as busy. Its ingress then leaves its own
+/// readiness queue, where the kernel reports each datagram that comes and each reply that has left.
+/// The ingress stays in the watch set, where others watch. Over this many jobs the two system
+/// calls, out and in again, cost nothing that shows.
 const BUSY_JOBS: u32 = 1_024;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The kernel's part of a sleep: a `Poll` and a waker for each worker, and the watch set that all share.
+//! The kernel's part of a sleep: a `Poll` and a waker for each worker, and the watch set that all
+//! share.
 
 use super::idle::Readiness;
 use crate::sched::bounds::LOOK_MAX;
@@ -28,8 +29,9 @@ pub(crate) struct Descriptors {
     watch_set: Arc<WatchSet>,
 }
 
-/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an edge as those of mio. The
-/// kernel reports it again, behind all others, as long as something waits.
+/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an
+/// edge as those of mio. The kernel reports it again, behind all others, as long as something
+/// waits.
 pub(crate) struct WatchSet {
     queue: Epoll,
     /// Room for what a look sees.
@@ -43,8 +45,8 @@ pub(crate) struct WatchSet {
 }
 
 impl Descriptors {
-    /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a `Poll` for each worker,
-    /// which holds nothing but its waker.
+    /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a
+    /// `Poll` for each worker, which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
         Descriptors::open(workers, ingress).map_err(|error| {
             let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
@@ -99,7 +101,8 @@ impl WatchSet {
         self.look_cost
     }
 
-    /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is `None`.
+    /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is
+    /// `None`.
     pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<Noticed> {
         // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
         let last = self.looked_at.load(Ordering::Relaxed);
@@ -108,8 +111,9 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// The watched sockets in which something waits. None while another worker is asking. A socket counts in each look until a worker has received from it. Otherwise the worker that
-    /// looked would serve all of them alone, one after the other.
+    /// The watched sockets in which something waits. None while another worker is asking. A socket
+    /// counts in each look until a worker has received from it. Otherwise the worker that looked
+    /// would serve all of them alone, one after the other.
     pub(crate) fn arrivals(&self) -> Noticed {
         self.seen(LOOK_MAX)
     }
@@ -129,8 +133,8 @@ impl WatchSet {
 
 impl Readiness for Descriptors {
     fn wake(&self, worker: WorkerId) {
-        // Writing to the descriptor of a living waker fails in no documented case; a worker that was not woken would
-        // be a server that hangs.
+        // Writing to the descriptor of a living waker fails in no documented case; a worker that
+        // was not woken would be a server that hangs.
         self.wakers[worker].wake().expect("a worker can be woken");
     }
 
@@ -161,8 +165,8 @@ pub(crate) fn measured_look() -> Nanos {
     Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_or(Nanos::new(1), |queue| look_cost(&queue))
 }
 
-/// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two fifths more stand for
-/// the cache lines that it takes from the job (benches/README.md).
+/// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two
+/// fifths more stand for the cache lines that it takes from the job (benches/README.md).
 fn look_cost(queue: &Epoll) -> Nanos {
     let look = |_| {
         let start = clock::now();
@@ -179,8 +183,8 @@ fn look_cost(queue: &Epoll) -> Nanos {
 /// Looks in one measurement, and measurements: 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at a new descriptor, so it also reports
-/// readiness from before.
+/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at a new descriptor,
+/// so it also reports readiness from before.
 fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     let mut source = SourceFd(&descriptor);
     let done = if present {
@@ -203,8 +207,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    // Does each look name every watched ingress in which something waits, however many looked before, until it has
-    // been received from? And a look for one the next one in turn, so that two workers go to different ones?
+    // Does each look name every watched ingress in which something waits, however many looked
+    // before, until it has been received from? And a look for one the next one in turn, so that two
+    // workers go to different ones?
     #[test]
     fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
@@ -225,8 +230,8 @@ mod tests {
         assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
     }
 
-    // Has an ingress several descriptors: do all of them count, does each end the owner's wait, and does none once it is
-    // taken out?
+    // Has an ingress several descriptors: do all of them count, does each end the owner's wait, and
+    // does none once it is taken out?
     #[test]
     fn an_ingress_has_several_descriptors() {
         let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));

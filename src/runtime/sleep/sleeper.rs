@@ -1,5 +1,6 @@
-//! One worker's side of the sleep protocol: what it does before it works, before it sleeps and after. README.md argues
-//! why no work is forgotten meanwhile, and `tests/loom/sleep_loom.rs` compiles this file against a model of the kernel.
+//! One worker's side of the sleep protocol: what it does before it works, before it sleeps and
+//! after. README.md argues why no work is forgotten meanwhile, and `tests/loom/sleep_loom.rs`
+//! compiles this file against a model of the kernel.
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
@@ -13,7 +14,8 @@ pub(crate) struct Sleeper {
     pool: PoolId,
     /// Whether the worker has followed a policy before.
     has_policy: bool,
-    /// Whether the worker exposes its ingress while it works: a watcher, or a look from within a job, may find it.
+    /// Whether the worker exposes its ingress while it works: a watcher, or a look from within a
+    /// job, may find it.
     exposes: bool,
     /// Whether the ingress stands in the watch set.
     watched: bool,
@@ -25,9 +27,11 @@ pub(crate) struct Sleeper {
     jobs: u32,
     /// Whether the worker is the watcher.
     watches: bool,
-    /// Whether the worker's own deque may hold unannounced work: jobs for which no sleeper was woken.
+    /// Whether the worker's own deque may hold unannounced work: jobs for which no sleeper was
+    /// woken.
     unannounced: bool,
-    /// Whether the watch set may report what the watcher may not take yet, so that it must back off.
+    /// Whether the watch set may report what the watcher may not take yet, so that it must back
+    /// off.
     backs_off: bool,
     /// Whether the watch set ended the last wait and the worker has begun no job since.
     spurious_wake: bool,
@@ -41,18 +45,20 @@ pub(crate) trait Rests {
     /// The worker's side of the protocol.
     fn sleeper(&mut self) -> &mut Sleeper;
 
-    /// Looks once more at everything that the worker may serve. `None`: there was nothing, for certain, and it may
-    /// sleep.
+    /// Looks once more at everything that the worker may serve. `None`: there was nothing, for
+    /// certain, and it may sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
-    /// Waits for an event; for a bounded time if it `backs_off`. Returns whether the watch set was among the events.
+    /// Waits for an event; for a bounded time if it `backs_off`. Returns whether the watch set was
+    /// among the events.
     fn park(&mut self, backs_off: bool) -> bool;
 }
 
 /// Lets `worker` sleep until an event, unless its last look finds something, which is returned.
 pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
     let backs_off = worker.sleeper().announce(idle);
-    // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
+    // The last look: whatever came before the announcement is found here, whatever comes after it
+    // wakes.
     let found = worker.last_look();
     if found.is_none() {
         let spurious = worker.park(backs_off);
@@ -101,13 +107,14 @@ impl Sleeper {
         self.has_policy = true;
     }
 
-    /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers have not looked.
+    /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers
+    /// have not looked.
     pub(crate) fn has_unannounced(&mut self) {
         self.unannounced = true;
     }
 
-    /// Before a job that may be long: exposes the ingress and hands on the role of the watcher. If there is `more` to do
-    /// for the worker's pool, wakes another worker.
+    /// Before a job that may be long: exposes the ingress and hands on the role of the watcher. If
+    /// there is `more` to do for the worker's pool, wakes another worker.
     // A call would save registers for what hardly any job needs.
     #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
@@ -131,8 +138,8 @@ impl Sleeper {
         self.unannounced = false;
     }
 
-    /// Before the last look of a worker that is going to sleep: makes its ingress end its wait, and announces the
-    /// worker as asleep. Returns whether it must not sleep for long.
+    /// Before the last look of a worker that is going to sleep: makes its ingress end its wait, and
+    /// announces the worker as asleep. Returns whether it must not sleep for long.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
         if self.watched && self.sleeps_on_own {
             // Before the announcement: one arrival shall wake the owner or the watcher.

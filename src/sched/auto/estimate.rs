@@ -1,5 +1,5 @@
-//! What measured service times say about how to schedule. The server's own decisions and the planner use the same
-//! functions, so that they cannot disagree silently.
+//! What measured service times say about how to schedule. The server's own decisions and the
+//! planner use the same functions, so that they cannot disagree silently.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;
@@ -27,18 +27,20 @@ pub struct Gap {
     pub above: Nanos,
 }
 
-/// Buckets of half an octave: fine enough to place a budget, coarse enough that a few thousand requests fill them.
+/// Buckets of half an octave: fine enough to place a budget, coarse enough that a few thousand
+/// requests fill them.
 const BUCKETS_PER_OCTAVE: f64 = 2.0;
 
-/// A gap spans at least a factor of four: with less, a request that outruns the light ones is likely to end soon
-/// anyway.
+/// A gap spans at least a factor of four: with less, a request that outruns the light ones is
+/// likely to end soon anyway.
 const GAP_BUCKETS_MIN: usize = 4;
 
 /// Requests on each side of a gap, at least: fewer are outliers.
 const SIDE_MIN: u64 = 20;
 
-/// The requests inside a gap, at most, as a share of the requests on its thinner side. Interrupted light requests fall
-/// into it; a distribution with one hump never has as few, however heavy its tail.
+/// The requests inside a gap, at most, as a share of the requests on its thinner side. Interrupted
+/// light requests fall into it; a distribution with one hump never has as few, however heavy its
+/// tail.
 const INSIDE_SHARE_MAX: f64 = 0.2;
 
 /// Heavy requests matter once they take this share of the workers' time.
@@ -57,9 +59,9 @@ impl ServiceTimes {
         ServiceTimes::new(of_class.iter().flat_map(|times| times.bins.iter().copied()))
     }
 
-    /// The same service times of requests that each take `beside` of their worker's time beside their handler: to be
-    /// received, dispatched and answered. Shares of time and means count it; gaps and budgets are of the time in the
-    /// handler, which is what a checkpoint knows.
+    /// The same service times of requests that each take `beside` of their worker's time beside
+    /// their handler: to be received, dispatched and answered. Shares of time and means count it;
+    /// gaps and budgets are of the time in the handler, which is what a checkpoint knows.
     pub fn with_beside(self, beside: Nanos) -> ServiceTimes {
         ServiceTimes { beside, ..self }
     }
@@ -113,8 +115,8 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
-    /// The mean of the squared times over the square of the mean, both with the time beside handlers. It is 1 for equal
-    /// times, 2 for exponential ones, and 1 without any measurement.
+    /// The mean of the squared times over the square of the mean, both with the time beside
+    /// handlers. It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
     pub fn dispersion(&self) -> f64 {
         let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
         for (took, requests) in &self.bins {
@@ -125,14 +127,15 @@ impl ServiceTimes {
         if sum > 0.0 { squares * count / (sum * sum) } else { 1.0 }
     }
 
-    /// What a wait of this long adds to the slowdown of a request (latency over its time in the handler), in the mean. Zero
-    /// without any measurement.
+    /// What a wait of this long adds to the slowdown of a request (latency over its time in the
+    /// handler), in the mean. Zero without any measurement.
     pub fn slowdown_by(&self, wait: Nanos) -> f64 {
         let added = |(took, count): &(Nanos, u64)| *count as f64 * wait.get() as f64 / took.get().max(1) as f64;
         self.bins.iter().map(added).sum::<f64>() / self.count().max(1) as f64
     }
 
-    /// The time that the share `quantile` of the requests does not exceed; zero without any measurement.
+    /// The time that the share `quantile` of the requests does not exceed; zero without any
+    /// measurement.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         let rank = (self.count() as f64 * quantile).ceil().max(1.0) as u64;
         let mut counted = 0;
@@ -143,9 +146,10 @@ impl ServiceTimes {
         found.map_or(Nanos::ZERO, |(took, _)| *took)
     }
 
-    /// The scale of delays in a queue whose requests take these times and `beside` each: the mean of the squares over
-    /// the mean. It is the service time where all are equal, and near that of the heavy ones where a few are heavy.
-    /// In an M/G/1 queue the mean wait at load L is L / (1 - L) / 2 of it (Pollaczek and Khinchine).
+    /// The scale of delays in a queue whose requests take these times and `beside` each: the mean
+    /// of the squares over the mean. It is the service time where all are equal, and near that of
+    /// the heavy ones where a few are heavy. In an M/G/1 queue the mean wait at load L is L / (1 -
+    /// L) / 2 of it (Pollaczek and Khinchine).
     pub fn delay_unit(&self, beside: Nanos) -> Nanos {
         let sum = |power: i32| -> f64 {
             self.bins.iter().map(|(took, count)| (took.plus(beside).get() as f64).powi(power) * *count as f64).sum()
@@ -154,8 +158,9 @@ impl ServiceTimes {
         if mean > 0.0 { Nanos::new((sum(2) / mean) as u64) } else { Nanos::ZERO }
     }
 
-    /// The share of the workers' time that requests take within their first `budget` of CPU time; 0 without any
-    /// measurement. The time beside its handler counts where a request ends, because most of it is its reply's.
+    /// The share of the workers' time that requests take within their first `budget` of CPU time; 0
+    /// without any measurement. The time beside its handler counts where a request ends, because
+    /// most of it is its reply's.
     pub fn share_within(&self, budget: Nanos) -> f64 {
         let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {
             self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
@@ -165,7 +170,8 @@ impl ServiceTimes {
         if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
     }
 
-    /// The share of the workers' time that requests spend in their handlers within their first `budget` of CPU time.
+    /// The share of the workers' time that requests spend in their handlers within their first
+    /// `budget` of CPU time.
     pub fn handler_share_within(&self, budget: Nanos) -> f64 {
         let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
         let all: f64 = self.bins.iter().map(|(took, count)| took.plus(self.beside).get() as f64 * *count as f64).sum();
@@ -196,7 +202,8 @@ impl ServiceTimes {
         widest.map(|(light, heavy)| Gap { below: bucket_start(light + 1), above: bucket_start(heavy) })
     }
 
-    /// Counts and the workers' time by bucket of the time in the handler, from the first nanosecond on.
+    /// Counts and the workers' time by bucket of the time in the handler, from the first nanosecond
+    /// on.
     fn buckets(&self) -> Vec<Bucket> {
         let mut buckets = Vec::new();
         for (took, count) in &self.bins {
@@ -226,15 +233,17 @@ fn bucket_start(number: usize) -> Nanos {
     Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
 }
 
-/// The workers to reserve for fresh requests where a reservation that is too large costs next to nothing, because heavy
-/// requests go on there too. It is the number that fresh requests keep busy, and its square root for the moments at which
-/// more come at once. (Square-root staffing: Halfin and Whitt, 1981.) `offered` is the CPU time that all requests need in
-/// each unit of time (the mean number of busy workers).
+/// The workers to reserve for fresh requests where a reservation that is too large costs next to
+/// nothing, because heavy requests go on there too. It is the number that fresh requests keep busy,
+/// and its square root for the moments at which more come at once. (Square-root staffing: Halfin
+/// and Whitt, 1981.) `offered` is the CPU time that all requests need in each unit of time (the
+/// mean number of busy workers).
 ///
-/// The time beside handlers is no reason to reserve, since every worker receives and answers. What is reserved is no
-/// capacity. It is the number of workers whose heavy requests watch closely, and watching costs something for each arrival.
-/// Simulated, at 0.7 of 14 workers, Extreme Bimodal, stock table: 8 reserved in place of 2 take p99.9 of light slowdowns
-/// from 30 to 25. They take the median of heavy latencies from 0.76 ms to 16 ms.
+/// The time beside handlers is no reason to reserve, since every worker receives and answers. What
+/// is reserved is no capacity. It is the number of workers whose heavy requests watch closely, and
+/// watching costs something for each arrival. Simulated, at 0.7 of 14 workers, Extreme Bimodal,
+/// stock table: 8 reserved in place of 2 take p99.9 of light slowdowns from 30 to 25. They take the
+/// median of heavy latencies from 0.76 ms to 16 ms.
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)

@@ -1,19 +1,21 @@
 //! Where the levels of `levels` begin: from measured service times, by the Gittins index.
 //!
-//! A request has taken the time `a`. Its chance to end within a further time `d`, over the time that it then takes, is a
-//! ratio. Its index is the best ratio over all `d`:
+//! A request has taken the time `a`. Its chance to end within a further time `d`, over the time
+//! that it then takes, is a ratio. Its index is the best ratio over all `d`:
 //!
 //! `G(a) = max over d of P(S <= a + d | S > a) / (E[min(S - a, d) | S > a] + y)`
 //!
-//! with `S` the service time and `y` the cost of a yield. To serve the request with the highest index first makes the
-//! mean latency least (Gittins 1979; Aalto, Ayesta and Righter 2009). Where the index falls with age, requests that have
-//! taken little go first; where it rises, first come goes first. `README.md` says why the chance is not weighed by 1/S,
-//! which would make the mean slowdown least.
+//! with `S` the service time and `y` the cost of a yield. To serve the request with the highest
+//! index first makes the mean latency least (Gittins 1979; Aalto, Ayesta and Righter 2009). Where
+//! the index falls with age, requests that have taken little go first; where it rises, first come
+//! goes first. `README.md` says why the chance is not weighed by 1/S, which would make the mean
+//! slowdown least.
 //!
 //! Where the class is known, `S` is the service time of requests of that class.
 //!
-//! A request may run for the `d` that is best at its age before another is considered, since its index does not fall before
-//! that. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
+//! A request may run for the `d` that is best at its age before another is considered, since its
+//! index does not fall before that. So the ages at which that `d` ends are where levels may begin,
+//! and one begins where the index has fallen by enough.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use super::tail;
@@ -23,15 +25,17 @@ use crate::time::Nanos;
 /// Requests that leave the first level take at most this share of the workers' time for it.
 const RISE_SHARE_MAX: f64 = 1.0 / 400.0;
 
-/// A level begins where the index has fallen by this factor at least; by more where there would be too many levels.
+/// A level begins where the index has fallen by this factor at least; by more where there would be
+/// too many levels.
 const FALL_MIN: f64 = 2.0;
 const FALL_STEP: f64 = 1.25;
 
-/// Buckets of service times in each octave: a limit lies above the times of its bucket, by less than a tenth.
+/// Buckets of service times in each octave: a limit lies above the times of its bucket, by less
+/// than a tenth.
 const BUCKETS_PER_OCTAVE: f64 = 8.0;
 
-/// Fewer requests than this share of all, or than this number, say nothing of a distribution. Beyond the age that no more
-/// of them reach, levels go on by a constant factor ([`tail`]).
+/// Fewer requests than this share of all, or than this number, say nothing of a distribution.
+/// Beyond the age that no more of them reach, levels go on by a constant factor ([`tail`]).
 const FEW_SHARE: f64 = 1e-3;
 const FEW: f64 = 20.0;
 
@@ -44,9 +48,9 @@ struct Bucket {
     time: f64,
 }
 
-/// The levels of requests with these service times, of which a yield costs `yield_cost`. Where the times of each class are
-/// known, requests of a class begin at the level of its index. If too little is known of a class, the index of all requests
-/// counts.
+/// The levels of requests with these service times, of which a yield costs `yield_cost`. Where the
+/// times of each class are known, requests of a class begin at the level of its index. If too
+/// little is known of a class, the index of all requests counts.
 pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
     let all = Descent::new(times, times, yield_cost);
     let of_class = of_class.map(|of_class| of_class.each_ref().map(|of| Descent::new(of, times, yield_cost)));
@@ -69,8 +73,8 @@ pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost
     Ladders { all, of_class }
 }
 
-/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. Those of all stretches are `indices`; both
-/// descend.
+/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. Those of all
+/// stretches are `indices`; both descend.
 fn bounds(indices: &[f64]) -> Vec<f64> {
     let mut fall = FALL_MIN;
     loop {
@@ -104,14 +108,16 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
 /// How the index of some requests falls with their age.
 struct Descent<'t> {
     times: &'t ServiceTimes,
-    /// The ages at which stretches begin on which the index is no lower than there, and the lowest index up to there.
+    /// The ages at which stretches begin on which the index is no lower than there, and the lowest
+    /// index up to there.
     stretches: Vec<(f64, f64)>,
     /// The age that too few requests reach to say more.
     age: f64,
 }
 
 impl<'t> Descent<'t> {
-    /// The index of the requests with the service times `of`, which are some or all of those with `times`.
+    /// The index of the requests with the service times `of`, which are some or all of those with
+    /// `times`.
     fn new(of: &'t ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent<'t> {
         let buckets = buckets(of);
         let first = shortest_first_level(times, &buckets, yield_cost);
@@ -130,8 +136,9 @@ impl<'t> Descent<'t> {
         Descent { stretches, age: age.max(first), times: of }
     }
 
-    /// The levels of these requests, which begin below the indices `bounds`, where all requests take `whole`. Where too few
-    /// requests say more, levels go on by a constant factor, as long as what takes longer has a share of the time.
+    /// The levels of these requests, which begin below the indices `bounds`, where all requests
+    /// take `whole`. Where too few requests say more, levels go on by a constant factor, as long as
+    /// what takes longer has a share of the time.
     fn ladder(&self, bounds: &[f64], whole: f64) -> Ladder {
         let level = |index: &f64| bounds.iter().filter(|bound| index < bound).count();
         let mut levels = self.stretches.iter().map(|(age, index)| (Nanos::new(*age as u64), level(index)));
@@ -215,13 +222,15 @@ mod tests {
     fn two_classes_have_two_levels() {
         assert_eq!(of(&[(500, 99_500), (500_000, 500)]), [Nanos::new(2_000)], "20 yields");
         assert_eq!(of(&[(1_000, 50_000), (100_000, 50_000)]).len(), 1);
-        // One in 10,000, with a sixth of the time: too few to look at one by one, and too heavy to be let be.
+        // One in 10,000, with a sixth of the time: too few to look at one by one, and too heavy to
+        // be let be.
         assert_eq!(of(&[(1_000, 999_900), (2_000_000, 100)])[0], Nanos::new(2_000));
         assert!(of(&[(10_000, 10_000), (20_000, 10_000)]).is_empty(), "a factor of two");
         assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
     }
 
-    // What has taken long ends as soon as what begins, or sooner: is first come, first served left alone?
+    // What has taken long ends as soon as what begins, or sooner: is first come, first served left
+    // alone?
     #[test]
     fn light_tails_have_one_level() {
         for seed in 0..20 {
@@ -249,7 +258,8 @@ mod tests {
         }
     }
 
-    // Are there always limits, few and ascending, whatever was measured: single requests, none but heavy ones, free yields?
+    // Are there always limits, few and ascending, whatever was measured: single requests, none but
+    // heavy ones, free yields?
     #[test]
     fn any_service_times_have_ascending_limits() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -299,7 +309,8 @@ mod tests {
         (0..classes).map(|class| ladders.of(Some(class)).first()).collect()
     }
 
-    // A class whose requests are of two kinds gives way within itself; one of which nothing is known, as all together do.
+    // A class whose requests are of two kinds gives way within itself; one of which nothing is
+    // known, as all together do.
     #[test]
     fn a_class_has_limits_of_its_own() {
         let ladders = of_classes(&[&[(1_000, 90_000)], &[(10_000, 9_000), (1_000_000, 1_000)], &[(50_000, 3)]]);

@@ -1,5 +1,6 @@
-//! `auto`: the levels of attained service that suit the measured service times and the measured cost of a yield. It has
-//! hysteresis, and a reason to publish. Where they call for none, first come, first served.
+//! `auto`: the levels of attained service that suit the measured service times and the measured
+//! cost of a yield. It has hysteresis, and a reason to publish. Where they call for none, first
+//! come, first served.
 
 pub mod estimate;
 pub mod gittins;
@@ -42,24 +43,25 @@ pub struct Auto {
     is_outdated: bool,
 }
 
-/// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more than this
-/// (`estimate`); this is for the judgement that there is none.
+/// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more
+/// than this (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
-/// number, up to the fourth, and an hour without one halves it. Near the bound between two choices, chance decides each
-/// time. No margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
-/// chance: after it the second decision that lets requests give way comes into force. A decision for first come, first
-/// served gets no such credit. Heavy requests that come for a second now and then are a shift each time, and light ones must
-/// stay ahead of them.
+/// A different choice comes into force once it is the outcome of this many decisions in a row. Each
+/// change doubles the number, up to the fourth, and an hour without one halves it. Near the bound
+/// between two choices, chance decides each time. No margin is wide enough for a sample of which
+/// one request has a twentieth of the time. A shift of the mix is no chance: after it the second
+/// decision that lets requests give way comes into force. A decision for first come, first served
+/// gets no such credit. Heavy requests that come for a second now and then are a shift each time,
+/// and light ones must stay ahead of them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
 const DECISIONS_UNCHANGED: u32 = 3_600;
 
 impl Auto {
-    /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
-    /// objective.
+    /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the
+    /// time scale and the objective.
     pub fn new(tuning: &Tuning) -> Auto {
         let current = Steady::new(Decision::too_few(0, tuning.budget));
         Auto {
@@ -71,7 +73,8 @@ impl Auto {
         }
     }
 
-    /// The same, where what `tuning` has measured has been so for as many decisions as it takes to come into force.
+    /// The same, where what `tuning` has measured has been so for as many decisions as it takes to
+    /// come into force.
     pub fn settled(tuning: &Tuning) -> Auto {
         let mut auto = Auto::new(tuning);
         for _ in 0..DECISIONS_IN_A_ROW {
@@ -85,8 +88,8 @@ impl Auto {
         self.current.get()
     }
 
-    /// Judges anew; returns the decision if it changes what is in force. To be called every second with what was measured
-    /// in the last seconds.
+    /// Judges anew; returns the decision if it changes what is in force. To be called every second
+    /// with what was measured in the last seconds.
     pub fn decide(&mut self, measured: &Measured) -> Option<&Decision> {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
@@ -96,8 +99,9 @@ impl Auto {
         let decision = self.judge(measured);
         let current = self.current.get();
         let (begins, too_few) = (current.is_start, decision.is_start);
-        // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
-        // end while heavy ones are left: first come, first served would let them wait for these.
+        // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is
+        // that light requests alone end while heavy ones are left: first come, first served would
+        // let them wait for these.
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {
@@ -115,7 +119,8 @@ impl Auto {
         let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
         // That older requests speak against it counts as one, where one more is not enough.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
-        // Any decision from measurements is better than one without any, or from those of other requests.
+        // Any decision from measurements is better than one without any, or from those of other
+        // requests.
         let agree = |one: &Decision, other: &Decision| begins || is_urgent || one.is_like(other);
         if !self.current.differ(decision, first, in_a_row, agree) {
             return None;
@@ -128,8 +133,8 @@ impl Auto {
         Some(self.current.get())
     }
 
-    /// What serves requests of which none is to give way. One queue keeps the order of arrival; where there is no time to pass
-    /// each request on, it is one level.
+    /// What serves requests of which none is to give way. One queue keeps the order of arrival;
+    /// where there is no time to pass each request on, it is one level.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
         let in_order = self.tuning.has_time_to_pass_on(measured);
         Decision { in_order, ..Decision::of(Ladders::blind(Ladder::new(0)), reason) }
@@ -159,8 +164,9 @@ impl Auto {
                 },
             );
         };
-        // Giving way at each arrival may cost 0.6 of a light request's time in its handler. Soft reservation may cost all
-        // that a light request takes of its worker. (Simulated, with and without the kernel's part.)
+        // Giving way at each arrival may cost 0.6 of a light request's time in its handler. Soft
+        // reservation may cost all that a light request takes of its worker. (Simulated, with and
+        // without the kernel's part.)
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {

@@ -7,16 +7,17 @@ use crate::sched::ladder::Ladders;
 use crate::time::Nanos;
 
 labels! {
-    /// What `levels` and `auto` optimise: by the Gittins index ([`gittins`]), or by what no percentile counts (`tail.rs`).
+    /// What `levels` and `auto` optimise: by the Gittins index ([`gittins`]), or by what no
+    /// percentile counts (`tail.rs`).
     #[derive(Default)]
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Objective {
-        /// p99.9 of the slowdown, latency over service time, and the mean latency: the longer a request has taken, the
-        /// later it goes.
+        /// p99.9 of the slowdown, latency over service time, and the mean latency: the longer a
+        /// request has taken, the later it goes.
         #[default]
         Slowdown = "slowdown",
-        /// p99.9 of the latency of all requests. First come, first served, but what takes little of the time goes first, and
-        /// the longest of 2,000 last.
+        /// p99.9 of the latency of all requests. First come, first served, but what takes little of
+        /// the time goes first, and the longest of 2,000 last.
         Latency = "latency",
     }
 }

@@ -1,15 +1,18 @@
-//! Levels of the longest requests: where a percentile is all that counts, and where measurements say no more.
+//! Levels of the longest requests: where a percentile is all that counts, and where measurements
+//! say no more.
 //!
-//! p99.9 of the latency is no worse for what happens to fewer than one request in 1,000. So these can go last, and where
-//! they hold much of the time all others wait for less. What takes next to none of the time can go first, and nothing else
-//! waits for longer. The others are served in the order in which they came. Without the longest, service times have a light
-//! tail. Then no order that knows as little has a latency with a lighter tail (Wierman and Zwart 2012).
+//! p99.9 of the latency is no worse for what happens to fewer than one request in 1,000. So these
+//! can go last, and where they hold much of the time all others wait for less. What takes next to
+//! none of the time can go first, and nothing else waits for longer. The others are served in the
+//! order in which they came. Without the longest, service times have a light tail. Then no order
+//! that knows as little has a latency with a lighter tail (Wierman and Zwart 2012).
 
 use super::estimate::ServiceTimes;
 use crate::sched::ladder::{LIMITS_MAX, Ladder};
 use crate::time::Nanos;
 
-/// Requests that do not outlast the first limit: half of those beyond p99.9 do, since the limit is as uncertain as a sample.
+/// Requests that do not outlast the first limit: half of those beyond p99.9 do, since the limit is
+/// as uncertain as a sample.
 const QUANTILE: f64 = 0.9995;
 
 /// Requests that go first take at most this share of the workers' time up to there.
@@ -22,8 +25,8 @@ const TIME_MIN: f64 = 0.02;
 /// The shortest time to a level that is worth a yield, in yields.
 pub(super) const YIELDS_MIN: u64 = 20;
 
-/// The levels under which p99.9 of the latency is least, of requests with these service times, where a yield costs
-/// `yield_cost`. Those for the slowdown begin at `limits`.
+/// The levels under which p99.9 of the latency is least, of requests with these service times,
+/// where a yield costs `yield_cost`. Those for the slowdown begin at `limits`.
 pub(super) fn ladder(times: &ServiceTimes, limits: impl Iterator<Item = Nanos>, yield_cost: Nanos) -> Ladder {
     let mut ladder: Ladder = limits.take_while(|limit| times.handler_share_within(*limit) <= FIRST_SHARE_MAX).collect();
     let longest = times.quantile(QUANTILE).max(yield_cost.times(YIELDS_MIN)).plus(Nanos::new(1));

@@ -68,8 +68,9 @@ fn costs_and_yields_decide() {
     assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400, Nanos::ZERO));
 }
 
-// To pass on a request of 10 us takes .65 us: two yields of .1 us, and a look of .45 us. So 4 workers have time for that until
-// 3.74 of them are busy. Among groups it takes eight times as long.
+// To pass on a request of 10 us takes .65 us: two yields of .1 us, and a look of .45 us. So 4
+// workers have time for that until 3.74 of them are busy. Among groups it takes eight times as
+// long.
 #[test]
 fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
     let judged = |groups, busy_workers| {
@@ -84,12 +85,15 @@ fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
     );
 }
 
-// Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
-// Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a busy virtual machine.
+// Emulated cores measure service times exactly: would a real core's noise change what is chosen,
+// and how far the budget?
+// Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a
+// busy virtual machine.
 #[test]
 fn the_noise_of_a_real_clock_changes_no_choice() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-    // Extreme and high bimodal, micropools, and two mixes for real cores: heavy requests in 10,000, and both costs.
+    // Extreme and high bimodal, micropools, and two mixes for real cores: heavy requests in 10,000,
+    // and both costs.
     for (heavies, light, heavy) in [
         (50, 500, 500_000),
         (5_000, 1_000, 100_000),
@@ -116,7 +120,8 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
     }
 }
 
-// Does the number of decisions in a row, which grows with each change, fall again by half after an hour without any?
+// Does the number of decisions in a row, which grows with each change, fall again by half after an
+// hour without any?
 #[test]
 fn an_hour_without_a_change_halves_what_a_change_takes() {
     let mut auto = auto(100);
@@ -132,8 +137,8 @@ fn an_hour_without_a_change_halves_what_a_change_takes() {
     assert_eq!(after(&mut auto, 3 * DECISIONS_UNCHANGED), 1, "no fewer than at the start");
 }
 
-// Is something chosen after three seconds with enough requests, also where each of them calls for something else? Is it
-// said until then how few there were?
+// Is something chosen after three seconds with enough requests, also where each of them calls for
+// something else? Is it said until then how few there were?
 #[test]
 fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = auto(100);
@@ -145,9 +150,9 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.name().name() == "levels"));
 }
 
-// After a shift of the mix, does the second decision that lets requests give way come into force, unless one confirms what
-// is in force? Also where the two differ, and after many changes? Does first come, first served take as many as ever, of
-// which the shift counts as one?
+// After a shift of the mix, does the second decision that lets requests give way come into force,
+// unless one confirms what is in force? Also where the two differ, and after many changes? Does
+// first come, first served take as many as ever, of which the shift counts as one?
 #[test]
 fn after_a_shift_the_second_decision_counts() {
     let [alike, near, far] = [(10_000, 10_000), (20_000, 2_000_000), (200_000, 20_000_000)]
@@ -181,12 +186,13 @@ fn after_a_shift_the_second_decision_counts() {
     assert_eq!(changes, [false, false, false, true]);
 }
 
-/// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second. Their
-/// service times in microseconds are drawn.
+/// How often the choice changes in an hour of decisions, each on the last ten seconds of 100
+/// requests a second. Their service times in microseconds are drawn.
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut auto = auto(yield_ns);
-    // Sorted, each with its second: to sort all of them each time would take most of the test's time.
+    // Sorted, each with its second: to sort all of them each time would take most of the test's
+    // time.
     let mut recent: Vec<(Nanos, usize)> = Vec::new();
     let changes = (0..3_600).filter(|second| {
         recent.retain(|(_, drawn_in)| drawn_in + 10 > *second);
@@ -197,8 +203,9 @@ fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256Plus
     changes.count()
 }
 
-// Does the choice rest where two are as good, so that each sample calls for another? Method: an hour of samples at each
-// bound. With three decisions in a row for every change there were 220, 132, 214, 245, 211 and 326.
+// Does the choice rest where two are as good, so that each sample calls for another? Method: an
+// hour of samples at each bound. With three decisions in a row for every change there were 220,
+// 132, 214, 245, 211 and 326.
 #[test]
 fn chance_does_not_change_the_choice_all_the_time() {
     let lognormal = |mean: f64, variation: f64| LogNormal::from_mean_cv(mean, variation).expect("a spread");

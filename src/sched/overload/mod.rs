@@ -1,7 +1,9 @@
-//! When a request has waited for too long, after CoDel: `README.md` beside this file argues the rule and its numbers.
+//! When a request has waited for too long, after CoDel: `README.md` beside this file argues the
+//! rule and its numbers.
 //!
-//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is what a worker sees:
-//! whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
+//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`]
+//! is what a worker sees: whether a queue stands, so that what is old in it is shed. Threads and
+//! virtual time use both.
 
 mod shedding;
 pub mod sources;
@@ -50,7 +52,8 @@ pub struct QueueBounds {
 /// The range of [`MaxWait::For`].
 const FOR_MIN: Nanos = Nanos::from_micros(1);
 const FOR_MAX: Nanos = Nanos::from_secs(3_600);
-/// The least target: that of CoDel (RFC 8289, section 4.3), which is also long for a pause of the host.
+/// The least target: that of CoDel (RFC 8289, section 4.3), which is also long for a pause of the
+/// host.
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
 /// The least interval: that of CoDel.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
@@ -60,8 +63,8 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
-/// Requests in a row that stepped aside, from which on the next is taken to. Where one in twenty is light, a row of this
-/// length is one in 27.
+/// Requests in a row that stepped aside, from which on the next is taken to. Where one in twenty is
+/// light, a row of this length is one in 27.
 const HEAVY_IN_A_ROW: u32 = 64;
 /// Mean times between two ends that a worker sees, after which nothing is taken to end any more.
 const UNMOVED: u64 = 4;
@@ -104,9 +107,9 @@ impl QueueBounds {
     pub const NONE: QueueBounds =
         QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE, heavy: Nanos::ZERO };
 
-    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out. Within
-    /// `first_slice`, a request could go before other fresh ones (`None` = for all its time). `None` where too few were
-    /// measured to tell.
+    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way
+    /// in and out. Within `first_slice`, a request could go before other fresh ones (`None` = for
+    /// all its time). `None` where too few were measured to tell.
     pub fn new(
         max_wait: MaxWait,
         times: &ServiceTimes,
@@ -134,8 +137,8 @@ impl WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
     }
 
-    /// What has begun and waited for this long in all is broken off while the queues stand. It is above the bound, which
-    /// holds for the mean of what is admitted.
+    /// What has begun and waited for this long in all is broken off while the queues stand. It is
+    /// above the bound, which holds for the mean of what is admitted.
     pub fn give_up(&self) -> Nanos {
         self.bound.plus(self.bound.minus(self.target).times(2))
     }
@@ -143,8 +146,8 @@ impl WaitBounds {
     /// No bounds.
     pub const NONE: WaitBounds = WaitBounds { target: Nanos::MAX, interval: Nanos::MAX, bound: Nanos::MAX };
 
-    /// The bounds of `max_wait` for a queue whose requests take `times`, and each of them `beside` for its way in and out. `None`
-    /// where too few were measured to tell.
+    /// The bounds of `max_wait` for a queue whose requests take `times`, and each of them `beside`
+    /// for its way in and out. `None` where too few were measured to tell.
     pub fn new(max_wait: MaxWait, times: &ServiceTimes, beside: Nanos) -> Option<WaitBounds> {
         match max_wait {
             MaxWait::Off => Some(WaitBounds::NONE),
@@ -159,33 +162,36 @@ impl WaitBounds {
     }
 }
 
-/// The service time to expect of a request, where requests took `times`: a high quantile. `None` where too few were
-/// measured to tell.
+/// The service time to expect of a request, where requests took `times`: a high quantile. `None`
+/// where too few were measured to tell.
 pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
 }
 
-/// The latest time at which a request may begin, so that it is likely to end before `expires_at`. [`Nanos::MAX`] if it never
-/// expires.
+/// The latest time at which a request may begin, so that it is likely to end before `expires_at`.
+/// [`Nanos::MAX`] if it never expires.
 ///
-/// `deadline` is the time from its arrival to `expires_at`. `expected` is its service time, of which it has had `served`.
-/// However long that is, half of the deadline is left for waiting. So requests with short deadlines are tried, and measured.
+/// `deadline` is the time from its arrival to `expires_at`. `expected` is its service time, of
+/// which it has had `served`. However long that is, half of the deadline is left for waiting. So
+/// requests with short deadlines are tried, and measured.
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
-/// The queues of continuations together, as one worker sees them: how long a request that goes into them will wait.
+/// The queues of continuations together, as one worker sees them: how long a request that goes into
+/// them will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
     /// Requests in a row that stepped aside before they ended.
     in_a_row: u32,
-    /// The wait for each request in front (Little's law: waiting requests = their rate x their wait). An EWMA, in which
-    /// each end has the weight of an eighth.
+    /// The wait for each request in front (Little's law: waiting requests = their rate x their
+    /// wait). An EWMA, in which each end has the weight of an eighth.
     each: Nanos,
     /// When such a request last ended, or none waited.
     moved_at: Nanos,
-    /// Whether the queues stand: the wait to expect was long for an interval, and has not been short for one since.
+    /// Whether the queues stand: the wait to expect was long for an interval, and has not been
+    /// short for one since.
     stands: bool,
     /// Since when the wait to expect says otherwise, if it does.
     otherwise_since: Option<Nanos>,
@@ -210,7 +216,8 @@ impl HeavyQueue {
         self.in_a_row >= HEAVY_IN_A_ROW
     }
 
-    /// Notes that a request ends after `wait`; `behind` others waited when it first went into a queue.
+    /// Notes that a request ends after `wait`; `behind` others waited when it first went into a
+    /// queue.
     #[inline]
     pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
         let each = wait.get() / (behind as u64).max(1);
@@ -219,8 +226,8 @@ impl HeavyQueue {
         self.moved_at = now;
     }
 
-    /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`, `waiting` others are in the
-    /// queues, and `workers` serve them.
+    /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`,
+    /// `waiting` others are in the queues, and `workers` serve them.
     pub fn is_full(
         &mut self,
         now: Nanos,
@@ -232,7 +239,8 @@ impl HeavyQueue {
         if waiting == 0 {
             self.moved_at = now;
         }
-        // Where fresh requests take all the time, none of these ends. This worker sees the end of one in `workers`.
+        // Where fresh requests take all the time, none of these ends. This worker sees the end of
+        // one in `workers`.
         let unmoved = Nanos::new(now.minus(self.moved_at).get() / (workers as u64 * UNMOVED));
         let expected = waited.plus(self.each.max(unmoved).times(waiting as u64));
         let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
@@ -260,12 +268,14 @@ impl HeavyQueue {
     }
 }
 
-/// The queues from which one worker takes jobs. Its clones are those of other workers that take from the same ones: each
-/// sees what the others took. A worker with many sockets comes to each once in a long while.
+/// The queues from which one worker takes jobs. Its clones are those of other workers that take
+/// from the same ones: each sees what the others took. A worker with many sockets comes to each
+/// once in a long while.
 #[derive(Clone, Debug)]
 pub struct StandingQueues {
-    /// Of each queue, since when nothing young has left it ([`Nanos::MAX`] after something young), and when something old
-    /// last left it. Where two workers write at once, one job more or less counts as young.
+    /// Of each queue, since when nothing young has left it ([`Nanos::MAX`] after something young),
+    /// and when something old last left it. Where two workers write at once, one job more or less
+    /// counts as young.
     queues: SharedTimes<2>,
     /// When the worker last had nothing to do.
     rested_at: Nanos,
@@ -289,13 +299,14 @@ impl StandingQueues {
         }
     }
 
-    /// Notes that a job from `queue` is at hand which has waited for `wait`, at least the target. True if it is to be
-    /// shed.
+    /// Notes that a job from `queue` is at hand which has waited for `wait`, at least the target.
+    /// True if it is to be shed.
     #[cold]
     pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
         let [mut since, last] = self.queues.get(queue);
-        // What workers saw before this one last rested, or too long ago, says nothing of a queue that has stood since. An
-        // exception: this job was in the queue then, and nothing behind it has left.
+        // What workers saw before this one last rested, or too long ago, says nothing of a queue
+        // that has stood since. An exception: this job was in the queue then, and nothing behind it
+        // has left.
         let unseen = now.minus(last);
         let is_lost = unseen > bounds.interval && unseen > wait;
         if since == Nanos::MAX || since < self.rested_at || is_lost {

@@ -1,5 +1,5 @@
-//! The rule of shedding, as one worker applies it: `README.md` beside this file argues it. Threads and virtual time call
-//! the same functions.
+//! The rule of shedding, as one worker applies it: `README.md` beside this file argues it. Threads
+//! and virtual time call the same functions.
 
 use super::{HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
@@ -14,8 +14,8 @@ pub struct Stay {
     pub came_at: Nanos,
     /// Since when it has been ready to run: its arrival, or when it was last put into a queue.
     pub ready_at: Nanos,
-    /// The time from which on it must be looked at before it begins, or resumes from a queue: it is old then, or too
-    /// late. [`Nanos::MAX`] = never, and while it runs.
+    /// The time from which on it must be looked at before it begins, or resumes from a queue: it is
+    /// old then, or too late. [`Nanos::MAX`] = never, and while it runs.
     pub start_by: Nanos,
     /// The time from which on its answer is worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
@@ -27,7 +27,8 @@ pub struct Stay {
     pub cost: Option<Nanos>,
     /// The service that it has had.
     pub service: Nanos,
-    /// Since it first went into a queue of continuations: how many were there, itself included; before that 0.
+    /// Since it first went into a queue of continuations: how many were there, itself included;
+    /// before that 0.
     pub in_line: u32,
 }
 
@@ -96,8 +97,9 @@ impl WaitLimits {
     }
 }
 
-/// The service to expect of each class: by what is measured of its own requests where classes may be known, else of all.
-/// `None` where too few were measured to tell, and under [`MaxWait::Off`] zero.
+/// The service to expect of each class: by what is measured of its own requests where classes may
+/// be known, else of all. `None` where too few were measured to tell, and under [`MaxWait::Off`]
+/// zero.
 pub fn expected_by_class(
     max_wait: MaxWait,
     times: &ServiceTimes,
@@ -117,22 +119,24 @@ pub fn expected_by_class(
 pub enum Cause {
     /// It has waited for too long in a socket that stands.
     Waited,
-    /// It is a heavy one, or of a class whose queue stands, and has waited or would wait for too long.
+    /// It is a heavy one, or of a class whose queue stands, and has waited or would wait for too
+    /// long.
     Refused,
     /// Its deadline has passed, or would before its end.
     Expired(Expired),
 }
 
-/// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is below what a first slice
-/// is refused at, or that would be lost as often as not.
+/// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is
+/// below what a first slice is refused at, or that would be lost as often as not.
 const BEGINS_BELOW: u64 = 3;
 
-/// What one worker knows of the queues that it takes from: the sockets, and the queues of continuations together. A clone
-/// is for another worker of the same sockets.
+/// What one worker knows of the queues that it takes from: the sockets, and the queues of
+/// continuations together. A clone is for another worker of the same sockets.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     sockets: StandingQueues,
-    /// Where the policy knows classes, a class may wait while others that came through the same sockets do not.
+    /// Where the policy knows classes, a class may wait while others that came through the same
+    /// sockets do not.
     classes: Option<StandingQueues>,
     /// The classes whose requests stand, a bit for each.
     standing: u8,
@@ -141,7 +145,8 @@ pub struct Shedding {
 }
 
 impl Shedding {
-    /// That of one of this many workers, which take from this many sockets. The policy knows classes if `classified`.
+    /// That of one of this many workers, which take from this many sockets. The policy knows
+    /// classes if `classified`.
     pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         Shedding { sockets: StandingQueues::new(sockets), classes, standing: 0, heavy: HeavyQueue::default(), workers }
@@ -155,14 +160,15 @@ impl Shedding {
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
-    /// Whether a datagram that has waited in `socket` for this long is to be shed as it is received.
+    /// Whether a datagram that has waited in `socket` for this long is to be shed as it is
+    /// received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
         let bounds = limits.bounds(false);
         wait >= bounds.target && self.sockets.on_old(socket, now, wait, bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`, if it must not. `queue`: how many have stepped aside, and
-    /// whether the gate limits its source.
+    /// Why a fresh request from `socket` must not begin `now`, if it must not. `queue`: how many
+    /// have stepped aside, and whether the gate limits its source.
     #[inline]
     pub fn on_begin(
         &mut self,
@@ -184,7 +190,8 @@ impl Shedding {
         cause.or_else(|| (class_stands || would_wait()).then_some(Cause::Refused))
     }
 
-    /// Whether a fresh request of `class` that begins `now`, after `wait`, is to be shed because those of its class stand.
+    /// Whether a fresh request of `class` that begins `now`, after `wait`, is to be shed because
+    /// those of its class stand.
     fn class_stands(&mut self, class: u8, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
         let Some(classes) = &mut self.classes else { return false };
         let (bounds, bit) = (limits.bounds(true), 1 << class);
@@ -198,8 +205,8 @@ impl Shedding {
         is_shed
     }
 
-    /// Whether a request that steps aside at `now` would wait for this many quarters of its bound. That is the bound for
-    /// all, or the time that its own deadline leaves.
+    /// Whether a request that steps aside at `now` would wait for this many quarters of its bound.
+    /// That is the bound for all, or the time that its own deadline leaves.
     #[cold]
     fn is_full(
         &mut self,
@@ -212,8 +219,8 @@ impl Shedding {
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.bounds(true).within(patience);
-        // In eighths. Where requests of several kinds wait, those of limited sources are refused first, and validated ones
-        // last.
+        // In eighths. Where requests of several kinds wait, those of limited sources are refused
+        // first, and validated ones last.
         let eighths = match (limited, stay.validated) {
             (true, _) => quarters,
             (false, false) => quarters * 2,
@@ -224,7 +231,8 @@ impl Shedding {
             && self.heavy.is_full(now, (waiting, self.workers), stay.wait(now), most, &bounds)
     }
 
-    /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand after a pause.
+    /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand
+    /// after a pause.
     #[inline]
     pub fn on_resume(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {
@@ -241,8 +249,9 @@ impl Shedding {
         (now >= stay.expires_at.min(stay.latest_start(class, limits))).then_some(Cause::Expired(reason))
     }
 
-    /// Whether a request that steps aside may go into a queue of continuations. If it may not, only its first slice is lost:
-    /// it is asked once. `queue`: how many others are there, and whether the gate limits its source.
+    /// Whether a request that steps aside may go into a queue of continuations. If it may not, only
+    /// its first slice is lost: it is asked once. `queue`: how many others are there, and whether
+    /// the gate limits its source.
     pub fn on_put(
         &mut self,
         stay: &mut Stay,

@@ -1,5 +1,5 @@
-//! Who used how much CPU time of late, and what share of each source's datagrams may come in. `README.md` beside this
-//! file argues the rule and its numbers.
+//! Who used how much CPU time of late, and what share of each source's datagrams may come in.
+//! `README.md` beside this file argues the rule and its numbers.
 
 use known::{Counts, Known};
 use std::collections::BTreeMap;
@@ -41,35 +41,40 @@ pub const SHARE_MIN: f64 = 0.02;
 const KNOWN_MAX: usize = 1 << 16;
 /// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// What a standing queue takes off. The queue is a few percent of a period long, so the next one clears it.
+/// What a standing queue takes off. The queue is a few percent of a period long, so the next one
+/// clears it.
 const DOWN: f64 = 0.95;
 /// The least that comes in while a queue stands, of what the cores do.
 const LEAST: f64 = 0.75;
 /// What the gate returns to at once when no queue stands, of what was used while one stood.
 const RETURN: f64 = 0.98;
-/// What a decision keeps at least of the capacity that is known. If a queue stood at the start of a period only, the cores
-/// idled at its end.
+/// What a decision keeps at least of the capacity that is known. If a queue stood at the start of a
+/// period only, the cores idled at its end.
 const CAPACITY_KEPT: f64 = 0.98;
 /// What each decision adds from there on: 5 % take a second and a half.
 const UP: f64 = 1.01;
-/// The part of what comes in from which on sources that are not limited are worth room for their heavy requests.
+/// The part of what comes in from which on sources that are not limited are worth room for their
+/// heavy requests.
 const MODEST_FROM: f64 = 0.1;
-/// [`RETURN`] and [`UP`] for their sake. With 95 %, heavy requests wait for 30 of their service times, while a flood of light
-/// ones goes first.
+/// [`RETURN`] and [`UP`] for their sake. With 95 %, heavy requests wait for 30 of their service
+/// times, while a flood of light ones goes first.
 const MODEST_RETURN: f64 = 0.8;
 const MODEST_UP: f64 = 1.000_5;
-/// What all prefixes that may be forged count together, of each validated one: four fifths are for these. They ask for less
-/// of what is left than that where the target has fallen too far for a moment.
+/// What all prefixes that may be forged count together, of each validated one: four fifths are for
+/// these. They ask for less of what is left than that where the target has fallen too far for a
+/// moment.
 const FORGED_WEIGHT: f64 = 0.25;
-/// The part of the capacity that validated ones may use, however far the target has fallen: the rest clears the queue.
+/// The part of the capacity that validated ones may use, however far the target has fallen: the
+/// rest clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// What is offered fits if it is less than this part of the target. A flood seldom falls so low by chance.
+/// What is offered fits if it is less than this part of the target. A flood seldom falls so low by
+/// chance.
 const FITS: f64 = 0.8;
-/// What a source may ask for, of what the one in the middle does, and not be cut for its heavy requests. More, and a hundred
-/// that ask for more take what the others leave.
+/// What a source may ask for, of what the one in the middle does, and not be cut for its heavy
+/// requests. More, and a hundred that ask for more take what the others leave.
 const TYPICAL: f64 = 1.5;
-/// If those that may be above their level offer this much of the excess of the others, the mean alone counts. Forged sources
-/// are many, and each sends little.
+/// If those that may be above their level offer this much of the excess of the others, the mean
+/// alone counts. Forged sources are many, and each sends little.
 const SPARED: f64 = 0.1;
 /// Shares within this ratio are alike.
 const ALIKE: f64 = 1.05;
@@ -103,8 +108,8 @@ impl Default for Rules {
     }
 }
 
-/// What is known of all prefixes while a queue stands, and after it until nothing is shut out. Validated ones are known at
-/// any time.
+/// What is known of all prefixes while a queue stands, and after it until nothing is shut out.
+/// Validated ones are known at any time.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -131,8 +136,8 @@ pub struct Passed {
     pub asked: f64,
 }
 
-/// Samples of all sources in a period: what was served, and what would have come without the gate. Of that, what requests
-/// take before they first step aside.
+/// Samples of all sources in a period: what was served, and what would have come without the gate.
+/// Of that, what requests take before they first step aside.
 #[derive(Debug, Default)]
 struct Period {
     served: f64,
@@ -168,8 +173,8 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision `in_force` held, these queues stood, and so much `passed`. `scale`
-    /// bounds the number of rules: 1 = as many as there may be.
+    /// The rules from now on. Since the last decision `in_force` held, these queues stood, and so
+    /// much `passed`. `scale` bounds the number of rules: 1 = as many as there may be.
     pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
@@ -197,8 +202,8 @@ impl Sources {
         rules
     }
 
-    /// The next target, and the rules that fill it, where these queues stand. So far it was `target`, and this was used of
-    /// it.
+    /// The next target, and the rules that fill it, where these queues stand. So far it was
+    /// `target`, and this was used of it.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {
@@ -231,13 +236,15 @@ impl Sources {
     /// Ends the periods that `passed`.
     fn advance(&mut self, passed: Passed, in_force: &Rules) -> Period {
         let (periods, all) = (f64::from(passed.periods), passed.asked.clamp(1.0, 1.0 / SHARE_MIN));
-        // When a queue begins to stand, all that is old in it is shed at once, also of sources that were served before. So
-        // the first decision goes by what was served, and the second one replaces what it knew.
+        // When a queue begins to stand, all that is old in it is shed at once, also of sources that
+        // were served before. So the first decision goes by what was served, and the second one
+        // replaces what it knew.
         let (is_first, begins) = (self.decided == 0, self.decided <= 1);
         let mut period = Period::default();
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
-            // Where one request in `asked` is served, chance decides of which source. So the period weighs less.
+            // Where one request in `asked` is served, chance decides of which source. So the period
+            // weighs less.
             let asked = if is_first { 1.0 } else { known.asked(all) };
             let share = in_force.share(*prefix) / asked;
             let Counts { used, refused, first, .. } = known.advance(periods, share, begins);
@@ -249,8 +256,9 @@ impl Sources {
         period
     }
 
-    /// The most that may come in from a validated prefix, and from any other one, so that all together is `target`. All
-    /// prefixes that may be forged count together, since their number says nothing.
+    /// The most that may come in from a validated prefix, and from any other one, so that all
+    /// together is `target`. All prefixes that may be forged count together, since their number
+    /// says nothing.
     fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
@@ -262,7 +270,8 @@ impl Sources {
         let kept = demands(true).iter().map(|(offered, _)| offered.min(first)).sum::<f64>();
         let left = offered.min(first * weight).min((target - kept).max(0.0));
         let mut levels = [level(&mut forged, left), first];
-        // A source is not cut for its heavy requests alone. One that may be forged is, where others are validated.
+        // A source is not cut for its heavy requests alone. One that may be forged is, where others
+        // are validated.
         if self.cuts_heavy() {
             let level = &mut levels[usize::from(!demands(true).is_empty())];
             *level = level.max(TYPICAL * self.median());
@@ -270,7 +279,8 @@ impl Sources {
         levels
     }
 
-    /// What the source in the middle offers: half of them offer less. Of validated ones, where there are any.
+    /// What the source in the middle offers: half of them offer less. Of validated ones, where
+    /// there are any.
     fn median(&self) -> f64 {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let is_any = of(true).next().is_some();
@@ -282,14 +292,16 @@ impl Sources {
     fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
-        // What a source needs that asks for no more than others do: where heavy requests wait, all that it asks for.
+        // What a source needs that asks for no more than others do: where heavy requests wait, all
+        // that it asks for.
         let typical = if self.cuts_heavy() { 0.0 } else { TYPICAL * self.median() };
         let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
         let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
         // First those of which most is shut out.
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
-        // Those that do take too much, or did so before they were cut, and the others, which may not.
+        // Those that do take too much, or did so before they were cut, and the others, which may
+        // not.
         let is_sure = |prefix: u64, known: &Known| {
             in_force.share(prefix) < 1.0 || known.surely_offered() * needed(known) > level(known)
         };
@@ -323,8 +335,8 @@ impl Sources {
     }
 }
 
-/// The level at which demands, each with its weight, fill `target` (max-min fairness): none gets more than the level times
-/// its weight. Infinite where all fit.
+/// The level at which demands, each with its weight, fill `target` (max-min fairness): none gets
+/// more than the level times its weight. Infinite where all fit.
 fn level(demands: &mut [(f64, f64)], target: f64) -> f64 {
     demands.sort_by(|(one, weight), (other, others)| (one / weight).total_cmp(&(other / others)));
     let (mut left, mut weights) = (target, demands.iter().map(|(_, weight)| weight).sum::<f64>());

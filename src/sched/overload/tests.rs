@@ -32,13 +32,15 @@ fn the_bounds_follow_what_is_measured() {
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
-// Is the bound for fresh requests as long as their first slices call for, where others may go first after that?
+// Is the bound for fresh requests as long as their first slices call for, where others may go first
+// after that?
 #[test]
 fn what_has_not_begun_waits_for_first_slices_only() {
     let times = times(&[(1_000, 990), (100_000, 10)]);
     let bounds = |max_wait, slice| QueueBounds::new(max_wait, &times, Nanos::ZERO, slice).expect("enough was measured");
     let sliced = bounds(MaxWait::Auto, Some(MS(5)));
-    // 20 of (99 + 25) / (99 + 5) ms; and of 100 ms only ten were measured: 20 of (99 + 10,000) / (99 + 100) ms.
+    // 20 of (99 + 25) / (99 + 5) ms; and of 100 ms only ten were measured: 20 of (99 + 10,000) /
+    // (99 + 100) ms.
     assert!(sliced.fresh.bound > MS(23) && sliced.fresh.bound < MS(24), "{sliced:?}");
     assert!(sliced.interrupted.bound > MS(1_014) && sliced.interrupted.bound < MS(1_016), "{sliced:?}");
     let whole = bounds(MaxWait::Auto, None);
@@ -54,7 +56,8 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(QueueBounds { heavy: Nanos::ZERO, ..off }, QueueBounds::NONE);
 }
 
-// Does each queue stand by itself, and does a rest, or a long time without anything from it, end that?
+// Does each queue stand by itself, and does a rest, or a long time without anything from it, end
+// that?
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
@@ -68,7 +71,8 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 300), "it had nothing to do meanwhile");
     assert!(old(&mut queues, 400));
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
-    // One old request of a queue that was empty is served while another queue of the same worker stands.
+    // One old request of a queue that was empty is served while another queue of the same worker
+    // stands.
     let mut queues = StandingQueues::new(2);
     queues.on_rest(MS(1));
     let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
@@ -76,7 +80,8 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
-// Does a queue stand that its worker comes to less often than once in an interval, where what waits in it shows that?
+// Does a queue stand that its worker comes to less often than once in an interval, where what waits
+// in it shows that?
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
     let mut queues = StandingQueues::new(1);
@@ -90,8 +95,9 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
     assert!(!queues.on_old(0, MS(1_640), MS(200), &BOUNDS));
 }
 
-// Do workers see together that a socket stands, to which each comes less often than once in an interval? Does a young request
-// that one takes tell all of them, and the rest of one nothing to the others?
+// Do workers see together that a socket stands, to which each comes less often than once in an
+// interval? Does a young request that one takes tell all of them, and the rest of one nothing to
+// the others?
 #[test]
 fn workers_of_one_socket_know_what_others_took() {
     let one = StandingQueues::new(1);
@@ -107,8 +113,8 @@ fn workers_of_one_socket_know_what_others_took() {
     assert!(!sheds(280, &mut workers) && !sheds(360, &mut workers) && sheds(400, &mut workers));
 }
 
-// Is the queue full where the expected wait, own wait included, was above half of the bound for the interval? It must be
-// above the bound now, by recent measurements.
+// Is the queue full where the expected wait, own wait included, was above half of the bound for the
+// interval? It must be above the bound now, by recent measurements.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);
@@ -129,8 +135,8 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
 }
 
-// Does a request of a limited source wait half as long as others? Does one of a validated source wait half as long again?
-// There are 2.5 ms for each in front, and 200 ms at most.
+// Does a request of a limited source wait half as long as others? Does one of a validated source
+// wait half as long again? There are 2.5 ms for each in front, and 200 ms at most.
 #[test]
 fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
@@ -152,8 +158,9 @@ fn requests_of_limited_sources_are_refused_first() {
     );
 }
 
-// Where classes are known, is a class refused whose requests all wait for too long, though others of the same socket do not
-// wait? Is it forgiven once one of it did not wait, or the worker had nothing to do?
+// Where classes are known, is a class refused whose requests all wait for too long, though others
+// of the same socket do not wait? Is it forgiven once one of it did not wait, or the worker had
+// nothing to do?
 #[test]
 fn a_class_stands_by_itself() {
     let bounds = WaitBounds { target: MS(100), interval: MS(100), bound: MS(200) };
@@ -191,8 +198,8 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
     assert!(!heavy.is_certain());
 }
 
-// Is a queue full from which nothing comes, by the time since something did? A worker sees one end of as many as there are
-// workers. While nothing waits, nothing is missing.
+// Is a queue full from which nothing comes, by the time since something did? A worker sees one end
+// of as many as there are workers. While nothing waits, nothing is missing.
 #[test]
 fn a_queue_that_does_not_move_is_full() {
     let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]) };

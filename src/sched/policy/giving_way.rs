@@ -1,18 +1,21 @@
-//! Which worker serves a fresh request that finds none free: one that steps aside for it, or one that is soon free.
+//! Which worker serves a fresh request that finds none free: one that steps aside for it, or one
+//! that is soon free.
 //!
-//! To step aside has a price: a look finds the request, and the job is queued and resumed. All that wait in queues wait
-//! for that time. A request that is left to workers in light ones waits until one of them ends. [`Patience`] weighs one
-//! against the other. Far from saturation it leaves nothing. Near saturation, or with many workers in light requests, it
-//! leaves most, and the capacity that is left over goes into work.
+//! To step aside has a price: a look finds the request, and the job is queued and resumed. All that
+//! wait in queues wait for that time. A request that is left to workers in light ones waits until
+//! one of them ends. [`Patience`] weighs one against the other. Far from saturation it leaves
+//! nothing. Near saturation, or with many workers in light requests, it leaves most, and the
+//! capacity that is left over goes into work.
 //!
-//! A worker between two requests looks into the sockets anyway. So a heavy request that would leave a fresh one to others
-//! does not watch closely ([`Policy::watch`]), and saves the looks. A worker that receives more than it leaves to others
-//! asks heavy ones to step aside.
+//! A worker between two requests looks into the sockets anyway. So a heavy request that would leave
+//! a fresh one to others does not watch closely ([`Policy::watch`]), and saves the looks. A worker
+//! that receives more than it leaves to others asks heavy ones to step aside.
 //!
-//! Near saturation even that is too dear. To find each light request by a look takes 2 % of TPC-C's time. Capacity is
-//! *scarce* while heavy requests wait for as many of their own service times as a light one would if workers looked rarely.
-//! Then they do, and no worker asks another to step aside. A free one serves its own socket and then the queues. In overload,
-//! heavy requests are refused before so many wait. What looks would take serves some of them.
+//! Near saturation even that is too dear. To find each light request by a look takes 2 % of TPC-C's
+//! time. Capacity is *scarce* while heavy requests wait for as many of their own service times as a
+//! light one would if workers looked rarely. Then they do, and no worker asks another to step
+//! aside. A free one serves its own socket and then the queues. In overload, heavy requests are
+//! refused before so many wait. What looks would take serves some of them.
 
 use super::{Local, Policy, Tuning};
 use crate::sched::estimate::ServiceTimes;
@@ -22,17 +25,19 @@ use crate::time::Nanos;
 /// Looks take this part of the CPU time, as its inverse: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
 
-/// Capacity is scarce once heavy requests wait three quarters as many service times as light ones would. Some of them wait
-/// longer than the mean.
+/// Capacity is scarce once heavy requests wait three quarters as many service times as light ones
+/// would. Some of them wait longer than the mean.
 const SCARCE: f64 = 0.75;
 
 /// Fewer heavy requests than this for each worker wait together by chance.
 const SCARCE_MIN: usize = 3;
 
-/// With fewer workers each looks as rarely as if there were this many: near saturation, looks take the capacity that is left.
+/// With fewer workers each looks as rarely as if there were this many: near saturation, looks take
+/// the capacity that is left.
 const LOOKERS_MIN: usize = 6;
 
-/// The time between two looks of each of `workers` workers, which all together look once in `together`.
+/// The time between two looks of each of `workers` workers, which all together look once in
+/// `together`.
 pub(super) fn each_looks_after(together: Nanos, workers: usize) -> Nanos {
     together.times(workers.max(LOOKERS_MIN) as u64)
 }
@@ -54,12 +59,15 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The patience where requests take these `times`. A request that has run for less than `heavy_from` is light. While
-    /// capacity is scarce, all workers together look once in `together`.
+    /// The patience where requests take these `times`. A request that has run for less than
+    /// `heavy_from` is light. While capacity is scarce, all workers together look once in
+    /// `together`.
     pub fn new(times: &ServiceTimes, heavy_from: Nanos, together: Nanos, tuning: &Tuning) -> Patience {
-        // The mean of what is left of one at a random time is half of the mean square over the mean.
+        // The mean of what is left of one at a random time is half of the mean square over the
+        // mean.
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
-        // So many workers are in heavy requests at full load. Each that waits there delays a heavy one by one service time.
+        // So many workers are in heavy requests at full load. Each that waits there delays a heavy
+        // one by one service time.
         let heavies = tuning.workers as f64 * (1.0 - times.share_within(heavy_from));
         let slowdown = times.up_to(heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
         let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * tuning.workers);
@@ -72,17 +80,18 @@ impl Patience {
         Patience { price, rest, scarce_from: usize::MAX }
     }
 
-    /// How long a fresh request may wait for a look. It is what the call takes of the time of all `workers`, and of those
-    /// that it delays.
+    /// How long a fresh request may wait for a look. It is what the call takes of the time of all
+    /// `workers`, and of those that it delays.
     fn may_wait(&self, delayed: usize, workers: usize) -> Nanos {
         self.price.times((workers + delayed) as u64)
     }
 
-    /// How many fresh requests are left to `light` other workers in light requests, of `workers`, where a call delays so
-    /// many.
+    /// How many fresh requests are left to `light` other workers in light requests, of `workers`,
+    /// where a call delays so many.
     ///
-    /// A job that steps aside takes `price` from its worker, and from all that wait: `price * (1 + delayed / workers)`. In
-    /// that time each of the others ends `1 / (2 * rest)` requests a nanosecond.
+    /// A job that steps aside takes `price` from its worker, and from all that wait:
+    /// `price * (1 + delayed / workers)`. In that time each of the others ends `1 / (2 * rest)`
+    /// requests a nanosecond.
     fn leaves(&self, light: usize, delayed: usize, workers: usize) -> usize {
         let [light, delayed, workers] = [light, delayed, workers].map(|count| count as u64);
         let ended = self.price.get().saturating_mul(workers + delayed).saturating_mul(light);
@@ -95,24 +104,25 @@ impl Patience {
         workers.saturating_mul(2 * rest).div_ceil(self.price.get().max(1)).saturating_sub(workers)
     }
 
-    /// Whether `other` differs by no more than noise. Where few requests are heavy, chance makes `scarce_from` vary by more
-    /// than a factor of two. Where more has changed, the limits of the levels have too.
+    /// Whether `other` differs by no more than noise. Where few requests are heavy, chance makes
+    /// `scarce_from` vary by more than a factor of two. Where more has changed, the limits of the
+    /// levels have too.
     pub(super) fn is_like(&self, other: &Patience) -> bool {
         self.rest.is_near(other.rest) && self.price.is_near(other.price)
     }
 }
 
 impl Policy {
-    /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step aside. To a worker that
-    /// refuses some of them, they do.
+    /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step
+    /// aside. To a worker that refuses some of them, they do.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
         let from = |patience: Patience| if local.refuses() { 1 } else { patience.scarce_from };
         self.patience().is_some_and(|patience| view.queued() >= from(patience))
     }
 
-    /// The worker of `local` does not serve `waiting` fresh requests itself: gives to `flag` the workers that are to step
-    /// aside, one for each. They are the next ones in turn that have been in one job for longer than a light one takes.
-    /// There are none while capacity is scarce.
+    /// The worker of `local` does not serve `waiting` fresh requests itself: gives to `flag` the
+    /// workers that are to step aside, one for each. They are the next ones in turn that have been
+    /// in one job for longer than a light one takes. There are none while capacity is scarce.
     pub fn on_arrivals(&self, view: &impl View, now: Nanos, local: &Local, waiting: usize, flag: impl FnMut(WorkerId)) {
         let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(local, view)) else { return };
         self.others(local.worker())
@@ -121,8 +131,9 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// How many of the fresh requests that wait the worker of `local` leaves to others. These are awake, in no heavy request,
-    /// and have no others to begin first. While capacity is scarce they do not look, and it is none.
+    /// How many of the fresh requests that wait the worker of `local` leaves to others. These are
+    /// awake, in no heavy request, and have no others to begin first. While capacity is scarce they
+    /// do not look, and it is none.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, local: &Local) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         if self.is_scarce(local, view) {
@@ -170,8 +181,8 @@ mod tests {
         assert!(!one.is_like(&Patience { price: Nanos::new(501), ..one }));
     }
 
-    // 10 workers, a price of 250 ns, light requests of 1 us. While nothing is queued, 4 in light ones end one within the
-    // price. With 10 in queues the price counts twice.
+    // 10 workers, a price of 250 ns, light requests of 1 us. While nothing is queued, 4 in light
+    // ones end one within the price. With 10 in queues the price counts twice.
     #[test]
     fn as_many_are_left_as_end_within_the_price() {
         let patience = Patience::of(Nanos::new(250), Nanos::new(500));
@@ -181,9 +192,9 @@ mod tests {
         assert_eq!(patience.queued(10), 30, "from there on each is left one");
     }
 
-    // 10 workers: at full load 4.5 of them are in heavy requests beyond their first 10 us. Each looks once in 100 us, ten times
-    // what a light request takes. So it is three quarters of 45. With light ones of 200 us it is the least, three for each
-    // worker.
+    // 10 workers: at full load 4.5 of them are in heavy requests beyond their first 10 us. Each
+    // looks once in 100 us, ten times what a light request takes. So it is three quarters of 45.
+    // With light ones of 200 us it is the least, three for each worker.
     #[test]
     fn capacity_is_scarce_where_heavy_requests_wait_as_long_as_light_ones_would() {
         let us = Nanos::from_micros;

@@ -9,8 +9,9 @@ use crate::time::Nanos;
 pub enum Limit {
     /// A request runs to its end.
     None,
-    /// By the CPU time that a request has taken since it began. At each limit it steps aside, and goes on behind what
-    /// came to that level before. Above level 0 it also steps aside for a request of a lower level.
+    /// By the CPU time that a request has taken since it began. At each limit it steps aside, and
+    /// goes on behind what came to that level before. Above level 0 it also steps aside for a
+    /// request of a lower level.
     Attained {
         /// The levels.
         ladders: Ladders,
@@ -40,7 +41,8 @@ pub enum Then {
 /// How workers in heavy requests learn of fresh ones, and who steps aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveWay {
-    /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be left to others.
+    /// Workers that watch closely, those of the lowest numbers, while a fresh request would not be
+    /// left to others.
     pub closely: usize,
     /// Longest time between two looks that are not close.
     pub rarely: Nanos,
@@ -48,8 +50,9 @@ pub struct GiveWay {
     pub together: bool,
     /// Whether a worker that receives more than it can serve asks others to step aside.
     pub flags_others: bool,
-    /// How many of the kernel's notices a worker that watches closely could take between two arrivals. Each arrival makes
-    /// one. [`u32::MAX`] where nothing was measured, or notices cost nothing.
+    /// How many of the kernel's notices a worker that watches closely could take between two
+    /// arrivals. Each arrival makes one. [`u32::MAX`] where nothing was measured, or notices cost
+    /// nothing.
     pub notices: u32,
     /// When fresh requests are left to workers in light ones; `None` = never.
     pub patience: Option<Patience>,

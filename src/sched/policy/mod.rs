@@ -1,7 +1,7 @@
 //! A policy: where requests wait, where a free worker looks, and when a running request gives way.
 //!
-//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`]; the functions here read it. None of them
-//! reads a clock or touches a thread, an atomic or a socket.
+//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`]; the functions here
+//! read it. None of them reads a clock or touches a thread, an atomic or a socket.
 
 mod giving_way;
 mod limit;
@@ -22,8 +22,8 @@ use super::{Event, Place, PoolId, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// Number of queues of a server under any policy: two for each level but the first, which has one, and
-/// [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
+/// Number of queues of a server under any policy: two for each level but the first, which has one,
+/// and [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
 pub const QUEUES: usize = 2 * LIMITS_MAX + 2;
 
 /// The queue of jobs that are about to work uninterrupted and wait for a permit.
@@ -46,20 +46,21 @@ pub struct Policy {
     pub rest: Order,
     /// Where a request that was received waits.
     pub fresh: Fresh,
-    /// Where a request that has begun waits: one that stepped aside, moved to another pool, or was woken.
+    /// Where a request that has begun waits: one that stepped aside, moved to another pool, or was
+    /// woken.
     pub back: Back,
     /// How long a worker must have been in one job before others receive from its socket.
     pub stuck_after: Nanos,
-    /// Longest time between two looks into sockets: of one worker before queues ([`SearchPlace::ReceiveNext`]), and of
-    /// all workers that watch closely together.
+    /// Longest time between two looks into sockets: of one worker before queues
+    /// ([`SearchPlace::ReceiveNext`]), and of all workers that watch closely together.
     pub look_after: Nanos,
     /// How long a request runs before the policy is asked.
     pub limit: Limit,
-    /// Number of workers that may work uninterrupted at once; `None` = all. The others stay within a checkpoint's
-    /// reach.
+    /// Number of workers that may work uninterrupted at once; `None` = all. The others stay within
+    /// a checkpoint's reach.
     pub uninterrupted: Option<usize>,
-    /// Whether other policies take over from this one while workers run. Then its workers serve what another left, and
-    /// show since when they have been in a job.
+    /// Whether other policies take over from this one while workers run. Then its workers serve
+    /// what another left, and show since when they have been in a job.
     pub switched: bool,
 }
 
@@ -68,10 +69,11 @@ pub struct Policy {
 pub struct Order {
     /// The order of nearly all searches.
     pub usual: &'static [SearchPlace],
-    /// The order of one search in 61, so that nothing waits for ever behind what is usually looked at
-    /// first. It names the same places, and may name more.
+    /// The order of one search in 61, so that nothing waits for ever behind what is usually looked
+    /// at first. It names the same places, and may name more.
     pub rare: &'static [SearchPlace],
-    /// The order of most searches while capacity is scarce. It names the same places, and may name more.
+    /// The order of most searches while capacity is scarce. It names the same places, and may name
+    /// more.
     pub scarce: &'static [SearchPlace],
 }
 
@@ -91,11 +93,12 @@ pub enum Fresh {
     OwnUpTo(usize),
     /// In the queue.
     Queue,
-    /// Class 0 in the deque of the worker that received it; each heavier class one pool further on, as far as there are
-    /// pools.
+    /// Class 0 in the deque of the worker that received it; each heavier class one pool further on,
+    /// as far as there are pools.
     ByPool,
-    /// By the level at which its class begins. Above level 0, it goes into the queue of that level. In level 0 it goes into
-    /// the deque of the worker that received it, or into queue 0 where the order of arrival counts.
+    /// By the level at which its class begins. Above level 0, it goes into the queue of that level.
+    /// In level 0 it goes into the deque of the worker that received it, or into queue 0 where the
+    /// order of arrival counts.
     ByLevel {
         /// Whether requests of level 0 are served in the order in which they came.
         in_order: bool,
@@ -115,8 +118,9 @@ pub enum Back {
     Priorities,
 }
 
-/// The queue of the interrupted requests of a level. Those that have not begun the level wait in the next queue. So
-/// requests end a level in the order in which they came to it, however often they are interrupted.
+/// The queue of the interrupted requests of a level. Those that have not begun the level wait in
+/// the next queue. So requests end a level in the order in which they came to it, however often
+/// they are interrupted.
 fn interrupted(level: usize) -> PoolId {
     (2 * level).saturating_sub(1)
 }
@@ -170,8 +174,9 @@ impl Policy {
         self
     }
 
-    /// Number of queues that there must be. All policies of servers have [`QUEUES`], since each serves what another left.
-    /// Policies of the library, which are never switched, have [`PRIORITIES`] for each pool.
+    /// Number of queues that there must be. All policies of servers have [`QUEUES`], since each
+    /// serves what another left. Policies of the library, which are never switched, have
+    /// [`PRIORITIES`] for each pool.
     pub fn queues(&self) -> usize {
         if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
     }
@@ -273,7 +278,8 @@ impl Policy {
         self.order(pool).usual.iter().any(|place| any.contains(place))
     }
 
-    /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier policy left there.
+    /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier
+    /// policy left there.
     pub fn has_queue(&self, queue: PoolId) -> bool {
         let serves = |pool: PoolId, place: &SearchPlace| match place {
             SearchPlace::Queue => pool == queue,
@@ -304,8 +310,8 @@ impl Policy {
         self.stuck_after
     }
 
-    /// Whether any decision asks since when a worker has been in a job. The decision may be of this policy, or of one that
-    /// takes over during a long job.
+    /// Whether any decision asks since when a worker has been in a job. The decision may be of this
+    /// policy, or of one that takes over during a long job.
     pub fn looks_at_busy(&self) -> bool {
         self.switched
     }

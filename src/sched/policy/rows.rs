@@ -46,8 +46,8 @@ pub const ROWS: &[Entry] = &[
         shares_sockets: true,
         constructor: |tuning| {
             let order = &[Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
-            // The queue before the socket: a worker that gave work away takes it back before it receives more, so the
-            // queue stays short.
+            // The queue before the socket: a worker that gave work away takes it back before it
+            // receives more, so the queue stays short.
             let policy =
                 Policy { first: Order::always(order), fresh: Fresh::OwnUpTo(OVERLOADED_FROM), ..steal(tuning) };
             Made::plain(policy)
@@ -91,18 +91,19 @@ use SearchPlace::{
     ReceiveRest, Steal,
 };
 
-/// Longest time between two looks for waiting requests, of all workers together, unscaled. Without notices of the kernel, a
-/// request may wait for so long until a heavy one sees it.
+/// Longest time between two looks for waiting requests, of all workers together, unscaled. Without
+/// notices of the kernel, a request may wait for so long until a heavy one sees it.
 pub const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
 /// Longest time between two looks of all workers together that do not watch closely, unscaled.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 
-/// Time between two looks of a worker that is not reserved, unscaled. A look then costs next to nothing.
+/// Time between two looks of a worker that is not reserved, unscaled. A look then costs next to
+/// nothing.
 const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
 
-/// Jobs behind a worker from which on it gives further ones away. It would have done as many by the time that a woken worker
-/// takes the first.
+/// Jobs behind a worker from which on it gives further ones away. It would have done as many by the
+/// time that a woken worker takes the first.
 const OVERLOADED_FROM: usize = 8;
 
 /// Every worker but one may work uninterrupted.
@@ -115,8 +116,9 @@ fn isolated(workers: usize) -> Policy {
     Policy::plain(workers, &[Own, ReceiveOwn])
 }
 
-/// What waits in a socket may have come before what is in the queue. So a worker looks into one socket before it takes
-/// from the queue, each into the one into which none has looked for longest. README.md says what this costs.
+/// What waits in a socket may have come before what is in the queue. So a worker looks into one
+/// socket before it takes from the queue, each into the one into which none has looked for longest.
+/// README.md says what this costs.
 pub fn global(tuning: &Tuning) -> Policy {
     Policy {
         fresh: Fresh::Queue,
@@ -127,8 +129,9 @@ pub fn global(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Stealing from deques alone does not end head-of-line blocking: the packets behind a long job wait in the socket of
-/// the busy worker. The threshold keeps thieves away from workers that will be back in a moment.
+/// Stealing from deques alone does not end head-of-line blocking: the packets behind a long job
+/// wait in the socket of the busy worker. The threshold keeps thieves away from workers that will
+/// be back in a moment.
 fn steal(tuning: &Tuning) -> Policy {
     Policy {
         stuck_after: tuning.thief_threshold(),
@@ -137,8 +140,9 @@ fn steal(tuning: &Tuning) -> Policy {
     }
 }
 
-/// The first pool receives and runs every request for at most one slice. What takes longer goes on in the next pool,
-/// which does nothing else; its class or its handler may send it there sooner. In the last pool requests take turns.
+/// The first pool receives and runs every request for at most one slice. What takes longer goes on
+/// in the next pool, which does nothing else; its class or its handler may send it there sooner. In
+/// the last pool requests take turns.
 fn pools(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
     let by_default = || match workers {
@@ -201,8 +205,8 @@ impl Decision {
     }
 }
 
-/// Each worker serves what it receives, from the sockets in which something has waited for longest. So no request passes
-/// from one worker to another, but for what an idle one steals.
+/// Each worker serves what it receives, from the sockets in which something has waited for longest.
+/// So no request passes from one worker to another, but for what an idle one steals.
 pub fn one_level(tuning: &Tuning) -> Policy {
     Policy {
         uninterrupted: all_but_one(tuning.workers),
@@ -210,11 +214,12 @@ pub fn one_level(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Every worker receives, and lower levels go first: a multilevel feedback queue. Deques and sockets hold fresh requests
-/// only. A worker that has heavy requests to go on with asks first where something waits. To receive from each of 14 sockets
-/// takes as long as five light requests.
+/// Every worker receives, and lower levels go first: a multilevel feedback queue. Deques and
+/// sockets hold fresh requests only. A worker that has heavy requests to go on with asks first
+/// where something waits. To receive from each of 14 sockets takes as long as five light requests.
 ///
-/// With `in_order` there is one queue for all of level 0: as `global` before it is empty, and then as ever.
+/// With `in_order` there is one queue for all of level 0: as `global` before it is empty, and then
+/// as ever.
 pub fn by_level(ladders: Ladders, in_order: bool, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
     let scarce = &[Own, ReceiveOwn, QueueOf(UNINTERRUPTED), Queues, ReceiveNoticed, Steal, ReceiveRest];
@@ -242,19 +247,21 @@ impl GiveWay {
         GiveWay { closely: usize::MAX, rarely, together: true, flags_others: true, notices: u32::MAX, patience }
     }
 
-    /// So many workers watch closely, and the others rarely: soft reservation. A reserved worker is never far from free, and
-    /// never idle while there is heavy work.
+    /// So many workers watch closely, and the others rarely: soft reservation. A reserved worker is
+    /// never far from free, and never idle while there is heavy work.
     pub fn on_some(closely: usize, tuning: &Tuning) -> GiveWay {
         let rarely = tuning.scaled(LOOK_BESIDE_RESERVED);
         GiveWay { closely, rarely, together: false, flags_others: false, notices: u32::MAX, patience: None }
     }
 }
 
-/// The policy of the runtime as a library, which has no sockets. Each pool has a queue for high tasks, one for normal and
-/// one for background tasks. What a task spawns stays in the deque of its worker. Workers of a pool steal from one another.
-/// A task that has run for a slice gives way, at its checkpoints, to any waiting one that is at least as urgent.
+/// The policy of the runtime as a library, which has no sockets. Each pool has a queue for high
+/// tasks, one for normal and one for background tasks. What a task spawns stays in the deque of its
+/// worker. Workers of a pool steal from one another. A task that has run for a slice gives way, at
+/// its checkpoints, to any waiting one that is at least as urgent.
 pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
-    // A task that stepped aside goes behind what its queue holds: from its own deque it would come back at once.
+    // A task that stepped aside goes behind what its queue holds: from its own deque it would come
+    // back at once.
     let order = Order {
         usual: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
         rare: &[Neglected, QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],

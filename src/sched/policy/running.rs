@@ -25,7 +25,8 @@ impl Policy {
         }
     }
 
-    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as it likes.
+    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as
+    /// it likes.
     pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
         match &self.limit {
             Limit::None => None,
@@ -34,7 +35,8 @@ impl Policy {
                 ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
             }
             Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
-            // A job that has had its slice, and runs on as no other waits, is asked again after another one.
+            // A job that has had its slice, and runs on as no other waits, is asked again after
+            // another one.
             Limit::Stay { slice, .. } => Some(if running.ran < *slice { slice.minus(running.ran) } else { *slice }),
         }
     }
@@ -51,8 +53,8 @@ impl Policy {
             Limit::None => Verdict::Keep,
             Limit::Attained { .. } => match self.level_of(running) {
                 0 => Verdict::Keep,
-                // Whether or not another waits: what came to the level before goes first, and so do fresh requests that
-                // no worker has received yet.
+                // Whether or not another waits: what came to the level before goes first, and so do
+                // fresh requests that no worker has received yet.
                 _ if running.flagged || self.has_risen(running) => Verdict::Yield,
                 _ => Verdict::YieldIfWanted,
             },
@@ -65,8 +67,8 @@ impl Policy {
         }
     }
 
-    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology lacks makes the hop a
-    /// checkpoint.
+    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology
+    /// lacks makes the hop a checkpoint.
     pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
         if target < self.topology.pools() && target != running.pool {
             Verdict::Hop(target)
@@ -95,7 +97,8 @@ impl Policy {
         }
     }
 
-    /// The CPU time after which a worker's job may be asked to step aside for a fresh request; `None` = never.
+    /// The CPU time after which a worker's job may be asked to step aside for a fresh request;
+    /// `None` = never.
     pub(crate) fn heavy_from(&self) -> Option<Nanos> {
         match &self.limit {
             Limit::Attained { ladders, gives_way, .. } if gives_way.flags_others => ladders.first_limit(),
@@ -108,7 +111,8 @@ impl Policy {
         self.gives_way().and_then(|gives_way| gives_way.patience)
     }
 
-    /// How closely `running`, on the worker of `local`, watches for fresh requests in the sockets of busy workers.
+    /// How closely `running`, on the worker of `local`, watches for fresh requests in the sockets
+    /// of busy workers.
     pub fn watch(&self, running: &Running, local: &Local, view: &impl View, now: Nanos) -> Watch {
         let Some(gives_way) = self.gives_way() else { return Watch::Never };
         if self.level_of(running) == 0 {

@@ -6,7 +6,8 @@ use super::{PRIORITIES, Policy};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// One stage of a search order: a kind of place to look for work. A stage of several places tries each once.
+/// One stage of a search order: a kind of place to look for work. A stage of several places tries
+/// each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
     /// The own deque.
@@ -17,18 +18,18 @@ pub enum SearchPlace {
     QueueOf(PoolId),
     /// The queue of the own pool for tasks of this priority ([`PRIORITIES`]).
     QueueFor(usize),
-    /// For tasks: what other searches look at last. The background queue, the oldest job of the own deque and the queue
-    /// of normal tasks take turns.
+    /// For tasks: what other searches look at last. The background queue, the oldest job of the own
+    /// deque and the queue of normal tasks take turns.
     Neglected,
     /// The queues from 0 on, as many as the policy says.
     Queues,
-    /// The socket that is next in the turn of all workers, before queues that hold something. Not more often than the
-    /// policy says, and not while the queues are half full.
+    /// The socket that is next in the turn of all workers, before queues that hold something. Not
+    /// more often than the policy says, and not while the queues are half full.
     ReceiveNext,
     /// The own socket.
     ReceiveOwn,
-    /// The socket that the last look or notice names first; if it is empty, the one that a new look names. With two
-    /// sockets at most: both, without a look.
+    /// The socket that the last look or notice names first; if it is empty, the one that a new look
+    /// names. With two sockets at most: both, without a look.
     ReceiveNoticed,
     /// The sockets that `ReceiveNoticed` leaves out.
     ReceiveRest,
@@ -40,23 +41,28 @@ pub enum SearchPlace {
     Steal,
 }
 
-/// To receive in vain from so many sockets takes no longer than to ask where something waits, and then to receive.
+/// To receive in vain from so many sockets takes no longer than to ask where something waits, and
+/// then to receive.
 const FEW_SOCKETS: usize = 2;
 
 /// One search in so many is rare. A prime, so that no regular pattern of jobs always meets it.
 const RARE: usize = 61;
 
-/// What a worker knows between two searches. It only decides which worker the next search asks first.
+/// What a worker knows between two searches. It only decides which worker the next search asks
+/// first.
 #[derive(Clone, Debug)]
 pub struct Local {
     worker: WorkerId,
     pool: PoolId,
-    /// Where rotation among victims begins; moves on with every search, so that no worker is always asked first.
+    /// Where rotation among victims begins; moves on with every search, so that no worker is always
+    /// asked first.
     rotation: usize,
-    /// The next socket of `ReceiveAll`: the one from which this worker has not received for longest. What waits there
-    /// is likely to have come first. If the start moved with each search, some sockets would be passed over each time.
+    /// The next socket of `ReceiveAll`: the one from which this worker has not received for
+    /// longest. What waits there is likely to have come first. If the start moved with each search,
+    /// some sockets would be passed over each time.
     socket: WorkerId,
-    /// When this worker last took a look in the turn of all workers, or one while capacity was scarce.
+    /// When this worker last took a look in the turn of all workers, or one while capacity was
+    /// scarce.
     looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
@@ -109,7 +115,8 @@ impl Local {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 
-    /// How long the next search takes where nothing waits anywhere: a receive and a look take these `times`.
+    /// How long the next search takes where nothing waits anywhere: a receive and a look take these
+    /// `times`.
     pub fn time_in_vain(&self, policy: &Policy, now: Nanos, view: &impl View, times: [Nanos; 2]) -> Nanos {
         let ([receive, look], workers) = (times, policy.topology.workers());
         let named = usize::from(self.noticed.first().is_some());
@@ -168,13 +175,14 @@ pub struct Walk<'p> {
     tried: usize,
     /// The position, among the workers of the present stage, of the one that is asked first.
     first: usize,
-    /// The queues that the order leaves out: another policy may have left jobs there. Known at the end of the order.
+    /// The queues that the order leaves out: another policy may have left jobs there. Known at the
+    /// end of the order.
     orphans: Option<Range<PoolId>>,
 }
 
 impl Policy {
-    /// A new search of the free worker of `local`, at about `now`. While capacity is scarce, most leave sockets of others
-    /// until last.
+    /// A new search of the free worker of `local`, at about `now`. While capacity is scarce, most
+    /// leave sockets of others until last.
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
@@ -204,7 +212,8 @@ impl Policy {
 }
 
 impl Walk<'_> {
-    /// What the worker tries next at about `now`, where all before was in vain; `None` once it has tried everything.
+    /// What the worker tries next at about `now`, where all before was in vain; `None` once it has
+    /// tried everything.
     #[inline]
     pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         while let Some(stage) = self.order.get(self.stage) {
@@ -278,10 +287,11 @@ impl Walk<'_> {
         }
     }
 
-    /// The next of `among` that is `wanted`, each other worker at most once. Each search begins with the one after that
-    /// of the last, so that none is always asked first.
+    /// The next of `among` that is `wanted`, each other worker at most once. Each search begins
+    /// with the one after that of the last, so that none is always asked first.
     fn rotate(&mut self, local: &Local, among: Range<WorkerId>, wanted: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        // Without the own number: with it among them, the next one would be asked first twice as often as the others.
+        // Without the own number: with it among them, the next one would be asked first twice as
+        // often as the others.
         let others = among.len() - 1;
         if self.tried == 0 {
             self.first = local.rotation % others.max(1);
@@ -298,14 +308,16 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a socket may hold what came before the jobs in the queues that a worker of `pool` serves. If these are
-/// empty, all sockets are looked into anyway. What came through an only socket is in its order. If the queues are full,
-/// what is received is shed, and what stays in its socket only waits.
+/// Whether a socket may hold what came before the jobs in the queues that a worker of `pool`
+/// serves. If these are empty, all sockets are looked into anyway. What came through an only socket
+/// is in its order. If the queues are full, what is received is shed, and what stays in its socket
+/// only waits.
 fn is_worth_a_look(workers: usize, pool: PoolId, view: &impl View) -> bool {
     workers > 1 && (0..=pool).any(|pool| view.queue_len(pool) > 0) && !view.queues_are_half_full()
 }
 
-/// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a search.
+/// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a
+/// search.
 fn wrapped(sum: usize, count: usize) -> usize {
     debug_assert!(sum < 2 * count);
     if sum < count { sum } else { sum - count }

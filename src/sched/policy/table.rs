@@ -10,7 +10,8 @@ use std::str::FromStr;
 pub struct Entry {
     /// The name in flags, files, metrics and JSON.
     pub name: &'static str,
-    /// What the literature calls it, if it has a name there; several names with commas between them.
+    /// What the literature calls it, if it has a name there; several names with commas between
+    /// them.
     pub literature: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
@@ -67,8 +68,8 @@ impl Entry {
 }
 
 impl PolicyName {
-    /// What `simulate`, `plan` and `loadgen compare` take by default: what most servers do today, the two that share work in
-    /// other ways, and the default policy.
+    /// What `simulate`, `plan` and `loadgen compare` take by default: what most servers do today,
+    /// the two that share work in other ways, and the default policy.
     #[cfg_attr(doc, doc(hidden))]
     pub const COMPARED: &str = "isolated,steal,pools,auto";
 

@@ -5,13 +5,14 @@ use super::super::estimate::{ServiceTimes, TimesOfClass};
 use super::{Policy, PolicyName};
 use crate::time::Nanos;
 
-/// How long a worker must have been in one job before thieves look into its socket, unscaled. It is longer than a light
-/// request takes with its kernel part, and shorter than anything worth waiting for.
+/// How long a worker must have been in one job before thieves look into its socket, unscaled. It is
+/// longer than a light request takes with its kernel part, and shorter than anything worth waiting
+/// for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
-/// Among groups a request that is passed on costs this many times as much: 16 workers wait for one another at the queue. In
-/// virtual time 64 workers take fixed costs of 10 us at .7: `global` has a p99.9 slowdown of 2.4, and one level has 2.2. With
-/// 2.5 us `global` falls behind.
+/// Among groups a request that is passed on costs this many times as much: 16 workers wait for one
+/// another at the queue. In virtual time 64 workers take fixed costs of 10 us at .7: `global` has a
+/// p99.9 slowdown of 2.4, and one level has 2.2. With 2.5 us `global` falls behind.
 const AMONG_GROUPS: u64 = 8;
 
 /// What a policy is made from.
@@ -27,7 +28,8 @@ pub struct Tuning {
     pub sizes: Option<Vec<usize>>,
     /// Whether policies that can use a request's class know it.
     pub classified: bool,
-    /// How long a worker must have been in one job before others receive from its socket, where it was given.
+    /// How long a worker must have been in one job before others receive from its socket, where it
+    /// was given.
     pub thief_threshold: Option<Nanos>,
     /// Factor on every time that is no setting (thief threshold, slices, intervals between looks).
     pub time_scale: u64,
@@ -52,16 +54,17 @@ pub struct Measured {
     pub busy_workers: f64,
     /// Service times of each class by itself, where policies may know it.
     pub of_class: Option<Box<TimesOfClass>>,
-    /// Whether the mix of requests has shifted since it was last measured, so that this is of the last second alone.
+    /// Whether the mix of requests has shifted since it was last measured, so that this is of the
+    /// last second alone.
     pub has_shifted: bool,
-    /// Whether requests are left over: no worker had nothing to do, or much of the work went into requests that have not
-    /// ended. Which ones end says little then of which ones come.
+    /// Whether requests are left over: no worker had nothing to do, or much of the work went into
+    /// requests that have not ended. Which ones end says little then of which ones come.
     pub are_left: bool,
 }
 
 impl Measured {
-    /// Requests with these times in their handlers, each of which took `beside` of its worker's time beside that, to be
-    /// received, dispatched and answered. `busy_workers` counts both.
+    /// Requests with these times in their handlers, each of which took `beside` of its worker's
+    /// time beside that, to be received, dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, beside: Nanos, busy_workers: f64) -> Measured {
         Measured { times: times.with_beside(beside), busy_workers, of_class: None, has_shifted: false, are_left: false }
     }
@@ -83,7 +86,8 @@ pub struct Made {
     pub budget: Option<Nanos>,
     /// Workers for light requests, where the policy has such workers.
     pub reserved: Option<usize>,
-    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose.
+    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to
+    /// choose.
     pub chosen: String,
     /// Why it was chosen, where the policy follows what is measured.
     pub reason: String,
@@ -108,20 +112,22 @@ impl Tuning {
         }
     }
 
-    /// What it costs that a job gives way: a yield, and a look that sees something. This takes three times as long as one in
-    /// vain.
+    /// What it costs that a job gives way: a yield, and a look that sees something. This takes
+    /// three times as long as one in vain.
     pub(crate) fn giving_way_cost(&self) -> Nanos {
         self.yield_cost.plus(self.look_cost.times(3))
     }
 
-    /// Whether workers have the time to pass each request on to another one, who looks for it, and takes it as after a yield.
+    /// Whether workers have the time to pass each request on to another one, who looks for it, and
+    /// takes it as after a yield.
     pub(crate) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
         let cost = self.giving_way_cost().plus(self.yield_cost).times(if self.groups == 1 { 1 } else { AMONG_GROUPS });
         let share = cost.get() as f64 / measured.times.mean().get().max(1) as f64;
         measured.busy_workers < self.workers as f64 * (1.0 - share)
     }
 
-    /// How many notices each of so many workers, who hear of arrivals in turn, could take between two of them.
+    /// How many notices each of so many workers, who hear of arrivals in turn, could take between
+    /// two of them.
     pub(super) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
         let count = |measured: &Measured| {
             let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;

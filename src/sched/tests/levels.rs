@@ -17,8 +17,9 @@ fn taken(attained_us: u64, ran_us: u64) -> Running {
     Running { continuation: attained_us > 0, attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
 }
 
-// Is the order in which queues are searched that of levels, and within a level that in which requests came to it? Does a
-// request give way to all lower levels, and to no other request of its own?
+// Is the order in which queues are searched that of levels, and within a level that in which
+// requests came to it? Does a request give way to all lower levels, and to no other request of its
+// own?
 #[test]
 fn lower_levels_go_first_and_in_them_what_was_interrupted() {
     let policy = levels();
@@ -51,8 +52,8 @@ fn of_two_classes() -> Policy {
     levels_of(ladders)
 }
 
-// Does a request whose class begins higher wait behind all of level 0, and with what has come to its level? Does it step
-// aside from its begin on, and rise where its class does?
+// Does a request whose class begins higher wait behind all of level 0, and with what has come to
+// its level? Does it step aside from its begin on, and rise where its class does?
 #[test]
 fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     let (blind, policy) = (levels(), of_two_classes());
@@ -76,7 +77,8 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     assert!(policy.goes_first(&of_class(taken(30, 10))).contains(&interrupted));
 }
 
-// Do limits that only jitter change nothing, and others much? Does a class that begins at another level?
+// Do limits that only jitter change nothing, and others much? Does a class that begins at another
+// level?
 #[test]
 fn near_limits_are_alike() {
     let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));

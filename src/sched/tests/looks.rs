@@ -1,9 +1,10 @@
-//! Do workers look into sockets before queues, and help before they serve their own, where the policy says so?
+//! Do workers look into sockets before queues, and help before they serve their own, where the
+//! policy says so?
 
 use super::*;
 
-// Does a worker look into the next socket before it takes from a queue? It does so once in a while, and not if it would shed
-// what it receives.
+// Does a worker look into the next socket before it takes from a queue? It does so once in a while,
+// and not if it would shed what it receives.
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
@@ -32,7 +33,8 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
-// Under `global`, does a worker receive first from the socket that has woken it, and then from all in turn?
+// Under `global`, does a worker receive first from the socket that has woken it, and then from all
+// in turn?
 #[test]
 fn the_socket_that_wakes_a_worker_comes_first() {
     let policy = tuning(3).policy("global");
@@ -51,7 +53,8 @@ fn the_socket_that_wakes_a_worker_comes_first() {
 /// A job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
-/// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its look sees.
+/// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its
+/// look sees.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
     let mut walk = policy.search(local, NOW, &ONE_EACH);
     let mut steps = Vec::new();
@@ -66,8 +69,9 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
     steps
 }
 
-// Does a worker ask where something waits before it goes on with a heavy request? Does it then receive from one socket that
-// the answer names, and before it asks from sockets that its job has noticed?
+// Does a worker ask where something waits before it goes on with a heavy request? Does it then
+// receive from one socket that the answer names, and before it asks from sockets that its job has
+// noticed?
 #[test]
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
@@ -87,9 +91,10 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
 }
 
-// While capacity is scarce, does a free worker serve its own socket and then the queues? Does it look where something waits
-// once in a while, and after it has stepped aside? Do jobs look as rarely, and is no worker asked to step aside? The same of a
-// worker that refuses heavy requests, until it finds nothing to do.
+// While capacity is scarce, does a free worker serve its own socket and then the queues? Does it
+// look where something waits once in a while, and after it has stepped aside? Do jobs look as
+// rarely, and is no worker asked to step aside? The same of a worker that refuses heavy requests,
+// until it finds nothing to do.
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -153,9 +158,9 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     }
 }
 
-// Do jobs hear of arrivals from the kernel where these are rare, and look where notices would take 3 % of the CPU time? Five
-// workers, notices of 1 us: five workers hear of one arrival in 33 us each where one comes in 6.6 us. Is a change within a
-// factor of two no change of policy?
+// Do jobs hear of arrivals from the kernel where these are rare, and look where notices would take
+// 3 % of the CPU time? Five workers, notices of 1 us: five workers hear of one arrival in 33 us
+// each where one comes in 6.6 us. Is a change within a factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
     let given = |busy, reserved| {

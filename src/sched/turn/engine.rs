@@ -1,5 +1,6 @@
-//! What a worker's turn acts on. The [`Engine`] knows what a job is, how one is received and how it runs. The world
-//! ([`Acts`]) has queues, other workers and sleep. Threads have one world, virtual time another. No method blocks.
+//! What a worker's turn acts on. The [`Engine`] knows what a job is, how one is received and how it
+//! runs. The world ([`Acts`]) has queues, other workers and sleep. Threads have one world, virtual
+//! time another. No method blocks.
 
 use crate::sched::{Looked, Noticed, Outcome, Place, Policy, PoolId, Resume, Step, View, Watch, WorkerId};
 use crate::time::Nanos;
@@ -9,10 +10,12 @@ pub trait Engine {
     /// What waits in queues: a fresh request or a continuation.
     type Job;
 
-    /// Receives from the socket of worker `owner` and appends the jobs that come of it to `batch`, which is empty.
+    /// Receives from the socket of worker `owner` and appends the jobs that come of it to `batch`,
+    /// which is empty.
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
 
-    /// From now on owners of sockets count from worker `first` of the server: the first worker of a group.
+    /// From now on owners of sockets count from worker `first` of the server: the first worker of a
+    /// group.
     fn visit(&mut self, _first: WorkerId) {}
 
     /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `at_most`.
@@ -24,12 +27,12 @@ pub trait Engine {
     /// Ends `job` without running it any further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// Called when `job` is about to be put into a queue. False if it must not wait there: the worker discards it then, as
-    /// [`Discarded::TooMany`].
+    /// Called when `job` is about to be put into a queue. False if it must not wait there: the
+    /// worker discards it then, as [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
-    /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
-    /// nothing is left.
+    /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run;
+    /// to be asked until nothing is left.
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         None
     }
@@ -40,7 +43,8 @@ pub trait Engine {
     /// Called when the worker has come to `boundary`.
     fn boundary(&mut self, boundary: Boundary);
 
-    /// The last reading of the clock: no earlier than the end of the last [`Engine::run`] or [`Engine::receive`].
+    /// The last reading of the clock: no earlier than the end of the last [`Engine::run`] or
+    /// [`Engine::receive`].
     fn now(&self) -> Nanos;
 }
 
@@ -58,7 +62,8 @@ pub struct Arrived<J> {
 pub struct Received {
     /// Number of datagrams, including the ones that were no requests.
     pub datagrams: usize,
-    /// Whether more datagrams are out of the socket already, where no other worker would find them: receive again.
+    /// Whether more datagrams are out of the socket already, where no other worker would find them:
+    /// receive again.
     pub more: bool,
 }
 
@@ -189,32 +194,34 @@ pub trait World: View {
     fn is_abandoned(&self) -> bool;
 }
 
-/// What a worker does beside its jobs. Each verb is called in line: handed out one by one, the ten or so of a request
-/// would cost more than a search.
+/// What a worker does beside its jobs. Each verb is called in line: handed out one by one, the ten
+/// or so of a request would cost more than a search.
 pub trait Acts: World {
     /// What waits in queues.
     type Job;
 
-    /// Whether time passes by itself: what becomes of a job that has run is then decided in the step that runs it.
+    /// Whether time passes by itself: what becomes of a job that has run is then decided in the
+    /// step that runs it.
     const AT_ONCE: bool;
 
-    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`] takes the oldest job from the deque of the
-    /// victim, and moves more into the own one: half of them in all. Takes one where the victim is this worker.
+    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`] takes the oldest job
+    /// from the deque of the victim, and moves more into the own one: half of them in all. Takes
+    /// one where the victim is this worker.
     fn take(&mut self, from: Step) -> Taken<Self::Job>;
     /// Adds a job to a deque or queue.
     ///
     /// # Errors
     /// The job, when the queues are full.
     fn put(&mut self, place: Place, job: Self::Job) -> Result<(), Self::Job>;
-    /// Notes that the worker has put jobs where it looks itself, for which it has woken no other worker. `datagrams`
-    /// of them were received from the socket of `owner`.
+    /// Notes that the worker has put jobs where it looks itself, for which it has woken no other
+    /// worker. `datagrams` of them were received from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
     /// Moves the turn of all workers on, and returns its next socket.
     fn next_socket(&mut self) -> WorkerId;
 
-    /// Before a job that may be long: exposes the socket. Wakes another worker if there is `more` to do for the pool
-    /// than this job. Publishes since when the worker has been in the job, where the policy asks. Forgets requests to
-    /// step aside: they were meant for the last job.
+    /// Before a job that may be long: exposes the socket. Wakes another worker if there is `more`
+    /// to do for the pool than this job. Publishes since when the worker has been in the job, where
+    /// the policy asks. Forgets requests to step aside: they were meant for the last job.
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool);
     /// The worker is in no job any more.
     fn end_work(&mut self);
@@ -227,14 +234,15 @@ pub trait Acts: World {
     /// Gives a permit back.
     fn return_permit(&mut self);
 
-    /// A watched socket in which something waits, if any: one that was not named in the last look, where there are
-    /// several.
+    /// A watched socket in which something waits, if any: one that was not named in the last look,
+    /// where there are several.
     fn look(&mut self) -> Noticed;
-    /// Before a slice of a job that watches as closely as `watch` says. Returns how long the slice may be: replies must
-    /// leave, an abandoned job must end, and some worlds notice requests only between slices.
+    /// Before a slice of a job that watches as closely as `watch` says. Returns how long the slice
+    /// may be: replies must leave, an abandoned job must end, and some worlds notice requests only
+    /// between slices.
     fn watch(&mut self, watch: Watch) -> Nanos;
-    /// After a slice of a job that watches: the watched sockets in which something waits; `None` where the worker has not
-    /// looked.
+    /// After a slice of a job that watches: the watched sockets in which something waits; `None`
+    /// where the worker has not looked.
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed>;
 }
 

@@ -1,9 +1,9 @@
-//! One worker, as a state machine without I/O. It decides what the worker tries next, where arrivals go, what becomes of
-//! a running job, and which workers to wake and to flag.
+//! One worker, as a state machine without I/O. It decides what the worker tries next, where
+//! arrivals go, what becomes of a running job, and which workers to wake and to flag.
 //!
-//! A worker's next [`Action`] is a value. [`Turn::step`] carries it out on a world ([`Acts`]) and an [`Engine`], and
-//! decides the one after it. Threads call it again at once. Virtual time first lets the cost of the action pass. Until
-//! then other workers see nothing of its result.
+//! A worker's next [`Action`] is a value. [`Turn::step`] carries it out on a world ([`Acts`]) and
+//! an [`Engine`], and decides the one after it. Threads call it again at once. Virtual time first
+//! lets the cost of the action pass. Until then other workers see nothing of its result.
 
 mod engine;
 mod run;
@@ -91,8 +91,8 @@ impl<J> Turn<J> {
         !matches!(self.next, Action::Find | Action::Sleep { .. })
     }
 
-    /// The job that has paused at a checkpoint and runs on while nothing comes. Also how long it runs until `policy` is
-    /// asked, and how closely it watches.
+    /// The job that has paused at a checkpoint and runs on while nothing comes. Also how long it
+    /// runs until `policy` is asked, and how closely it watches.
     pub fn pauses(&self) -> Option<(&J, Nanos, Watch)> {
         let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
         Some((job, self.ask_after.minus(*ran), self.watch))
@@ -117,8 +117,8 @@ impl<J> Turn<J> {
         self.next = Action::Begin(job, Step::Own);
     }
 
-    /// Puts the jobs that `receive` brings from a socket of another group where `policy` wants them. Returns the number of
-    /// datagrams.
+    /// Puts the jobs that `receive` brings from a socket of another group where `policy` wants
+    /// them. Returns the number of datagrams.
     pub fn receive_over(
         &mut self,
         policy: &Policy,
@@ -132,8 +132,9 @@ impl<J> Turn<J> {
         jobs
     }
 
-    /// Whether the worker is about to search, and to begin at another place than usual. Until it searches, it may take over
-    /// jobs of a group with far longer queues ([`is_longer`](crate::sched::grouping::is_longer)).
+    /// Whether the worker is about to search, and to begin at another place than usual. Until it
+    /// searches, it may take over jobs of a group with far longer queues
+    /// ([`is_longer`](crate::sched::grouping::is_longer)).
     #[inline]
     pub fn searches_rarely(&self) -> bool {
         !self.has_job() && self.search.is_rare()
@@ -144,8 +145,8 @@ impl<J> Turn<J> {
         &mut self.search
     }
 
-    /// Searches everything but sockets, after a search that found nothing. A socket's owner and the watcher hear of what has
-    /// come to it since.
+    /// Searches everything but sockets, after a search that found nothing. A socket's owner and the
+    /// watcher hear of what has come to it since.
     pub fn look_again<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
         W: Acts<Job = J>,
@@ -160,8 +161,8 @@ impl<J> Turn<J> {
         self.search.expect(Noticed::of([self.worker()]));
     }
 
-    /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end of the last one, as far
-    /// as the driver knows without reading the clock.
+    /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end
+    /// of the last one, as far as the driver knows without reading the clock.
     #[inline(always)]
     pub fn step<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where

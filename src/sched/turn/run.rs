@@ -14,7 +14,8 @@ where
     #[inline]
     pub(super) fn begin(&mut self, job: &J, from: Step) {
         let Actor { turn, policy, now, world, engine } = self;
-        // A steal leaves a part of the victim's jobs behind, for which the victim has woken no other worker.
+        // A steal leaves a part of the victim's jobs behind, for which the victim has woken no
+        // other worker.
         let left = matches!(from, Step::Steal(victim) if world.backlog(victim) > 0);
         let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| world.queue_len(queue) > 0);
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
@@ -32,8 +33,8 @@ where
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
 
-    /// Runs the job at hand for one slice. Where time passes by itself, also decides what becomes of it: another step would
-    /// take longer than a search for the next job.
+    /// Runs the job at hand for one slice. Where time passes by itself, also decides what becomes
+    /// of it: another step would take longer than a search for the next job.
     #[inline]
     pub(super) fn run(&mut self, job: J) {
         let ran = if self.world.is_abandoned() {
@@ -108,9 +109,9 @@ where
         self.turn.then(Action::Run(job));
     }
 
-    /// Whether jobs wait that this worker would serve if the running job stepped aside; `noticed` is
-    /// the number of sockets in which some do. Where there are more than it can serve, other workers are flagged too. A
-    /// job that may run on leaves some to workers that are soon free.
+    /// Whether jobs wait that this worker would serve if the running job stepped aside; `noticed`
+    /// is the number of sockets in which some do. Where there are more than it can serve, other
+    /// workers are flagged too. A job that may run on leaves some to workers that are soon free.
     fn is_wanted(&mut self, noticed: usize, verdict: Verdict) -> bool {
         let Actor { turn, policy, now, world, .. } = self;
         let (worker, running) = (turn.worker(), &turn.running);
@@ -126,7 +127,8 @@ where
         waiting + queued > 0
     }
 
-    /// Whether jobs wait for a turn in the queue of this pool, and the job at hand has room beside them.
+    /// Whether jobs wait for a turn in the queue of this pool, and the job at hand has room beside
+    /// them.
     fn has_others(&self) -> bool {
         self.world.queue_len(self.turn.pool()) > 0 && !self.world.queues_are_half_full()
     }
@@ -152,8 +154,9 @@ where
         if self.begin_uninterrupted() {
             return self.keep(job);
         }
-        // A worker that gives its permit back after this wakes another for the job. If it did so before, this worker may
-        // have missed the permit. Then the worker that is woken takes it, or this one in its next search.
+        // A worker that gives its permit back after this wakes another for the job. If it did so
+        // before, this worker may have missed the permit. Then the worker that is woken takes it,
+        // or this one in its next search.
         self.turn.then(Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit));
     }
 
@@ -164,7 +167,8 @@ where
         self.turn.uninterrupted
     }
 
-    /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for it.
+    /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for
+    /// it.
     #[inline(always)]
     pub(super) fn end_uninterrupted(&mut self) {
         if std::mem::take(&mut self.turn.uninterrupted) {
@@ -183,7 +187,8 @@ where
         }
     }
 
-    /// Puts what has become ready, by the last job or outside of the workers, where the policy puts continuations.
+    /// Puts what has become ready, by the last job or outside of the workers, where the policy puts
+    /// continuations.
     #[inline]
     pub(super) fn spread(&mut self) {
         while let Some(ready) = self.engine.ready() {
@@ -194,7 +199,8 @@ where
     #[cold]
     fn spread_one(&mut self, ready: Ready<J>) {
         match ready {
-            // Half of the room is kept for jobs that have no other place. A child without room stays with its parent.
+            // Half of the room is kept for jobs that have no other place. A child without room
+            // stays with its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
             Ready::Forked(job) => drop(self.offer(job, self.goes_on())),
             Ready::Woken(mut job) => {
@@ -210,12 +216,14 @@ where
         }
     }
 
-    /// The event of a job that belongs to a request which began before: it is placed as a continuation of that.
+    /// The event of a job that belongs to a request which began before: it is placed as a
+    /// continuation of that.
     fn goes_on(&self) -> Event {
         Event::Yielded(Running { continuation: true, ..self.turn.running })
     }
 
-    /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it in its own deque.
+    /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it
+    /// in its own deque.
     fn take_in(&mut self, job: J, event: Event) {
         if let Err(job) = self.offer(job, event) {
             // The own deque always has room.

@@ -8,7 +8,8 @@ where
     W: Acts<Job = J>,
     E: Engine<Job = J>,
 {
-    /// One walk through the policy's order, to the first find; without the sockets if `sockets` is false.
+    /// One walk through the policy's order, to the first find; without the sockets if `sockets` is
+    /// false.
     #[inline]
     pub(super) fn search(&mut self, sockets: bool) {
         self.engine.boundary(Boundary::Turn);
@@ -43,8 +44,8 @@ where
         let taken = match from {
             Step::Queue(UNINTERRUPTED) => self.take_uninterrupted(),
             Step::Steal(_) => {
-                // Finished replies leave before anything that may take long or find nothing. Before each job, and
-                // before each batch that is received, it is the engine that decides.
+                // Finished replies leave before anything that may take long or find nothing. Before
+                // each job, and before each batch that is received, it is the engine that decides.
                 self.engine.flush();
                 self.world.take(from)
             }
@@ -80,8 +81,8 @@ where
         waiting
     }
 
-    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
-    /// datagrams.
+    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns
+    /// the number of datagrams.
     #[inline]
     pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
         if !self.world.accepts() {
@@ -134,7 +135,8 @@ where
         }
     }
 
-    /// Asks other workers to step aside for `waiting` requests that this worker does not serve itself.
+    /// Asks other workers to step aside for `waiting` requests that this worker does not serve
+    /// itself.
     pub(super) fn flag_others(&mut self, waiting: usize) {
         let world = &*self.world;
         self.policy.on_arrivals(world, self.now, &self.turn.search, waiting, |other| world.flag(other));

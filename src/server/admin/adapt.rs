@@ -15,7 +15,8 @@ pub(in crate::server) fn adaptation(config: &Config) -> Adaptation {
 /// `measured`: what a yield, a look and a notice take on a real core.
 fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
-    // In the unit of measured service times: an emulated core is charged this, a real one is measured.
+    // In the unit of measured service times: an emulated core is charged this, a real one is
+    // measured.
     let (yield_cost, look_cost, notice_cost) = match config.burn {
         // Only what follows measurements weighs it, and to measure it takes time.
         _ if !entry.adapts => Default::default(),

@@ -1,4 +1,5 @@
-//! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
+//! The admin endpoint's view of the server, and what the thread that waits for demands changes in
+//! it.
 
 use super::adapt::{adaptation, decision};
 use super::gate::Gate;
@@ -24,8 +25,8 @@ use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, Once};
 
-/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
-/// `spin`.
+/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand
+/// checkpoint steps of `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// Where a server is in its life.
@@ -45,7 +46,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) bound: &'c Bound,
     pub(in crate::server) shared: &'c Groups<Job<'s, 'e, H, M>>,
     pub(in crate::server) common: &'c Common<'s, 'e, H, M>,
-    /// The configuration as of now, what it came from, and what became of the last attempt to read it again.
+    /// The configuration as of now, what it came from, and what became of the last attempt to read
+    /// it again.
     pub(in crate::server) reloads: Reloads,
     /// Logs once that the host's addresses cannot be read.
     addresses_unread: Once,
@@ -53,7 +55,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     pub(in crate::server) phase: AtomicCell<Phase>,
     /// The watch for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
-    /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that waits for the stop.
+    /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that
+    /// waits for the stop.
     pub(in crate::server) drops: Mutex<Drops>,
     /// Logs once that drops cannot be read.
     pub(in crate::server) drops_unread: Once,
@@ -63,7 +66,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
     gate: Mutex<Gate>,
     /// The metrics of the handler's own.
     own: OwnMetrics,
-    /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
+    /// The policy in force. Used by the admin thread once a second, and by the thread that waits
+    /// for demands.
     following: Mutex<Adaptation>,
 }
 
@@ -110,7 +114,8 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.bound.supervisor.ready(&self.reloads.live().config);
     }
 
-    /// Reads the host's addresses again. Not on the admin thread: the kernel takes 50 ms for 20,000 of them.
+    /// Reads the host's addresses again. Not on the admin thread: the kernel takes 50 ms for 20,000
+    /// of them.
     pub(in crate::server) fn refresh_addresses(&self) {
         match self.bound.filter.refresh() {
             Ok(false) => {}
@@ -130,7 +135,8 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     /// Follows `new`, which differs from `live` only in what may change.
     fn take(&self, live: &Config, new: &Config) {
         let follows = |config: &Config| (config.policy, config.slice, config.optimise, config.pools.clone());
-        // The admin thread holds it from when it reads the configuration until it has followed that.
+        // The admin thread holds it from when it reads the configuration until it has followed
+        // that.
         let mut following = lock(&self.following);
         let limits = waiting::reset(**self.bound.limits.load(), live, new);
         self.bound.limits.store(Arc::new(limits));
@@ -153,7 +159,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let following = lock(&self.following);
         let live = self.reloads.live();
         let config = &live.config;
-        // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
+        // Only `pools` has names for its queues; other policies number them, as the policy may
+        // change their use.
         let policy = following.policy();
         let names = |pool: usize| match config.pools.get(pool) {
             Some(configured) if config.policy.entry().has_pools() => configured.name.clone(),

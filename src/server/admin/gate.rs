@@ -1,5 +1,6 @@
-//! The gate: while the server is overloaded, the kernel turns away a part of what comes from sources that take too much.
-//! `sched/overload` argues the rule; here it is carried out and counted.
+//! The gate: while the server is overloaded, the kernel turns away a part of what comes from
+//! sources that take too much. `sched/overload` argues the rule; here it is carried out and
+//! counted.
 
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
@@ -11,9 +12,11 @@ use crate::time::{Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
 use std::{io, mem};
 
-/// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last one brought.
+/// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last
+/// one brought.
 pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
-/// All sockets get another program no sooner than after this many times what the last one took: 1 % of a CPU.
+/// All sockets get another program no sooner than after this many times what the last one took: 1 %
+/// of a CPU.
 const PAUSE: u64 = 100;
 /// With fewer rules than a 64th of the most, the gate stays open.
 const SCALE_MIN: f64 = 1.0 / 64.0;
@@ -25,9 +28,9 @@ const IDLE_SHARE: u64 = 10;
 /// Full buffers count from 5 % of what is received: less is a burst.
 const FULL_SHARE: u64 = 20;
 
-/// Whether sources are limited under `config`. The kernel passes a GRO batch as
-/// one packet, and counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say where the
-/// datagrams of a waiting GRO batch end.
+/// Whether sources are limited under `config`. The kernel passes a GRO batch as one packet, and
+/// counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say
+/// where the datagrams of a waiting GRO batch end.
 pub(in crate::server) fn is_on(config: &Config) -> bool {
     config.gate == config::Gate::Auto && config.io != Io::Gro
 }
@@ -42,16 +45,17 @@ pub(in crate::server) struct Gate {
     in_force: Rules,
     /// The part of all rules that the kernel has memory for.
     scale: f64,
-    /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of ours are its own then, and those of
-    /// others may be another program's.
+    /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of
+    /// ours are its own then, and those of others may be another program's.
     by_full: bool,
     /// Whether a queue stood in the last period.
     stood: bool,
     /// Periods since the last decision, and the queues that stood in them.
     periods: u32,
     standing: Standing,
-    /// Requests that began since then, and those that would have, had there been time. Of those that were shed only what the
-    /// gate as it is now has let in: what waited before it changed says nothing of it.
+    /// Requests that began since then, and those that would have, had there been time. Of those
+    /// that were shed only what the gate as it is now has let in: what waited before it changed
+    /// says nothing of it.
     served: u64,
     not_served: u64,
     /// All that were shed since then.
@@ -100,8 +104,8 @@ impl Gate {
         (!self.unread).then_some(self.turned_away)
     }
 
-    /// Decides what the kernel turns away until the next decision, from what the workers noted. `kernel_dropped`: at our
-    /// sockets, since the start.
+    /// Decides what the kernel turns away until the next decision, from what the workers noted.
+    /// `kernel_dropped`: at our sockets, since the start.
     pub(super) fn decide(&mut self, bound: &Bound, kernel_dropped: impl FnOnce() -> Option<u64>) {
         if !self.on {
             return;
@@ -167,8 +171,8 @@ impl Gate {
         }
     }
 
-    /// Counts what the gate turned away, as of these readings. The drops of others were read after ours, and before ours
-    /// when the gate came on. So they are never too few.
+    /// Counts what the gate turned away, as of these readings. The drops of others were read after
+    /// ours, and before ours when the gate came on. So they are never too few.
     fn count(&mut self, drops: Option<Drops>) {
         if self.is_open() {
             return;
@@ -237,8 +241,8 @@ mod tests {
     use crate::sched::overload::sources::Part;
     use crate::server::Server;
 
-    // Is what the gate turned away the rise of our drops less that of others? Is it absent while it cannot be read, and never
-    // less than before?
+    // Is what the gate turned away the rise of our drops less that of others? Is it absent while it
+    // cannot be read, and never less than before?
     #[test]
     fn what_cannot_be_read_is_absent() {
         let limits = Rules { rest: 0.5, ..Rules::OPEN };

@@ -1,10 +1,12 @@
-//! The control thread: collects every second, lets policies adapt, and answers what is asked about the server. Questions come
-//! over HTTP (`/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
+//! The control thread: collects every second, lets policies adapt, and answers what is asked about
+//! the server. Questions come over HTTP
+//! (`/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz`, feature
+//! `admin`) and by [`Metrics`].
 //!
-//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers
-//! run on it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow
-//! nothing. So questions come over a channel. The loop in [`run`], which owns the borrows, collects once for all
-//! questions that have arrived.
+//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The
+//! timers of handlers run on it too. The collector and the probe are borrowed from the server's
+//! scope, while HTTP handlers may borrow nothing. So questions come over a channel. The loop in
+//! [`run`], which owns the borrows, collects once for all questions that have arrived.
 
 pub(super) mod adapt;
 pub(super) mod control;
@@ -63,11 +65,13 @@ pub(super) trait Probe: Pages {
     fn feed_watchdog(&self);
 }
 
-/// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true, [`run`] lets go of the
-/// listener, which another process has too, and accepts no more connections. Open ones are answered.
+/// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true,
+/// [`run`] lets go of the listener, which another process has too, and accepts no more connections.
+/// Open ones are answered.
 pub(super) type Stopper = watch::Sender<bool>;
 
-/// The runtime on which [`run`] serves. While it does, the timers run of every thread that has entered it.
+/// The runtime on which [`run`] serves. While it does, the timers run of every thread that has
+/// entered it.
 ///
 /// # Errors
 /// When the kernel has no more descriptors.
@@ -91,18 +95,20 @@ pub struct Metrics {
 impl Metrics {
     /// No questions yet, and the handle that asks from within this process.
     pub(super) fn new() -> (Metrics, Questions) {
-        // One from each connection, as many from those that were cut off since, and room for this process.
+        // One from each connection, as many from those that were cut off since, and room for this
+        // process.
         let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
         (Metrics { asker }, asked)
     }
 
-    /// All counters and measurements as of now; [`Snapshot::to_json`] and [`Snapshot::to_prometheus`] (feature `admin`) make
-    /// of it what the endpoint shows. `None` while the server does not run: before [`Server::run`](crate::server::Server::run)
-    /// and when it has returned, with the totals in its report.
+    /// All counters and measurements as of now; [`Snapshot::to_json`] and
+    /// [`Snapshot::to_prometheus`] (feature `admin`) make of it what the endpoint shows. `None`
+    /// while the server does not run: before [`Server::run`](crate::server::Server::run) and when
+    /// it has returned, with the totals in its report.
     ///
-    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second, and for a second more where
-    /// the handler's own metrics take long. So a handler must not
-    /// call it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
+    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second,
+    /// and for a second more where the handler's own metrics take long. So a handler must not call
+    /// it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.ask(|desk| desk.probe.own())?.read_now();
         self.ask(|desk| desk.snapshot())
@@ -117,11 +123,11 @@ impl Metrics {
     }
 }
 
-/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there is one, until the
-/// [`Stopper`] of `stop` is dropped. Runs on the calling thread.
+/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there
+/// is one, until the [`Stopper`] of `stop` is dropped. Runs on the calling thread.
 ///
-/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all pending questions. A
-/// client that stalls is cut off and delays no other.
+/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all
+/// pending questions. A client that stalls is cut off and delays no other.
 ///
 /// After the return the caller may use the collector again: once the workers have stopped, one more
 /// [`Collector::collect`] makes the totals exact.

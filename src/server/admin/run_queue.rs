@@ -1,4 +1,5 @@
-//! How long workers were ready to run while their CPU did something else: the kernel's `schedstat` of each thread.
+//! How long workers were ready to run while their CPU did something else: the kernel's `schedstat`
+//! of each thread.
 //!
 //! On a host that is shared, this is the part of a latency that is not the server's.
 
@@ -13,7 +14,8 @@ pub(in crate::server) fn enter(thread: &AtomicI32) {
     thread.store(gettid().as_raw(), Ordering::Relaxed);
 }
 
-/// For each worker's thread, how long it has waited for a CPU since it began; `None` where the kernel does not say.
+/// For each worker's thread, how long it has waited for a CPU since it began; `None` where the
+/// kernel does not say.
 pub(in crate::server) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),
@@ -22,7 +24,8 @@ pub(in crate::server) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     threads.iter().map(thread).collect()
 }
 
-/// The second figure of a thread's `schedstat` (`Documentation/scheduler/sched-stats.rst`): nanoseconds on a run queue.
+/// The second figure of a thread's `schedstat` (`Documentation/scheduler/sched-stats.rst`):
+/// nanoseconds on a run queue.
 fn wait(schedstat: &str) -> Option<Nanos> {
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Nanos::new)
 }

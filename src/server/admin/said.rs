@@ -4,10 +4,12 @@ use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::metrics::{Counts, Decision, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
-/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle time below as none.
+/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle
+/// time below as none.
 const SATURATED: f64 = 0.98;
 
-/// What counts as turned away. What comes too fast for a rule of the handler, or after the stop, is no overload.
+/// What counts as turned away. What comes too fast for a rule of the handler, or after the stop, is
+/// no overload.
 const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
 /// What the log has said, and the counts by which it says more.
@@ -52,7 +54,8 @@ impl Said {
         }
     }
 
-    /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests wait.
+    /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests
+    /// wait.
     pub(super) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
         match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
             Some(Turn::Begins) => {
@@ -64,7 +67,8 @@ impl Said {
         }
     }
 
-    /// Logs the decision in force, where the log did not say the same last: policies differ by more than a line shows.
+    /// Logs the decision in force, where the log did not say the same last: policies differ by more
+    /// than a line shows.
     pub(super) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
             let Decision { policy, budget_us, reserved, reason } = &decision;
@@ -125,8 +129,8 @@ mod tests {
         assert_eq!(budgets.collect::<Vec<_>>(), [Some(true), Some(false), Some(true)], "{log}");
     }
 
-    // Is there one line when requests begin to be shed or dropped, with their fates? Is there one after ten seconds without,
-    // with their number? Is there one for replies that were not sent?
+    // Is there one line when requests begin to be shed or dropped, with their fates? Is there one
+    // after ten seconds without, with their number? Is there one for replies that were not sent?
     #[test]
     fn what_is_turned_away_is_two_lines_in_the_log() {
         let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));

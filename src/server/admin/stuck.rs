@@ -1,15 +1,17 @@
-//! Whether workers make progress. `/readyz` and `/healthz` report a pool in which no worker does. The supervisor's
-//! watchdog is fed as long as every worker does.
+//! Whether workers make progress. `/readyz` and `/healthz` report a pool in which no worker does.
+//! The supervisor's watchdog is fed as long as every worker does.
 //!
-//! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when it sleeps. So does one
-//! in a slice of a job that has not lasted for `--unhealthy-after`. A long job passes checkpoints, and each begins a slice.
-//! A sleeper for which requests wait is no progress either: `/healthz` says so after the same time.
+//! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when
+//! it sleeps. So does one in a slice of a job that has not lasted for `--unhealthy-after`. A long
+//! job passes checkpoints, and each begins a slice. A sleeper for which requests wait is no
+//! progress either: `/healthz` says so after the same time.
 //!
 //! Where no worker helps another (`isolated`), each is a pool of its own.
 //!
-//! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
-//! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter.
-//! The start of a slice is in the worker metrics, and a look sees turns by comparison with the look before.
+//! A worker moves when its loop turns and when a slice of its job ends: a handler that passes
+//! checkpoints moves every millisecond. A sleeping worker is well as long as nothing waits for it.
+//! The only cost for a worker is a counter. The start of a slice is in the worker metrics, and a
+//! look sees turns by comparison with the look before.
 
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
@@ -38,8 +40,8 @@ pub(super) struct Stuck {
 }
 
 impl Pool {
-    /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another, each is a pool for
-    /// what comes to its socket.
+    /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another,
+    /// each is a pool for what comes to its socket.
     pub(super) fn all(topology: &Topology, config: &Config, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
@@ -85,7 +87,8 @@ struct Seen {
 }
 
 impl Watch {
-    /// A watch over `workers` workers from `now` on; `step` is the longest expected time between two checkpoints.
+    /// A watch over `workers` workers from `now` on; `step` is the longest expected time between
+    /// two checkpoints.
     pub(super) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
         Watch {
             still_max: STILL_MAX.max(step),
@@ -106,8 +109,8 @@ impl Watch {
         }
     }
 
-    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a pool gets stuck,
-    /// and one when none is stuck any more.
+    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a
+    /// pool gets stuck, and one when none is stuck any more.
     pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
@@ -124,8 +127,9 @@ impl Watch {
         longest
     }
 
-    /// The first worker that has not moved since the last feed, and does not sleep. A worker in a slice that began
-    /// less than `bound` ago does not count; zero is no bound. Without one, the next feed counts from here.
+    /// The first worker that has not moved since the last feed, and does not sleep. A worker in a
+    /// slice that began less than `bound` ago does not count; zero is no bound. Without one, the
+    /// next feed counts from here.
     pub(super) fn standing(
         &mut self,
         metrics: &WorkerMetrics,
@@ -202,7 +206,8 @@ mod tests {
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
     }
 
-    // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only just come?
+    // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only
+    // just come?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
         let metrics = WorkerMetrics::new(3);
@@ -254,7 +259,8 @@ mod tests {
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }
 
-    // Does a worker stand still that neither turns, nor sleeps, nor is in a slice that is not too long?
+    // Does a worker stand still that neither turns, nor sleeps, nor is in a slice that is not too
+    // long?
     #[test]
     fn what_stands_still_is_found() {
         let metrics = WorkerMetrics::new(2);
@@ -276,7 +282,8 @@ mod tests {
         assert_eq!(standing([true, false], MS(50), MS(109)), None, "it has passed a checkpoint");
     }
 
-    // Does a worker that stood still once keep the watchdog hungry until it moves, however often it is looked at?
+    // Does a worker that stood still once keep the watchdog hungry until it moves, however often it
+    // is looked at?
     #[test]
     fn progress_counts_from_the_last_feed() {
         let metrics = WorkerMetrics::new(2);

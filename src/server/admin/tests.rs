@@ -10,7 +10,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A bound far above the duration of any test here: a test that reaches it fails instead of hanging.
+/// A bound far above the duration of any test here: a test that reaches it fails instead of
+/// hanging.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
@@ -57,8 +58,8 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-/// May a page of another origin neither read what the server says nor begin what only operators may, and may they? Is
-/// health for every prober, and may another site link to the page?
+/// May a page of another origin neither read what the server says nor begin what only operators
+/// may, and may they? Is health for every prober, and may another site link to the page?
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
@@ -140,7 +141,8 @@ fn metrics_come_in_the_accepted_format() {
     });
 }
 
-/// Do silent clients leave room for one that sends? Method: more silent clients than connections, all kept open.
+/// Do silent clients leave room for one that sends? Method: more silent clients than connections,
+/// all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
     // So patient that no other bound cuts a client off.
@@ -153,8 +155,9 @@ fn silent_clients_do_not_block_others() {
     });
 }
 
-/// Is a client cut off if it never finishes its header, takes too long in all, or sends too much? Method: the bound in
-/// question is short, the others are long; a read returns when the endpoint closes.
+/// Is a client cut off if it never finishes its header, takes too long in all, or sends too much?
+/// Method: the bound in question is short, the others are long; a read returns when the endpoint
+/// closes.
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
@@ -175,7 +178,8 @@ fn a_stalling_client_is_cut_off() {
     });
 }
 
-/// Waits until the endpoint closes the connection; false if it sends something or stays silent for [`GIVE_UP_AFTER`].
+/// Waits until the endpoint closes the connection; false if it sends something or stays silent for
+/// [`GIVE_UP_AFTER`].
 fn is_cut_off(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,
@@ -183,8 +187,8 @@ fn is_cut_off(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// Does an endpoint that lets go of its listener answer what it has accepted? Does it leave what comes then to the
-/// other process?
+/// Does an endpoint that lets go of its listener answer what it has accepted? Does it leave what
+/// comes then to the other process?
 #[test]
 fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -224,7 +228,8 @@ fn a_released_listener_is_another_process_s() {
     });
 }
 
-/// Is a capture a trace with what ended meanwhile, is there one at a time, and does a client that goes make room?
+/// Is a capture a trace with what ended meanwhile, is there one at a time, and does a client that
+/// goes make room?
 #[test]
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);

@@ -11,14 +11,16 @@ use crate::time::Nanos;
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
 
-/// What the kernel books of a receive buffer for a small datagram, which is twice what is asked for.
+/// What the kernel books of a receive buffer for a small datagram, which is twice what is asked
+/// for.
 const BOOKED_BYTES: u64 = 832 / 2;
-/// The least receive buffer: the kernel's default, which holds a burst of 512 small datagrams once it is doubled.
+/// The least receive buffer: the kernel's default, which holds a burst of 512 small datagrams once
+/// it is doubled.
 const RECEIVE_BUFFER_MIN: usize = 212_992;
 
-/// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds what a worker that
-/// does nothing else takes out within the bound, where that is known from the start. A core that is `time_scale` times
-/// slower has a socket that holds as many seconds of work.
+/// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds
+/// what a worker that does nothing else takes out within the bound, where that is known from the
+/// start. A core that is `time_scale` times slower has a socket that holds as many seconds of work.
 pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     let most = RECV_BUFFER_BYTES / usize::try_from(time_scale).unwrap_or(usize::MAX);
     let bytes = match max_wait {
@@ -45,7 +47,8 @@ pub(super) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
     Some(limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
 }
 
-/// The limits after `old` once `now` is in force: another bound at once, and under `auto` from the next measurement on.
+/// The limits after `old` once `now` is in force: another bound at once, and under `auto` from the
+/// next measurement on.
 pub(super) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
     match now.max_wait {
         same if same == was.max_wait => old,
@@ -54,8 +57,8 @@ pub(super) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
     }
 }
 
-/// The limits after `old` by `recent` measurements, under a policy whose first slices are so long. Too few measurements
-/// change nothing.
+/// The limits after `old` by `recent` measurements, under a policy whose first slices are so long.
+/// Too few measurements change nothing.
 pub(super) fn follow(mut old: WaitLimits, config: &Config, recent: &Recent, first_slice: Option<Nanos>) -> WaitLimits {
     let classified = config.classify == Classify::Header;
     old.follow(waits(recent, config.max_wait_scaled(), beside(config), first_slice, classified));
@@ -102,8 +105,8 @@ mod tests {
         assert_eq!(max_wait(&silent), Some(bound), "silence says nothing");
     }
 
-    // Does a buffer hold what can be taken out within the bound, the kernel's default at least, and all where that is not
-    // known?
+    // Does a buffer hold what can be taken out within the bound, the kernel's default at least, and
+    // all where that is not known?
     #[test]
     fn a_socket_holds_what_can_be_taken_out_within_the_bound() {
         let bytes = |bound, scale| receive_buffer(MaxWait::For(bound), scale);

@@ -1,4 +1,5 @@
-//! Do a flood, a late request and a long train end as they should? Method: servers of one or two workers in virtual time.
+//! Do a flood, a late request and a long train end as they should? Method: servers of one or two
+//! workers in virtual time.
 
 use super::handler::{DEAR, MAGIC, Scripted};
 use super::memory::LIMITED_FLOWS;
@@ -51,8 +52,8 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
     (handler.order.served(flow), OTHERS.map(|other| handler.order.served(other)).sum())
 }
 
-// Does a flow that floods take no more from others than its own requests, one at a time? Two workers could serve the other
-// flows and one request of the flood at a time, and no more.
+// Does a flow that floods take no more from others than its own requests, one at a time? Two
+// workers could serve the other flows and one request of the flood at a time, and no more.
 #[test]
 fn a_flood_takes_its_own_requests_one_at_a_time() {
     let all = OTHERS.map(|other| requests(other, u64::from(other) * 23, OTHER).count()).sum::<usize>() as u32;
@@ -68,8 +69,9 @@ fn a_flood_takes_its_own_requests_one_at_a_time() {
     }
 }
 
-// Are heavy requests of a source that the gate limits refused first, and before they begin once all requests are heavy? Both
-// sources send half of three times what the worker can do. Each request is a flow of its own.
+// Are heavy requests of a source that the gate limits refused first, and before they begin once all
+// requests are heavy? Both sources send half of three times what the worker can do. Each request is
+// a flow of its own.
 #[test]
 fn a_limited_source_is_refused_first() {
     const EACH: u8 = 120;
@@ -100,8 +102,8 @@ fn a_limited_source_is_refused_first() {
     );
 }
 
-/// How a second request ends that waits for so many microseconds: whether it was served, and why it expired. If it is `old`,
-/// it has waited in its socket for milliseconds before that.
+/// How a second request ends that waits for so many microseconds: whether it was served, and why it
+/// expired. If it is `old`, it has waited in its socket for milliseconds before that.
 fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
     // An act of number 1 is none, and takes a microsecond. The deadline is 10 times 4 us.
     let datagrams = [[vec![MAGIC, 0, 0, 1], vec![1; waits]].concat(), vec![magic, 0, 10, 2, 1]];
@@ -115,7 +117,8 @@ fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
     (handler.order.served(2) == 1, expired)
 }
 
-// Does a request begin only where the cost that its handler declares leaves it time before its deadline?
+// Does a request begin only where the cost that its handler declares leaves it time before its
+// deadline?
 #[test]
 fn what_is_declared_to_take_too_long_does_not_begin() {
     for (magic, waits, old, expired) in [
@@ -137,8 +140,8 @@ fn what_is_declared_to_take_too_long_does_not_begin() {
     }
 }
 
-// Does each datagram of a train have a fate for which no packet is left? A train leaves its socket as a whole, as a GRO batch
-// does. Nothing else comes.
+// Does each datagram of a train have a fate for which no packet is left? A train leaves its socket
+// as a whole, as a GRO batch does. Nothing else comes.
 #[test]
 fn the_rest_of_a_train_has_a_fate_without_a_packet() {
     for (train, packets) in [(20, 8), (50, 40), (20, 20)] {

@@ -1,4 +1,5 @@
-//! The handler of an explored server: each request contains its acts, and spends virtual time on them.
+//! The handler of an explored server: each request contains its acts, and spends virtual time on
+//! them.
 
 use super::order::{Order, Place};
 use crate::fate::{Malformed, Refused};
@@ -32,8 +33,8 @@ impl Act {
     }
 }
 
-/// The first of a request's header bytes. These are magic, class, deadline in units of 4 us (0 = none), flow (0 =
-/// none). Then follows an act for each microsecond.
+/// The first of a request's header bytes. These are magic, class, deadline in units of 4 us (0 =
+/// none), flow (0 = none). Then follows an act for each microsecond.
 pub(super) const MAGIC: u8 = 0xf0;
 /// The magic byte of a well-formed request that the handler does not serve.
 pub(super) const REFUSED: u8 = 0xf1;
@@ -43,7 +44,8 @@ pub(super) const OVER_RATE: u8 = 0xf2;
 pub(super) const IGNORED: u8 = 0xf3;
 /// The magic byte of a request that is served and not answered.
 pub(super) const MUTE: u8 = 0xf4;
-/// The magic byte of a request whose answer has [`LONG_BYTES`], in two datagrams; its sender may be forged.
+/// The magic byte of a request whose answer has [`LONG_BYTES`], in two datagrams; its sender may be
+/// forged.
 pub(super) const LONG: u8 = 0xf5;
 /// As [`LONG`], and the sender is validated.
 pub(super) const PROVEN: u8 = 0xf6;

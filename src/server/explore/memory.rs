@@ -15,7 +15,8 @@ use std::rc::Rc;
 
 /// The port from which the requests of a validated sender come.
 const PROVEN_PORT: u16 = 9_998;
-/// The gate limits the source of flows with this number or a higher one. Drawn requests have none of them.
+/// The gate limits the source of flows with this number or a higher one. Drawn requests have none
+/// of them.
 pub(super) const LIMITED_FLOWS: u8 = 128;
 /// That source.
 pub(super) const LIMITED: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);

@@ -1,9 +1,11 @@
-//! Does a whole server account for every datagram, and is nothing ever stuck, whatever happens to it? Method: the
-//! server's own path and the workers' own turn, in virtual time and with sockets in memory. Handlers fork, hop, panic
-//! and stall. Policies, requests, switches and a stop are drawn from a seed. After every event the accounts are
-//! checked. A failure names its seed, and the same seed gives the same run.
+//! Does a whole server account for every datagram, and is nothing ever stuck, whatever happens to
+//! it? Method: the server's own path and the workers' own turn, in virtual time and with sockets in
+//! memory. Handlers fork, hop, panic and stall. Policies, requests, switches and a stop are drawn
+//! from a seed. After every event the accounts are checked. A failure names its seed, and the same
+//! seed gives the same run.
 //!
-//! Each check has a twin: a server that is broken in one thing must be caught, or this test could not fail.
+//! Each check has a twin: a server that is broken in one thing must be caught, or this test could
+//! not fail.
 
 mod cases;
 mod handler;

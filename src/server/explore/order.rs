@@ -1,11 +1,11 @@
-//! Whether an explored server serves the requests of each flow one at a time, in the order of their admission. The
-//! handler tells when it admits one, begins it and leaves it.
+//! Whether an explored server serves the requests of each flow one at a time, in the order of their
+//! admission. The handler tells when it admits one, begins it and leaves it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// A request's place in its flow: the number of the flow, and how many requests of it were admitted by then. The default
-/// is the place of a request without a flow.
+/// A request's place in its flow: the number of the flow, and how many requests of it were admitted
+/// by then. The default is the place of a request without a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     flow: u8,

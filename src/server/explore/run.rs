@@ -1,4 +1,5 @@
-//! What an explored run came to, and what happened in it as one number: other decisions give another one.
+//! What an explored run came to, and what happened in it as one number: other decisions give
+//! another one.
 
 use crate::fate::{Expired, Fate};
 use crate::time::Nanos;
@@ -17,8 +18,8 @@ pub(super) struct Run {
     pub(super) trace: Trace,
 }
 
-/// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time: the same on every machine and with
-/// every Rust.
+/// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time: the same on
+/// every machine and with every Rust.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) hash: u64,

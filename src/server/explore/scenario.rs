@@ -58,7 +58,8 @@ fn us(us: u64) -> Nanos {
 }
 
 impl Scenario {
-    /// A server without overheads under `policy`, with `room` in each socket and in all queues. Its workers never sleep.
+    /// A server without overheads under `policy`, with `room` in each socket and in all queues. Its
+    /// workers never sleep.
     pub(super) fn plain(policy: Policy, room: usize, events: Vec<(Nanos, Event)>) -> Scenario {
         Scenario {
             workers: policy.topology().workers(),
@@ -135,9 +136,9 @@ impl Scenario {
         scenario
     }
 
-    /// The time of all requests, served or not, is what their workers spent. Children that are not joined have no
-    /// request, so servers with children are left out. Large servers are left out too: their histograms would take
-    /// half of the test's time to add up.
+    /// The time of all requests, served or not, is what their workers spent. Children that are not
+    /// joined have no request, so servers with children are left out. Large servers are left out
+    /// too: their histograms would take half of the test's time to add up.
     pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
         let forks = |(_, event): &(Nanos, Event)| match event {
             Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),

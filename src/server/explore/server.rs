@@ -1,4 +1,5 @@
-//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its accounts.
+//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its
+//! accounts.
 
 use super::handler::Scripted;
 use super::memory::{LIMITED, MemoryLink, Network};
@@ -181,8 +182,8 @@ fn run_until<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     Ok(())
 }
 
-/// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
-/// deadline counts, for a wake that was lost must not be mended by it.
+/// What the control thread does once a second, here when nothing else happens: ends requests that
+/// nothing will wake. No deadline counts, for a wake that was lost must not be mended by it.
 fn end_forsaken<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
     metrics: &WorkerMetrics,
@@ -217,8 +218,9 @@ struct Books<'b> {
 }
 
 impl Books<'_> {
-    /// A request in flight holds each packet in use until its reply is sent, or a worker that is about to receive.
-    /// While every worker is parked, nothing waits for a worker. Flows are served in order.
+    /// A request in flight holds each packet in use until its reply is sent, or a worker that is
+    /// about to receive. While every worker is parked, nothing waits for a worker. Flows are served
+    /// in order.
     fn check<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         &mut self,
         driver: &Driver<Engines<'s, '_, '_, H, M>>,
@@ -243,8 +245,8 @@ type ReadyJobs<'s, 'e, H, M> = VecDeque<Ready<Job<'s, 'e, H, M>>>;
 /// The engines of all workers, and of the thread that stops them.
 struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink<'c>>>,
-    /// Jobs made ready by each worker's last job. All workers share one thread here, and with it the thread's ready
-    /// list.
+    /// Jobs made ready by each worker's last job. All workers share one thread here, and with it
+    /// the thread's ready list.
     ready: Vec<ReadyJobs<'s, 'e, H, M>>,
     network: Rc<RefCell<Network<'c>>>,
     current: WorkerId,
@@ -265,7 +267,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
         }
     }
 
-    /// Packets held ready to receive into, and those of requests that have their fates and answers to be sent.
+    /// Packets held ready to receive into, and those of requests that have their fates and answers
+    /// to be sent.
     fn packets_held(&self) -> usize {
         self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
     }

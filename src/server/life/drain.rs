@@ -14,17 +14,19 @@ use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
+/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count
+/// as stuck.
 pub(super) const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
 /// The interval at which a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
-    /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what was received, until
-    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another
-    /// process has the sockets, what waits in them is left there. Returns whether it was a demand that ended the drain, and
-    /// what is left of the drain timeout.
+    /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what
+    /// was received, until the drain timeout or a second demand. Then workers have [`STUCK_AFTER`]
+    /// to reach a checkpoint. Where another process has the sockets, what waits in them is left
+    /// there. Returns whether it was a demand that ended the drain, and what is left of the drain
+    /// timeout.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>,
@@ -97,13 +99,15 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         }
     }
 
-    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the kernel's sight.
+    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the
+    /// kernel's sight.
     pub(super) fn leave<E: Engine<Job = Job<'s, 'e, H, M>>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
             let waits = self.shared.leftover().or_else(|| self.common.wait_slots.take_any());
             waits.or_else(|| engine.ready().map(Ready::into_job))
         };
-        // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
+        // After a drain the sockets are empty, except for a datagram that the kernel was handling
+        // when the gate shut.
         self.shed_waiting(engine);
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
@@ -130,8 +134,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
     }
 }
 
-/// The steps of a drain. Workers serve throughout; each step waits by `until` for what it observes. `group`: the sockets in
-/// which datagrams may wait; `spawned`: the number of pieces of spawned work under way.
+/// The steps of a drain. Workers serve throughout; each step waits by `until` for what it observes.
+/// `group`: the sockets in which datagrams may wait; `spawned`: the number of pieces of spawned
+/// work under way.
 ///
 /// # Errors
 /// The first of `until`.
@@ -144,8 +149,8 @@ fn drain<J: Send, E>(
     mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
 ) -> Result<(), E> {
     until(&|| !group.is_some_and(Group::has_waiting))?;
-    // Nothing more can be received. A worker may hold a batch that it has not counted yet; once every worker has moved
-    // from here, everything is counted.
+    // Nothing more can be received. A worker may hold a batch that it has not counted yet; once
+    // every worker has moved from here, everything is counted.
     let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
     // A sleeping worker turns once when it is woken.
     (0..metrics.workers()).for_each(|worker| shared.wake(worker));
@@ -166,8 +171,8 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    // Does each step wait for its condition? Method: one worker, played by hand, that receives a datagram and counts it
-    // late.
+    // Does each step wait for its condition? Method: one worker, played by hand, that receives a
+    // datagram and counts it late.
     #[test]
     fn workers_may_end_when_nothing_can_come_to_light_any_more() {
         let group = Group::open(&[([127, 0, 0, 1], 0).into()], 1, Io::Batches).expect("a free port");

@@ -1,7 +1,9 @@
-//! Panics of handlers: one log line each, a few per second, and no worker waits for a reader of the log.
+//! Panics of handlers: one log line each, a few per second, and no worker waits for a reader of the
+//! log.
 //!
-//! The default hook writes to standard error from the panicking thread. An unread pipe would then stop every worker
-//! that serves a bad request. So the hook only keeps the lines, and the control thread logs them once a second.
+//! The default hook writes to standard error from the panicking thread. An unread pipe would then
+//! stop every worker that serves a bad request. So the hook only keeps the lines, and the control
+//! thread logs them once a second.
 
 use crate::output::LogWriter;
 use crate::runtime::continuation::{is_contained, lock, panic_message};
@@ -19,7 +21,8 @@ const MESSAGE_MAX: usize = 500;
 /// Lines not yet logged, and the number of panics without a line.
 static PENDING: Mutex<(Vec<String>, u64)> = Mutex::new((Vec::new(), 0));
 
-/// Keeps a line of every panic that a server catches, for [`log_pending`]. All other panics go to the previous hook.
+/// Keeps a line of every panic that a server catches, for [`log_pending`]. All other panics go to
+/// the previous hook.
 pub(super) fn keep_contained() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

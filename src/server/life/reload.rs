@@ -1,4 +1,5 @@
-//! Reading the configuration again while the server runs: all of it or nothing. `/config` shows what became of it.
+//! Reading the configuration again while the server runs: all of it or nothing. `/config` shows
+//! what became of it.
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, reload};
 use crate::runtime::continuation::{guarded, lock};
@@ -27,8 +28,8 @@ struct State {
 }
 
 impl Server {
-    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
-    /// What may change while it runs does, all of it or nothing.
+    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is
+    /// the one it was bound with. What may change while it runs does, all of it or nothing.
     #[cfg(feature = "cli")]
     pub(crate) fn reload_with(
         mut self,
@@ -39,10 +40,11 @@ impl Server {
         self
     }
 
-    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what depends on that outside
-    /// the server, as files that the handler has loaded. A refused configuration calls nothing. A server that was bound by
-    /// other code than `forebay::main` cannot read its configuration again: `then` gets the one that it has. Serving goes
-    /// on meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
+    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what
+    /// depends on that outside the server, as files that the handler has loaded. A refused
+    /// configuration calls nothing. A server that was bound by other code than `forebay::main`
+    /// cannot read its configuration again: `then` gets the one that it has. Serving goes on
+    /// meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         self.reloads.then.push(Box::new(then));
         self
@@ -67,8 +69,9 @@ impl Reloads {
         lock(&self.state).live.clone()
     }
 
-    /// Reads the configuration again, and lets `take` follow it from the live one; nothing where anything is wrong. False if
-    /// a program has made the configuration, and nothing else follows SIGHUP.
+    /// Reads the configuration again, and lets `take` follow it from the live one; nothing where
+    /// anything is wrong. False if a program has made the configuration, and nothing else follows
+    /// SIGHUP.
     pub(in crate::server) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
         let running = self.live();
         let Some(load) = &self.load else {

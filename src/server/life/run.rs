@@ -1,4 +1,5 @@
-//! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
+//! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of
+//! a stop.
 
 use super::drain::STUCK_AFTER;
 use super::panics;
@@ -95,7 +96,8 @@ pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Tic
         let mut engine = engine::<KernelLink, _, _>(&bound, &common, bound.config.workers);
         // It must always find packets to receive into, so these are set aside.
         engine.stock_up();
-        // Nothing is left that could fail. From here on this server serves, or its predecessor does.
+        // Nothing is left that could fail. From here on this server serves, or its predecessor
+        // does.
         let failure = match control.take_over(predecessor, &begin)? {
             None => {
                 // An endpoint that has ended has let go.
@@ -124,15 +126,17 @@ pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Tic
     Ok(Report { ended: Ended::with(&totals, all_done), totals, packets_away: packets.in_use() })
 }
 
-/// Takes the launcher's timer slack from this thread and from all that it starts: each sleep may end later by as much.
+/// Takes the launcher's timer slack from this thread and from all that it starts: each sleep may
+/// end later by as much.
 fn limit_slack() {
     if get_timerslack().is_ok_and(|slack| slack > TIMER_SLACK_NS) {
         let _ = set_timerslack(TIMER_SLACK_NS as u64);
     }
 }
 
-/// Lets the workers finish, and ends what they leave. Returns whether the process must exit around those that do not end. The
-/// second value is what is left of the drain timeout. The third is the last resort of a server that may exit.
+/// Lets the workers finish, and ends what they leave. Returns whether the process must exit around
+/// those that do not end. The second value is what is left of the drain timeout. The third is the
+/// last resort of a server that may exit.
 fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
@@ -143,7 +147,8 @@ fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.bound.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
-    // Where signals are the server's own, another one ends what a handler keeps: nothing else would, short of a kill.
+    // Where signals are the server's own, another one ends what a handler keeps: nothing else
+    // would, short of a kill.
     let mut insists = || has_signals && (forced || demands.insist(all_ended));
     let exits = !all_ended() && (exit_when_stuck || insists());
     let patience = (exit_when_stuck || forced).then(|| left.plus(REST));
@@ -155,7 +160,8 @@ fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     (exits, left, last_resort)
 }
 
-/// Waits for what handlers gave to `spawn_blocking`, for as long as is `left` of the drain timeout. True if all of it ended.
+/// Waits for what handlers gave to `spawn_blocking`, for as long as is `left` of the drain timeout.
+/// True if all of it ended.
 fn end_runtime(runtime: Runtime, left: Nanos) -> bool {
     let (begin, patience) = (clock::now(), left.max(STUCK_AFTER));
     runtime.shutdown_timeout(patience.into());
@@ -215,7 +221,8 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     Ok((groups, workers))
 }
 
-/// Ends the threads beside the workers'. An error where the server fails; if it `exits`, the process ends with that.
+/// Ends the threads beside the workers'. An error where the server fails; if it `exits`, the
+/// process ends with that.
 fn end_threads<'m>(
     threads: Threads<'_, 'm>,
     failure: Option<ServeError>,

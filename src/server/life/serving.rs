@@ -1,5 +1,5 @@
-//! A server serves: it takes over, follows what is demanded, and hands over. One process has the sockets at a time, and
-//! counts what the kernel drops at them.
+//! A server serves: it takes over, follows what is demanded, and hands over. One process has the
+//! sockets at a time, and counts what the kernel drops at them.
 
 use super::handover::{Asked, Door, HandOverError, Predecessor};
 use super::stop::{Demand, Demands};
@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns the failure that ends this
-    /// server if the predecessor serves on after all.
+    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns
+    /// the failure that ends this server if the predecessor serves on after all.
     ///
     /// # Errors
     /// When the predecessor serves on; no thread has begun then.
@@ -30,7 +30,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
-            // Counts what the kernel drops from the predecessor's counters on; without them from now on.
+            // Counts what the kernel drops from the predecessor's counters on; without them from
+            // now on.
             lock(&self.drops).begin_at(self.bound.listening.group.sockets(), &dropped.unwrap_or_default());
             // What another process attached, also one that was killed.
             self.bound.listening.group.leave_gate(false);
@@ -50,8 +51,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         ServeError::HandOver { path: self.bound.config.handover.clone().unwrap_or_default(), source }
     }
 
-    /// Serves until the server must end; returns the failure that ends it, if it is one. A successor gets `spare`, the
-    /// door and the admin listener, and `release` lets go of this server's own.
+    /// Serves until the server must end; returns the failure that ends it, if it is one. A
+    /// successor gets `spare`, the door and the admin listener, and `release` lets go of this
+    /// server's own.
     pub(super) fn serve(
         &self,
         demands: &mut Demands,
@@ -115,8 +117,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.phase.load() == Phase::HandedOver
     }
 
-    /// Gives what the kernel drops from now on to a successor to count, or takes it back. Returns the kernel's counters as
-    /// of now, by socket.
+    /// Gives what the kernel drops from now on to a successor to count, or takes it back. Returns
+    /// the kernel's counters as of now, by socket.
     fn set_handed_over(&self, handed_over: bool) -> Vec<Option<u32>> {
         let mut drops = lock(&self.drops);
         if handed_over {

@@ -1,4 +1,5 @@
-//! What is demanded of a running server: by handles that stop it, by signals, and by its own threads.
+//! What is demanded of a running server: by handles that stop it, by signals, and by its own
+//! threads.
 
 use super::handover::Asked;
 use crate::output::unstarted;
@@ -51,7 +52,8 @@ impl Demands {
         self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok())
     }
 
-    /// The next demand on a server that stops, if one comes within `patience`. It hands over no more.
+    /// The next demand on a server that stops, if one comes within `patience`. It hands over no
+    /// more.
     pub(in crate::server) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
         match self.next(patience) {
             Some(Demand::HandOver(asked)) => {
@@ -72,9 +74,9 @@ impl Demands {
         false
     }
 
-    /// Calls `exit` soon after another demand to stop, or after `patience` if there is one. Dropping what is returned calls
-    /// that off. After the drain nothing else hears a demand, while a destructor, a task or a callback of the handler may
-    /// keep each further step.
+    /// Calls `exit` soon after another demand to stop, or after `patience` if there is one.
+    /// Dropping what is returned calls that off. After the drain nothing else hears a demand, while
+    /// a destructor, a task or a callback of the handler may keep each further step.
     pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
         let end = patience.map(|patience| clock::now().plus(patience));
         let ended = Arc::new(AtomicBool::new(false));
@@ -119,9 +121,9 @@ impl StopHandle {
         (StopHandle { demands }, Demands { receiver, seen: VecDeque::new() })
     }
 
-    /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received and what waits in
-    /// its sockets, for at most the drain timeout. A second call ends the current phase. No effect on a server that
-    /// has ended.
+    /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received
+    /// and what waits in its sockets, for at most the drain timeout. A second call ends the current
+    /// phase. No effect on a server that has ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
     }
@@ -140,13 +142,14 @@ pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
     Signals::new(CAUGHT.map(|signal| signal as i32))
 }
 
-/// Handles caught signals until what is returned is dropped. SIGTERM, SIGINT and SIGQUIT stop the server, SIGHUP lets it
-/// read its configuration again.
+/// Handles caught signals until what is returned is dropped. SIGTERM, SIGINT and SIGQUIT stop the
+/// server, SIGHUP lets it read its configuration again.
 pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<OnDrop<impl FnMut()>> {
     let name = "forebay-signals";
     let handle = signals.handle();
     let serve = move || {
-        // A process inherits the signals that its launcher had blocked. One thread that takes them is enough.
+        // A process inherits the signals that its launcher had blocked. One thread that takes them
+        // is enough.
         if let Err(error) = SigSet::from_iter(CAUGHT).thread_unblock() {
             tracing::warn!(%error, "signals that the launcher has blocked stay blocked");
         }

@@ -1,11 +1,13 @@
-//! What the server reports to systemd, or to another supervisor that set `NOTIFY_SOCKET` (sd_notify(3)).
+//! What the server reports to systemd, or to another supervisor that set `NOTIFY_SOCKET`
+//! (sd_notify(3)).
 
 use crate::config::Config;
 use crate::time::Nanos;
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// A watchdog is fed this many times in its time: a look that comes while a worker wakes up sees it standing still.
+/// A watchdog is fed this many times in its time: a look that comes while a worker wakes up sees it
+/// standing still.
 const FEEDS: u32 = 4;
 
 /// The supervisor of this process, if it listens.
@@ -17,9 +19,9 @@ pub(in crate::server) struct Supervisor {
 }
 
 impl Supervisor {
-    /// What the environment says. A supervisor sets a watchdog for the process that it starts as the main one. A process
-    /// that succeeds the main one has none of its own, and is watched as that one was. `predecessor` is the time within
-    /// which that watchdog had to be fed.
+    /// What the environment says. A supervisor sets a watchdog for the process that it starts as
+    /// the main one. A process that succeeds the main one has none of its own, and is watched as
+    /// that one was. `predecessor` is the time within which that watchdog had to be fed.
     pub(in crate::server) fn from_environment(predecessor: Option<Duration>) -> Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()).or(predecessor);

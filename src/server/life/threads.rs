@@ -30,8 +30,8 @@ use tokio::sync::watch;
 /// The failure reported for a thread that panicked; the panic hook has printed the details.
 pub(super) const PANICKED: &str = "its thread panicked";
 
-/// Starts threads that wait for one another: none begins before all are prepared, so whatever can fail in that has not
-/// failed then.
+/// Starts threads that wait for one another: none begins before all are prepared, so whatever can
+/// fail in that has not failed then.
 pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     stack_bytes: usize,
@@ -48,8 +48,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         Starter { scope, stack_bytes, begin, prepared, all_prepared }
     }
 
-    /// Starts a thread that calls `prepare`, waits, and calls what that has made if the threads begin. The error names it and
-    /// a likely cause.
+    /// Starts a thread that calls `prepare`, waits, and calls what that has made if the threads
+    /// begin. The error names it and a likely cause.
     pub(super) fn start<T: Send + 'scope, S: FnOnce() -> T>(
         &self,
         name: &str,
@@ -99,7 +99,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 }
 
-/// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works, only less well.
+/// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works,
+/// only less well.
 fn prepare_worker(bound: &Bound, worker: WorkerId) {
     let config: &Config = &bound.config;
     begin_stack(config.stack_bytes);
@@ -111,9 +112,9 @@ fn prepare_worker(bound: &Bound, worker: WorkerId) {
     run_queue::enter(&bound.threads[worker]);
 }
 
-/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process may use, those of one
-/// cache side by side.
-/// Where there are more workers, they start again at the first.
+/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process
+/// may use, those of one cache side by side. Where there are more workers, they start again at the
+/// first.
 fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
     let cpus = caches::cpus_by_cache();

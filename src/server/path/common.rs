@@ -23,7 +23,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) serving: &'e Serving<'s, 'e, H>,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(crate) make: &'e M,
-    /// The sockets: those of worker 0 first, one for each address, then those of worker 1, and so on.
+    /// The sockets: those of worker 0 first, one for each address, then those of worker 1, and so
+    /// on.
     pub(crate) sockets: &'e [S],
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -57,7 +58,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M,
         &self.sockets[owner * addresses..][..addresses]
     }
 
-    /// Requests in queues of continuations, about; each of `workers` has a slot in use for what it runs, or kept for that.
+    /// Requests in queues of continuations, about; each of `workers` has a slot in use for what it
+    /// runs, or kept for that.
     pub(crate) fn continuations(&self, workers: usize) -> usize {
         self.slots.in_use().saturating_sub(workers + self.wait_slots.waiting())
     }
@@ -71,15 +73,17 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M,
 /// Failures that have lasted for this long are the system's, not momentary.
 #[cfg(any(test, feature = "admin"))]
 const LASTING: Nanos = Nanos::from_secs(1);
-/// Failures that have not been seen for this long are over: no worker receives there any more. A worker that fails is
-/// woken to try again every second.
+/// Failures that have not been seen for this long are over: no worker receives there any more. A
+/// worker that fails is woken to try again every second.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 
-/// Whether datagrams can be received and sent at all, from the workers' own calls, for `/readyz` and the log.
+/// Whether datagrams can be received and sent at all, from the workers' own calls, for `/readyz`
+/// and the log.
 ///
-/// A single call may fail while the next one succeeds: such failures are counted by reason. Failures that go on for a
-/// second make the server not ready. Each worker writes to cache lines of its own, only when a call fails or the one before
-/// has failed. The admin thread reads once a second and when asked.
+/// A single call may fail while the next one succeeds: such failures are counted by reason.
+/// Failures that go on for a second make the server not ready. Each worker writes to cache lines of
+/// its own, only when a call fails or the one before has failed. The admin thread reads once a
+/// second and when asked.
 #[derive(Debug)]
 pub(crate) struct Transport {
     /// Those of worker 0 first, one for each address, then those of worker 1, and so on.
@@ -133,7 +137,8 @@ impl Transport {
         })
     }
 
-    /// Workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
+    /// Workers whose last attempt to receive failed. They must try again: nothing else would ever
+    /// wake them.
     pub(crate) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
         self.by_worker().filter_map(move |(worker, found)| found.receiving.fails(now).then_some(worker))
     }
@@ -143,7 +148,8 @@ impl Streak {
     /// Records a failed call.
     #[cold]
     pub(crate) fn failed(&self, now: Nanos, reason: usize) {
-        // Ordering: relaxed throughout, one writer; a reader that sees them apart errs by one failure.
+        // Ordering: relaxed throughout, one writer; a reader that sees them apart errs by one
+        // failure.
         if self.since.load(Ordering::Relaxed) == 0 {
             self.since.store(now.get().max(1), Ordering::Relaxed);
         }
@@ -198,8 +204,8 @@ mod tests {
         assert_eq!(transport.trouble(at(1_200)), None, "a failure long ago does not count");
     }
 
-    // Is a server ready again once its failing worker has moved to a pool that receives nothing? Does what is received at
-    // one address hide what fails at another?
+    // Is a server ready again once its failing worker has moved to a pool that receives nothing?
+    // Does what is received at one address hide what fails at another?
     #[test]
     fn failures_are_over_after_a_while_and_of_one_address() {
         let transport = Transport::new(2, 2);

@@ -1,4 +1,5 @@
-//! The worker's side of a datagram's way: its state, and what the state machine of `sched/turn` asks of it.
+//! The worker's side of a datagram's way: its state, and what the state machine of `sched/turn`
+//! asks of it.
 
 use super::common::Common;
 use super::job::Job;
@@ -39,7 +40,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     /// The slot for requests that end at their first poll.
     pub(super) slot: Option<Pooled<'e, Slot<M::Future>>>,
     local_queue: LocalQueue,
-    /// Requests that may begin, as the last one of their flow has ended; for the loop to put into queues.
+    /// Requests that may begin, as the last one of their flow has ended; for the loop to put into
+    /// queues.
     pub(super) let_out: Vec<Packet<'s, H::Ticket>>,
     /// Whether replies may wait for the requests behind them.
     pub(crate) gathering: Gathering,
@@ -53,7 +55,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     pub(super) sampler: Sampler<'e>,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
-    /// For each owner of sockets, the number of the address from which this worker receives first the next time.
+    /// For each owner of sockets, the number of the address from which this worker receives first
+    /// the next time.
     pub(super) next_address: Box<[u8]>,
     /// Number of workers, each of which has a slot in use for what it runs, or kept for that.
     pub(super) workers: usize,
@@ -200,7 +203,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         keep(&mut self.spare, packet);
     }
 
-    /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
+    /// The request in `packet` has ended: if others of its flow are set aside, the next one is
+    /// ready.
     #[inline]
     pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
         self.common.serving.unfinished.end(packet.envelope.packet);

@@ -1,11 +1,11 @@
 //! Flows: of the requests with one key, one is served at a time, in the order of their admission.
 //!
-//! A flow is in the table while it has a request in the server. Its first request goes on as any other does. Those
-//! that come while it is busy are set aside here, outside of all queues, and keep no worker. Each end of a request
-//! lets the next one out.
+//! A flow is in the table while it has a request in the server. Its first request goes on as any
+//! other does. Those that come while it is busy are set aside here, outside of all queues, and keep
+//! no worker. Each end of a request lets the next one out.
 //!
-//! A mutex guards each shard, because a look at two collections has to be one step. It takes some tens of nanoseconds,
-//! and requests without a key never come here.
+//! A mutex guards each shard, because a look at two collections has to be one step. It takes some
+//! tens of nanoseconds, and requests without a key never come here.
 
 use crate::runtime::continuation::lock;
 use crate::sched::bounds::PACKETS_PER_WORKER;
@@ -15,9 +15,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
-/// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a packet. So if all
-/// packets are in use, a shard has as many flows as a worker has packets. Keys are spread by a keyed hash; twice as
-/// many never meet by chance.
+/// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a
+/// packet. So if all packets are in use, a shard has as many flows as a worker has packets. Keys
+/// are spread by a keyed hash; twice as many never meet by chance.
 const BUSY_MAX: usize = 2 * PACKETS_PER_WORKER;
 
 /// The flows of one server; `J` is what is set aside.
@@ -49,7 +49,8 @@ pub(crate) enum Entered<J> {
 }
 
 impl<J> Flows<J> {
-    /// No flows yet. Each of `shards` shards has room to set `room` requests aside, `room_of_flow` of one flow.
+    /// No flows yet. Each of `shards` shards has room to set `room` requests aside, `room_of_flow`
+    /// of one flow.
     pub(crate) fn new(shards: usize, room: usize, room_of_flow: usize) -> Flows<J> {
         let shard = || Shard {
             // A map of twice the size clears up what was removed without growing.
@@ -88,7 +89,8 @@ impl<J> Flows<J> {
         }
     }
 
-    /// Ends the request that the flow of `key` is busy with; returns the next one, which is to be served now.
+    /// Ends the request that the flow of `key` is busy with; returns the next one, which is to be
+    /// served now.
     ///
     /// # Panics
     /// If the flow is not busy.
@@ -126,7 +128,8 @@ impl<J> Flows<J> {
 mod tests {
     use super::*;
 
-    // Is a shard as large as its map and its queue, whose places are a power of two, more than there may be flows?
+    // Is a shard as large as its map and its queue, whose places are a power of two, more than
+    // there may be flows?
     #[test]
     fn a_shard_takes_what_is_said() {
         let flows = Flows::<usize>::new(1, 32, 8);
@@ -140,8 +143,9 @@ mod tests {
     /// For each key, the number of the request that is served, and those that are set aside.
     type Model = [VecDeque<usize>; 2];
 
-    // Is one request of each flow served at a time, in the order of their arrival? Is one turned away only where there
-    // is no room? Method: every sequence of arrivals and ends, to a depth, beside a model.
+    // Is one request of each flow served at a time, in the order of their arrival? Is one turned
+    // away only where there is no room? Method: every sequence of arrivals and ends, to a depth,
+    // beside a model.
     #[test]
     fn one_at_a_time_in_order() {
         const DEPTH: u32 = 8;

@@ -18,9 +18,9 @@ pub(crate) enum Job<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     Child(Arc<dyn AnyChild>),
 }
 
-/// Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they are woken. Children
-/// end by themselves; what happens elsewhere may not, so few enough wait for it that packets are left for what does not
-/// wait.
+/// Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they
+/// are woken. Children end by themselves; what happens elsewhere may not, so few enough wait for it
+/// that packets are left for what does not wait.
 pub(crate) struct WaitSlots<J> {
     /// One place for each wait slot.
     places: Box<[Mutex<Option<Parked<J>>>]>,
@@ -36,8 +36,9 @@ struct Parked<J> {
 }
 
 impl<J> WaitSlots<J> {
-    /// Places for the wait slots numbered 0 to `count - 1`. Jobs that wait for what happens outside of the workers have room for
-    /// `waiting_max`: they may wait for ever, and hold what others need.
+    /// Places for the wait slots numbered 0 to `count - 1`. Jobs that wait for what happens outside
+    /// of the workers have room for `waiting_max`: they may wait for ever, and hold what others
+    /// need.
     pub(crate) fn new(count: usize, waiting_max: usize) -> WaitSlots<J> {
         let places = (0..count).map(|_| Mutex::new(None)).collect();
         WaitSlots { places, waiting: CachePadded::default(), waiting_max }
@@ -48,13 +49,14 @@ impl<J> WaitSlots<J> {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether another job may wait for what happens outside of the workers. Workers that ask at once may each have one more.
+    /// Whether another job may wait for what happens outside of the workers. Workers that ask at
+    /// once may each have one more.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting() < self.waiting_max
     }
 
-    /// Parks `job` in `wait_slot`, where it waits for what happens `outside` of the workers, or else for its children. Returns the
-    /// job if it was woken meanwhile.
+    /// Parks `job` in `wait_slot`, where it waits for what happens `outside` of the workers, or
+    /// else for its children. Returns the job if it was woken meanwhile.
     pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
         self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
         // The job must be in its place before it can be woken: the waking thread takes it at once.

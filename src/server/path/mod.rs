@@ -1,4 +1,5 @@
-//! A datagram's way through a worker. README.md lists the files that it passes, and the types to know.
+//! A datagram's way through a worker. README.md lists the files that it passes, and the types to
+//! know.
 
 pub(crate) mod common;
 pub(crate) mod engine;

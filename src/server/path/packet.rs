@@ -1,7 +1,9 @@
-//! Packets and slots: the memory that a request and its handler's future live in, made at start and pooled.
+//! Packets and slots: the memory that a request and its handler's future live in, made at start and
+//! pooled.
 //!
-//! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
-//! `Copy` and is also kept beside a running handler, whose future owns the packet.
+//! Request and reply bytes are separate areas, so a handler reads one while it writes the other.
+//! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
+//! packet.
 
 use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request};
@@ -140,7 +142,8 @@ pub(crate) struct Source {
     pub names_local: bool,
     /// The number of the socket that the request came to.
     pub socket: u16,
-    /// The number of that socket's address among the server's: the reply leaves by a socket of the same address.
+    /// The number of that socket's address among the server's: the reply leaves by a socket of the
+    /// same address.
     pub address: u8,
 }
 
@@ -192,7 +195,8 @@ impl Default for Envelope {
 /// Where one packet returns to from a future that was dropped half-way.
 type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
 
-/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future has no other name.
+/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future
+/// has no other name.
 pub(crate) trait Make<P>: Fn(P) -> <Self as Make<P>>::Future + Sync {
     type Future: Future<Output = P> + Send;
 }
@@ -221,8 +225,8 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), dropped }
     }
 
-    /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it. If the future is dropped
-    /// half-way, [`Serving::take_dropped`] has the packet.
+    /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it.
+    /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = held.packet.as_mut().expect("only the end takes the packet out");
@@ -253,8 +257,8 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         lock(&self.dropped[number]).take().expect("its future has been dropped")
     }
 
-    /// The room for a reply: what the handler allows, unless the sender may be sent less. With it the time at which credit
-    /// was taken for that, if any was.
+    /// The room for a reply: what the handler allows, unless the sender may be sent less. With it
+    /// the time at which credit was taken for that, if any was.
     #[inline]
     fn room(&self, envelope: &Envelope) -> (usize, Option<Nanos>) {
         let Envelope { source, stay, request_len, reply_limit, .. } = envelope;
@@ -286,7 +290,8 @@ impl<H: Handler> Drop for Held<'_, '_, '_, H> {
 /// Handles that a slot itself has of what wakes its requests: one plain, one as a waker.
 const OWN_HANDLES: usize = 2;
 
-/// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
+/// The storage of one future: pinned once, filled again and again, so that running a request
+/// allocates nothing.
 ///
 /// The envelope stands beside the future and not only in the packet, which the future owns.
 pub(crate) struct Slot<F> {
@@ -324,7 +329,8 @@ impl<F> Slot<F> {
         Arc::clone(&self.wait_slot)
     }
 
-    /// Drops the future. A panic on the way is the handler's fault; the request has its fate already.
+    /// Drops the future. A panic on the way is the handler's fault; the request has its fate
+    /// already.
     pub(crate) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
         if mem::take(&mut self.parked) {
@@ -332,15 +338,18 @@ impl<F> Slot<F> {
         }
     }
 
-    /// True if nothing has a waker of the request, so that nothing will wake it that has not done so already.
+    /// True if nothing has a waker of the request, so that nothing will wake it that has not done
+    /// so already.
     fn is_forsaken(&self) -> bool {
         let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
-        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is seen.
+        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is
+        // seen.
         fence(Ordering::Acquire);
         forsaken
     }
 
-    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
+    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that
+    /// could wake it.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
         if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
             let generation = self.wait_slot.abort_flag().generation();
@@ -352,8 +361,8 @@ impl<F> Slot<F> {
 }
 
 impl<F: Future> Slot<F> {
-    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of
-    /// the children that it joined.
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
+    /// is the CPU time of the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         if mem::take(&mut self.parked) {
             self.wait_slot.state.begin();

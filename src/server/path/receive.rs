@@ -16,8 +16,8 @@ use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
 
-/// A receive brings at most so many times as many datagrams as the last one that brought any. Each that it might bring takes
-/// a cache miss.
+/// A receive brings at most so many times as many datagrams as the last one that brought any. Each
+/// that it might bring takes a cache miss.
 const GROWTH: usize = 4;
 
 /// A datagram's stamp is older than its place in the socket by what the kernel does in between.
@@ -28,8 +28,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, H, M>>>) -> Received {
         // The rest of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
-        // After a full batch more datagrams wait. Where requests are brief, replies are batched over a few receives.
-        // The more of them go to one peer, the fewer pass through the kernel one by one.
+        // After a full batch more datagrams wait. Where requests are brief, replies are batched
+        // over a few receives. The more of them go to one peer, the fewer pass through the kernel
+        // one by one.
         if begins && (!self.gathering.is_on() || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
@@ -46,7 +47,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.now = L::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
-        // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
+        // Of a batch the first has waited longest. Where that one is young, and its age can be
+        // true, all of them are.
         let longest = self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) = (
@@ -86,9 +88,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives into the last of the spare packets, from the first of the sockets of `owner` in which something waits.
-    /// The sockets take turns, so that a flood at one address starves no other. Returns the number of datagrams, and those
-    /// of the socket and of its address.
+    /// Receives into the last of the spare packets, from the first of the sockets of `owner` in
+    /// which something waits. The sockets take turns, so that a flood at one address starves no
+    /// other. Returns the number of datagrams, and those of the socket and of its address.
     fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
         let sockets = self.common.sockets_of(owner);
         let mut address = usize::from(self.next_address[owner]);
@@ -108,12 +110,12 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives into the last of the spare packets from `socket`, which is this worker's or another's at the address of
-    /// that number.
+    /// Receives into the last of the spare packets from `socket`, which is this worker's or
+    /// another's at the address of that number.
     fn receive_from_socket(&mut self, socket: &L::Socket, address: usize) -> usize {
         let receiving = &self.common.transport.of(self.worker)[address].receiving;
-        // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
-        // receives them. An error that stays is no datagram either.
+        // An error that an earlier send left on the socket is reported once, in place of datagrams;
+        // the second call receives them. An error that stays is no datagram either.
         let mut reason = ReceiveError::Other;
         for _ in 0..2 {
             let buffers = self.spare.iter_mut().rev().take(self.room).map(|packet| &mut packet.request[..]);
@@ -132,7 +134,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         0
     }
 
-    /// Ends the rest of a GRO batch that has no packets. No client is answered: the requests are still unread.
+    /// Ends the rest of a GRO batch that has no packets. No client is answered: the requests are
+    /// still unread.
     fn shed_rest(&mut self) -> usize {
         let rest = self.link.left();
         self.recorder.received(rest as u64);
@@ -141,7 +144,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         rest
     }
 
-    /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.
+    /// The time that `datagram` has waited, at most `longest`, where the clock was set while it
+    /// did.
     #[cold]
     fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
         if datagram.ahead {
@@ -152,8 +156,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         datagram.kernel_wait.min(longest)
     }
 
-    /// Checks a datagram from the socket of this number, at the address of this number. Returns the request if it is to be
-    /// served. It is not if `sheds` says that the datagram has waited for too long.
+    /// Checks a datagram from the socket of this number, at the address of this number. Returns the
+    /// request if it is to be served. It is not if `sheds` says that the datagram has waited for
+    /// too long.
     fn admit(
         &mut self,
         mut packet: Packet<'s, H::Ticket>,
@@ -214,7 +219,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         None
     }
 
-    /// What is known of a datagram from `peer` before its handler sees it, with its request's number.
+    /// What is known of a datagram from `peer` before its handler sees it, with its request's
+    /// number.
     #[inline]
     fn envelope(
         &mut self,
@@ -300,7 +306,8 @@ fn room_after(count: usize, room: usize) -> usize {
 mod tests {
     use super::*;
 
-    // Does a worker prepare for few datagrams where few come, and for a whole batch where they stand in line?
+    // Does a worker prepare for few datagrams where few come, and for a whole batch where they
+    // stand in line?
     #[test]
     fn receives_grow_with_what_they_bring() {
         let rooms = |counts: &[usize]| -> Vec<usize> {

@@ -1,4 +1,5 @@
-//! One run of a job, from the replies that are sent before it to what becomes of it after: it waits, or it ends.
+//! One run of a job, from the replies that are sent before it to what becomes of it after: it
+//! waits, or it ends.
 
 use super::engine::Engine;
 use super::job::Job;
@@ -16,7 +17,8 @@ use crate::sched::turn::Ran;
 use crate::time::Nanos;
 use std::sync::Arc;
 
-/// One part in this many of a worker's time goes into answers to shed requests: the rest is for requests that are served.
+/// One part in this many of a worker's time goes into answers to shed requests: the rest is for
+/// requests that are served.
 const SHED_ANSWERS_PART: u64 = 10;
 /// Answers to shed requests leave at once for as much time as a pause of the host takes.
 const SHED_ANSWERS_BURST: Nanos = Nanos::from_millis(100);
@@ -72,10 +74,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.common.serving.unfinished.waits(envelope.packet, None);
     }
 
-    /// Sends the finished replies, unless they wait for the job that runs next. Returns whether they wait, and else the time
-    /// of sending, if there were any.
-    // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it waits to the first
-    // checkpoint at most, if at all.
+    /// Sends the finished replies, unless they wait for the job that runs next. Returns whether
+    /// they wait, and else the time of sending, if there were any.
+    // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it
+    // waits to the first checkpoint at most, if at all.
     #[inline]
     fn send_before(&mut self, fresh: bool) -> (bool, Option<Nanos>) {
         let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
@@ -86,8 +88,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         (true, None)
     }
 
-    /// Runs the request in `slot` from `start` on, until a checkpoint that comes `ask_after` later. `first_run` is `None` for
-    /// a continuation, and else whether finished replies wait for the request.
+    /// Runs the request in `slot` from `start` on, until a checkpoint that comes `ask_after` later.
+    /// `first_run` is `None` for a continuation, and else whether finished replies wait for the
+    /// request.
     #[inline]
     fn run_request(
         &mut self,
@@ -135,7 +138,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             Polled::Ended(packet) => {
                 self.shedding.on_end(&slot.envelope.stay, self.now);
-                // What is left of the future holds nothing, and the slot's next one takes its place.
+                // What is left of the future holds nothing, and the slot's next one takes its
+                // place.
                 self.finish(packet, &slot.envelope);
                 None
             }
@@ -166,7 +170,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.recorder.flight.begin(about, start);
     }
 
-    /// Ends a slice that began at `start`, and `left` its worker at a checkpoint or ended. Returns how long it took.
+    /// Ends a slice that began at `start`, and `left` its worker at a checkpoint or ended. Returns
+    /// how long it took.
     #[inline]
     fn end_slice(&mut self, left: bool, start: Nanos) -> Nanos {
         self.now = L::now();
@@ -194,7 +199,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Ends a request that was aborted for `cause`.
     pub(super) fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
         match cause {
-            // Nothing cancels a request, and what it waits for is never cancelled: that takes the child's handle.
+            // Nothing cancels a request, and what it waits for is never cancelled: that takes the
+            // child's handle.
             AbortCause::Failed | AbortCause::Cancelled => self.fail(packet, Failed::Panic),
             AbortCause::Stalled => self.end(packet, Fate::Stalled),
             AbortCause::Expired => self.end(packet, Fate::ShedExpired),
@@ -255,7 +261,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.answer(packet, None);
     }
 
-    /// Whether this worker has time to answer one more shed request. A server that stops answers all of them.
+    /// Whether this worker has time to answer one more shed request. A server that stops answers
+    /// all of them.
     fn affords_answer(&mut self, status: Status) -> bool {
         let Some(takes) = self.common.shed_answer else { return false };
         let affords = affords_answer(&mut self.next_shed_answer, self.now, takes);
@@ -283,9 +290,10 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// How long a client should wait before it repeats a request that ended with `status`: until all that waits now
-    /// has left, served or shed. No queue is longer than the bound; where a request expired, it is about as long as
-    /// that request waited. Where a queue was full, nothing is known but the bound.
+    /// How long a client should wait before it repeats a request that ended with `status`: until
+    /// all that waits now has left, served or shed. No queue is longer than the bound; where a
+    /// request expired, it is about as long as that request waited. Where a queue was full, nothing
+    /// is known but the bound.
     fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
         let bound = self.limits.load().bounds(envelope.stay.has_begun()).bound;
         match status {
@@ -297,7 +305,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     }
 }
 
-/// Whether there is time at `now` for an answer that `takes` so long; if so, `next` is when there is time for another one.
+/// Whether there is time at `now` for an answer that `takes` so long; if so, `next` is when there
+/// is time for another one.
 fn affords_answer(next: &mut Nanos, now: Nanos, takes: Nanos) -> bool {
     let due = (*next).max(now.minus(SHED_ANSWERS_BURST));
     let affords = due <= now;
@@ -311,7 +320,8 @@ fn affords_answer(next: &mut Nanos, now: Nanos, takes: Nanos) -> bool {
 mod tests {
     use super::*;
 
-    // Do answers take a tenth of the time, however much is shed, and a tenth of a second's worth at once after a silence?
+    // Do answers take a tenth of the time, however much is shed, and a tenth of a second's worth at
+    // once after a silence?
     #[test]
     fn a_tenth_of_the_time_answers_what_is_shed() {
         let (takes, mut next) = (Nanos::from_micros(3), Nanos::ZERO);

@@ -1,7 +1,9 @@
-//! Samples of who uses the workers' CPU time, for the thread that decides which sources are limited.
+//! Samples of who uses the workers' CPU time, for the thread that decides which sources are
+//! limited.
 //!
-//! A worker counts the time of its requests. Each time the sum passes a multiple of [`QUANTUM`], the source of the request
-//! at hand is one sample. So a source has samples in proportion to its CPU time, however many sources there are.
+//! A worker counts the time of its requests. Each time the sum passes a multiple of [`QUANTUM`],
+//! the source of the request at hand is one sample. So a source has samples in proportion to its
+//! CPU time, however many sources there are.
 
 use crate::net::SourcePrefix;
 use crate::sched::overload::Stay;
@@ -15,7 +17,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time from 1.2 %.
+/// The CPU time of one sample: 2,500 in a quarter of a second, which tell 1 % of a worker's time
+/// from 1.2 %.
 const QUANTUM: u64 = 100_000;
 /// Requests that were shed, for each sample.
 const SHED: u64 = 4;
@@ -53,14 +56,16 @@ pub(crate) struct Sample {
 struct Ring {
     /// `None` where no samples are wanted.
     samples: Option<ArrayQueue<Sample>>,
-    /// Requests shed from sockets that stand, since the last reading: all, and those that came since the gate changed.
+    /// Requests shed from sockets that stand, since the last reading: all, and those that came
+    /// since the gate changed.
     shed: [AtomicU64; 2],
     /// Whether the queues of continuations stand.
     stands: AtomicBool,
 }
 
 impl Samples {
-    /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it is `on`.
+    /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it
+    /// is `on`.
     pub(crate) fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
         let samples = || on.then(|| ArrayQueue::new(PLACES));
         let ring = |_| Ring { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
@@ -92,8 +97,8 @@ impl Samples {
         rings.flat_map(|samples| iter::from_fn(|| samples.pop())).for_each(take);
     }
 
-    /// The queues from which something was shed since the last call. Then the number of requests shed before they began: all,
-    /// and those that came since the gate changed.
+    /// The queues from which something was shed since the last call. Then the number of requests
+    /// shed before they began: all, and those that came since the gate changed.
     pub(crate) fn standing(&self) -> (Standing, [u64; 2]) {
         let stands = self.rings.iter().any(|ring| ring.stands.load(Ordering::Relaxed));
         let taken = |which: usize| self.rings.iter().map(|ring| ring.shed[which].swap(0, Ordering::Relaxed)).sum();
@@ -130,7 +135,8 @@ pub(crate) struct Sampler<'r> {
 }
 
 impl Sampler<'_> {
-    /// Counts the `time` that the request of `stay` ran for: since it began, if it `begins`, and to its end, if it `ended`.
+    /// Counts the `time` that the request of `stay` ran for: since it began, if it `begins`, and to
+    /// its end, if it `ended`.
     #[inline]
     pub(crate) fn spend(&mut self, time: Nanos, [begins, ended]: [bool; 2], source: &SocketAddr, stay: &Stay) {
         let time = if begins { time.plus(self.beside) } else { time };
@@ -146,7 +152,8 @@ impl Sampler<'_> {
         self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, source, false);
     }
 
-    /// Counts the `time` that the request of `stay` would have taken, which was refused as a heavy one.
+    /// Counts the `time` that the request of `stay` would have taken, which was refused as a heavy
+    /// one.
     #[cold]
     pub(crate) fn refuse(&mut self, time: Nanos, source: &SocketAddr, stay: &Stay) {
         if self.is_since(stay.came_at) {
@@ -179,7 +186,8 @@ impl Sampler<'_> {
             Part::Unbegun { requests } => *requests *= each,
             Part::Later | Part::Refused => {}
         }
-        // A worker refuses many more requests than it serves. These leave half of the places to the others.
+        // A worker refuses many more requests than it serves. These leave half of the places to the
+        // others.
         if let Some(ring) = self.ring.samples.as_ref().filter(|ring| kind == 0 || ring.len() < PLACES / 2) {
             ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, part, count });
         }
@@ -219,8 +227,8 @@ mod tests {
 
     const BITS: SourcePrefix = SourcePrefix::NETWORK;
 
-    // Has each source samples in proportion to its time, also a slice of many quanta, and is nothing read twice? Do they
-    // tell how many requests began and ended before they stepped aside?
+    // Has each source samples in proportion to its time, also a slice of many quanta, and is
+    // nothing read twice? Do they tell how many requests began and ended before they stepped aside?
     #[test]
     fn samples_are_in_proportion_to_time() {
         let samples = Samples::new(2, Nanos::from_micros(3), BITS, true);

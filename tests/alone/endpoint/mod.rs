@@ -1,4 +1,5 @@
-//! Does the admin endpoint answer at once whatever the workers do? Method: pages asked for while all workers are held.
+//! Does the admin endpoint answer at once whatever the workers do? Method: pages asked for while
+//! all workers are held.
 
 mod slow;
 mod stages;
@@ -7,7 +8,8 @@ use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 
-// The fastest of thirty counts: a page that waits for a worker waits every time, for all are held all the while.
+// The fastest of thirty counts: a page that waits for a worker waits every time, for all are held
+// all the while.
 #[test]
 fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Does `/slow` name what a request waited for? Method: a cause is planted, and then a light request comes. Its culprit is
-//! read while it waits, and after its end.
+//! Does `/slow` name what a request waited for? Method: a cause is planted, and then a light
+//! request comes. Its culprit is read while it waits, and after its end.
 
 use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -58,7 +58,8 @@ impl Handler for Planted {
     }
 }
 
-/// For how long a CPU stood still, at most, as one of a virtual machine may, or was not given to who asks.
+/// For how long a CPU stood still, at most, as one of a virtual machine may, or was not given to
+/// who asks.
 struct Still {
     /// The last reading of the clock by requests that spin, one after the other.
     spun: AtomicU64,
@@ -106,15 +107,16 @@ fn said(list: &Value) -> BTreeMap<u64, Said> {
     list.as_array().expect("a list").iter().filter(of_class).map(numbered).collect()
 }
 
-/// Lets the calling thread, and those that it makes, run before all others: nothing here takes long. Then a busy machine is no
-/// cause of its own.
+/// Lets the calling thread, and those that it makes, run before all others: nothing here takes
+/// long. Then a busy machine is no cause of its own.
 pub(super) fn before_others() {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).expect("root may");
 }
 
-/// Sends `plants`, and a light request once they are at work. Returns what is said of the light one while it waits, in
-/// the server or in the socket, and at the end. It is asked `after` so many milliseconds.
+/// Sends `plants`, and a light request once they are at work. Returns what is said of the light one
+/// while it waits, in the server or in the socket, and at the end. It is asked `after` so many
+/// milliseconds.
 pub(super) fn plant(
     admin: SocketAddr,
     client: &UdpSocket,
@@ -132,7 +134,8 @@ pub(super) fn plant(
         [_, _, ..] => true,
         _ => now["workers"].as_array().expect("a list").iter().any(|worker| worker["running"]["class"] == 1),
     };
-    // On a busy host it may have ended before the first answer. This time is then one in which a CPU stood still.
+    // On a busy host it may have ended before the first answer. This time is then one in which a
+    // CPU stood still.
     await_until(|| clock::now().minus(began_at) > MS(1_000) || at_work(&slow(admin)), "no page comes");
     client.send(&light).expect("sent");
     thread::sleep(MS(after).into());
@@ -141,7 +144,8 @@ pub(super) fn plant(
     if plants.len() > 1 && now["workers"][0]["running"].is_null() {
         now = slow(admin);
     }
-    // The answers may take a while where many requests are explained; what was planted takes 35 ms longer than `after`.
+    // The answers may take a while where many requests are explained; what was planted takes 35 ms
+    // longer than `after`.
     STILL.saw(clock::now().minus(began_at).minus(MS(after + 25)));
     // Of those that the server has the light one came last.
     let waiting = said(&now["waiting"]).pop_last().filter(|(_, (cause, _))| cause != "unknown");
@@ -153,8 +157,9 @@ pub(super) fn plant(
 
 type Culprit = (&'static str, Option<u64>);
 
-/// Plants a case until what is said is as expected; `None` then. A busy host is now and then a culprit of its own, or lets
-/// the answer come late. What is wrong in the server is so each time: three wrong answers while no CPU stood still count.
+/// Plants a case until what is said is as expected; `None` then. A busy host is now and then a
+/// culprit of its own, or lets the answer come late. What is wrong in the server is so each time:
+/// three wrong answers while no CPU stood still count.
 fn wrong<const N: usize>(
     case: &str,
     expected: [&[Culprit]; N],
@@ -184,7 +189,8 @@ fn seeds() -> std::ops::Range<u8> {
     0..std::env::var("SEEDS").map_or(1, |seeds| seeds.parse().expect("a number"))
 }
 
-/// What is planted: requests, what may be said while a light one waits for them, and what must be said afterwards.
+/// What is planted: requests, what may be said while a light one waits for them, and what must be
+/// said afterwards.
 struct Case {
     kind: &'static str,
     /// Under which settings.
@@ -204,8 +210,8 @@ const POLICIES: [&str; 4] = ["steal", "levels", "auto", "shed"];
 const LIGHT: [u8; 4] = [0, b'-', 0, 0];
 
 impl Case {
-    /// A request that runs without checkpoints, or with some; a flow that is busy; many requests. Workers of another pool,
-    /// and a permit that another request has.
+    /// A request that runs without checkpoints, or with some; a flow that is busy; many requests.
+    /// Workers of another pool, and a permit that another request has.
     fn all() -> [Case; 6] {
         let by = |cause| (cause, Some(1));
         let on = |workers, policies: [&'static str; 4]| {
@@ -228,13 +234,15 @@ impl Case {
             afterwards,
         };
         let one = || on("1", POLICIES);
-        // Of a flow, the request before it has no name yet; of many, the socket waits for the one that runs.
+        // Of a flow, the request before it has no name yet; of many, the socket waits for the one
+        // that runs.
         let (flow, many, run) = (("flow", None), by("no_free_worker"), by("running"));
         [
             case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], [run; 2], by("no_checkpoint")),
             case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], [run, by("order")], by("order")),
             case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], ("flow", Some(0))),
-            // None takes as long as the light one waits. They spin: a CPU that halts may be late by several ms.
+            // None takes as long as the light one waits. They spin: a CPU that halts may be late by
+            // several ms.
             case("many", one(), LIGHT, |n| vec![[1, b'x', 0, 1]; usize::from(60 + 6 * n)], [run, many], many),
             case("permit", shared, [0, b'u', 0, 1], |n| vec![[1, b'u', 0, takes(n)]], [by("permit"); 2], by("permit")),
             case(
@@ -292,8 +300,8 @@ fn a_cpu_that_others_use_is_named() {
             }
             let client = client(&server);
             for seed in seeds() {
-                // The kernel counts a wait for the CPU when it is over. A CPU that stands still is what is planted: so none
-                // of the tries counts as one without.
+                // The kernel counts a wait for the CPU when it is over. A CPU that stands still is
+                // what is planted: so none of the tries counts as one without.
                 let plants = [[1, b'x', 0, 40 + takes(seed)]];
                 let planted = || (plant(server.admin, &client, &plants, LIGHT, 60), MS(5));
                 assert_eq!(wrong(policy, [&[("run_queue", None)]; 2], planted), None);
@@ -302,7 +310,8 @@ fn a_cpu_that_others_use_is_named() {
     }
 }
 
-/// Judges what is said of a request that came while a process was stopped, and of one that came while its worker was.
+/// Judges what is said of a request that came while a process was stopped, and of one that came
+/// while its worker was.
 fn stopped([stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, expected: Culprit) {
     at_once(POLICIES, |policy| {
         let server = Forebay::start(&["--policy", policy, "--workers", "1", "--wait", "park"]);
@@ -349,7 +358,8 @@ fn worker(server: &Forebay) -> Pid {
     Pid::from_raw(task.file_name().and_then(|id| id.to_str()?.parse().ok()).expect("a number"))
 }
 
-// Is it the worker that sleeps, though something waits in its socket? Method: a tracer stops its thread.
+// Is it the worker that sleeps, though something waits in its socket? Method: a tracer stops its
+// thread.
 #[test]
 fn a_worker_that_does_not_wake_is_named() {
     let _alone = alone();

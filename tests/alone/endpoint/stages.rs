@@ -1,4 +1,5 @@
-//! What the endpoint says of the stages of requests: no more than the client waited, and no less than it must be.
+//! What the endpoint says of the stages of requests: no more than the client waited, and no less
+//! than it must be.
 
 use crate::support::prelude::*;
 
@@ -8,7 +9,8 @@ fn stages_are_no_longer_than_the_client_waited() {
     let _alone = alone();
     const REQUESTS: u64 = 20;
     let cost = Nanos::from_millis(20);
-    // Not calibrated, which on a busy machine may go wrong by far: 8 M rounds, of which no core does more than 5 a nanosecond.
+    // Not calibrated, which on a busy machine may go wrong by far: 8 M rounds, of which no core
+    // does more than 5 a nanosecond.
     let spin = Bench::new(Spin::new(Burner::Cpu { rounds_per_1024_ns: 410 }, 1), Nanos::from_secs(10));
     let least = Nanos::from_micros(1_600);
     let server = Running::start(&[("policy", "isolated"), ("workers", "1")], spin);
@@ -47,8 +49,9 @@ fn measured(server: &Running, requests: u64) -> Value {
     body
 }
 
-// In the socket of a busy worker, and behind another one of its batch; in the reply and on both pages. Method: two requests
-// come while the only worker is in a third, so that they are received together.
+// In the socket of a busy worker, and behind another one of its batch; in the reply and on both
+// pages. Method: two requests come while the only worker is in a third, so that they are received
+// together.
 #[test]
 fn waiting_counts_where_it_was() {
     let _alone = alone();

@@ -1,5 +1,6 @@
-//! Does a restart lose nothing when a successor takes the sockets over? Method: several binaries after one another.
-//! The full size: `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
+//! Does a restart lose nothing when a successor takes the sockets over? Method: several binaries
+//! after one another. The full size:
+//! `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
@@ -50,7 +51,8 @@ fn a_restart_loses_nothing() {
     assert!(!place.path().exists(), "the last one removes the socket");
 }
 
-// Sockets overflow before, while and after they change hands; what was sent is what both received and what was dropped.
+// Sockets overflow before, while and after they change hands; what was sent is what both received
+// and what was dropped.
 #[test]
 fn drops_are_counted_by_one_of_both() {
     let _alone = alone();
@@ -60,7 +62,8 @@ fn drops_are_counted_by_one_of_both() {
     let first = place.start();
     let (client, admin) = (Client::new(first.udp), first.admin);
     let sent = Cell::new(0);
-    // Twice what a socket holds: on a busy host a server keeps up with less, while this thread asks whether it is enough.
+    // Twice what a socket holds: on a busy host a server keeps up with less, while this thread asks
+    // whether it is enough.
     let flood = |enough: &mut dyn FnMut() -> bool| {
         let give_up = clock::now().plus(GIVE_UP_AFTER.times(2));
         while !enough() {

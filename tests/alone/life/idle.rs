@@ -1,5 +1,6 @@
 //! Does an idle server leave the machine alone, and does it answer at once when a request comes?
-//! Method: its CPU time over a quiet second before and after a burst, under every policy; then one request.
+//! Method: its CPU time over a quiet second before and after a burst, under every policy; then one
+//! request.
 
 use crate::support::prelude::*;
 
@@ -28,23 +29,24 @@ fn an_idle_server_burns_nothing() {
         burst(server);
         let fates = quiescent(server.admin, BURST);
         assert_eq!((fates.answered, fates.arrived()), (fates.received, Some(BURST)), "{policy}");
-        // Adding the burst up is work that belongs to it, and takes an unoptimised build a hundredth of a second.
+        // Adding the burst up is work that belongs to it, and takes an unoptimised build a
+        // hundredth of a second.
         let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"].as_u64();
         await_until(|| measured() == Some(fates.answered), "the burst is never added up");
     }
     assert_quiet(&servers, "after a burst");
     for (policy, server) in &servers {
-        // The machine may be busy with others. So a wake-up that is lost now and then shows in the longest wait. One
-        // that is always late shows in the shortest.
+        // The machine may be busy with others. So a wake-up that is lost now and then shows in the
+        // longest wait. One that is always late shows in the shortest.
         let waits: Vec<Nanos> = (0..8).map(|_| wait_of(&Client::new(server.udp))).collect();
         let (shortest, longest) = (waits.iter().min().expect("eight"), waits.iter().max().expect("eight"));
         assert!(*shortest < PROMPT && *longest < LOST, "{policy}: requests after the idle time took {waits:?}");
     }
 }
 
-/// One quiet stretch of four is enough. A thread that does not come to rest burns CPU time in each stretch that
-/// follows, however rare the fault is. Sockets and threads of other processes make the look around longer, which each
-/// server takes once a second.
+/// One quiet stretch of four is enough. A thread that does not come to rest burns CPU time in each
+/// stretch that follows, however rare the fault is. Sockets and threads of other processes make the
+/// look around longer, which each server takes once a second.
 fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
     // What a start or a burst leaves to do is done in a moment, but that moment is not idle.
     thread::sleep(Nanos::from_millis(200).into());

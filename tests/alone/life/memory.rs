@@ -1,15 +1,16 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders send more than it can serve. Its resident size after 4.5 s is compared with that after 6 s. By then
-//! `auto` has made its first choice. Where it has grown, seven times more: pages that are used for the first time do not go on.
-//! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
+//! Method: senders send more than it can serve. Its resident size after 4.5 s is compared with that
+//! after 6 s. By then `auto` has made its first choice. Where it has grown, seven times more: pages
+//! that are used for the first time do not go on. A minute of each way of datagrams:
+//! `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
 use crate::support::prelude::*;
 use forebay::server::Memory;
 
-/// How much larger it may have become in 1.5 s, as a share: two pages of 28 MB. A byte lost with each request would be three
-/// times as much at 16,000 a second.
+/// How much larger it may have become in 1.5 s, as a share: two pages of 28 MB. A byte lost with
+/// each request would be three times as much at 16,000 a second.
 const GROWTH_MAX: f64 = 0.000_3;
 /// The same of a run that is asked for, which may take minutes.
 const GROWTH_MAX_ASKED: f64 = 0.05;
@@ -56,13 +57,15 @@ fn a_saturated_server_does_not_grow() {
     }
 }
 
-/// Whether the last of `sizes` is larger than the one before by more than the share `growth`; also while there is no other.
+/// Whether the last of `sizes` is larger than the one before by more than the share `growth`; also
+/// while there is no other.
 fn grows(sizes: &[u64], growth: f64) -> bool {
     let [.., early, late] = sizes else { return true };
     *late as f64 > *early as f64 * (1.0 + growth)
 }
 
-/// Sends from several ports until it is told to stop: cheap requests and, one in a hundred, a costly one.
+/// Sends from several ports until it is told to stop: cheap requests and, one in a hundred, a
+/// costly one.
 fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     let clients: Vec<Client> = (0..FLOWS).map(|_| Client::new(server.udp)).collect();
     let cheap = message(&Header::request(sender, 0, Nanos::from_micros(10)), b"payload");
@@ -76,7 +79,8 @@ fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     }
 }
 
-// Method: anonymous memory of servers of 1 and 14 workers, whose difference leaves out what every server has.
+// Method: anonymous memory of servers of 1 and 14 workers, whose difference leaves out what every
+// server has.
 #[test]
 fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();
@@ -107,8 +111,9 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     assert!(grown as f64 <= 2.4 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
 }
 
-/// Has requests of both classes answered. After some rounds every worker has served some. The requests of a round come at
-/// once, because a worker that spins would take those that come one by one.
+/// Has requests of both classes answered. After some rounds every worker has served some. The
+/// requests of a round come at once, because a worker that spins would take those that come one by
+/// one.
 fn fill_histograms(clients: &[Client], classes: [u8; 2], servers: &[&Forebay]) {
     for class in classes {
         let request = message(&Header::request(1, class, Nanos::from_micros(200)), b"");

@@ -1,6 +1,7 @@
-//! Does a running server that reads its configuration again follow what may change, without losing a request, and
-//! does a bad file change nothing? Method: the built binary, SIGHUP, and files that are written anew.
-//! The full size: `FOREBAY_RELOAD=1000000 cargo test --test alone reload:: -- --nocapture`
+//! Does a running server that reads its configuration again follow what may change, without losing
+//! a request, and does a bad file change nothing? Method: the built binary, SIGHUP, and files that
+//! are written anew. The full size:
+//! `FOREBAY_RELOAD=1000000 cargo test --test alone reload:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 

@@ -1,5 +1,6 @@
-//! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, also in virtual time.
-//! An early reply is an error; a late one only if all of sixty trials are late, because a busy machine delays threads.
+//! Does an emulated core pay for its steps what the simulator says? Method: one burst for one
+//! worker, also in virtual time. An early reply is an error; a late one only if all of sixty trials
+//! are late, because a busy machine delays threads.
 
 use crate::support::prelude::*;
 use forebay::inside::emulation::overheads::Overheads;
@@ -99,7 +100,8 @@ fn steps_beside_the_work_are_paid_for() {
     }
 }
 
-// Method: each request comes 20 ms after a reply. The core pays for one empty receive, of 100 ms at this scale.
+// Method: each request comes 20 ms after a reply. The core pays for one empty receive, of 100 ms at
+// this scale.
 #[test]
 fn a_search_in_vain_is_paid_for_once() {
     let _alone = alone();
@@ -116,7 +118,8 @@ fn a_search_in_vain_is_paid_for_once() {
     assert!(*least <= Nanos::from_micros(1_300), "paid more than once: {times:?}");
 }
 
-// Method: one heavy request of 20 ms, which pauses every millisecond: a look in 33 us. A busy machine makes fewer.
+// Method: one heavy request of 20 ms, which pauses every millisecond: a look in 33 us. A busy
+// machine makes fewer.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();
@@ -137,8 +140,8 @@ fn every_look_within_a_slice_is_paid_for() {
     assert!(looks.iter().any(is_due) && looks.iter().all(|looks| *looks <= 630.0), "{looks:?} looks in 20 ms");
 }
 
-// Method: of a burst, one worker receives most, and two run half each. On a busy machine one of them may run nearly all, but
-// not each time. One worker alone takes only what it has received.
+// Method: of a burst, one worker receives most, and two run half each. On a busy machine one of
+// them may run nearly all, but not each time. One worker alone takes only what it has received.
 #[test]
 fn what_another_core_held_is_paid_for() {
     let _alone = alone();

@@ -1,5 +1,6 @@
-//! Do threads and virtual time do the same? Method: requests with deadlines, whose fates are known beforehand, since all
-//! moments are apart by far more than a busy machine is late. Threads that do another thing do it in each of five trials.
+//! Do threads and virtual time do the same? Method: requests with deadlines, whose fates are known
+//! beforehand, since all moments are apart by far more than a busy machine is late. Threads that do
+//! another thing do it in each of five trials.
 
 use crate::support::prelude::*;
 use loadgen::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
@@ -10,11 +11,12 @@ const SCALE: u64 = 1_000;
 
 const TRIALS: usize = 5;
 
-/// When a request comes, what it costs and when it expires, in units of time; it is known by its class, its place here.
+/// When a request comes, what it costs and when it expires, in units of time; it is known by its
+/// class, its place here.
 type Request = (u64, u64, Option<u64>);
 
-/// A long one. A light one that cannot wait for its end, and one that can. A long one that cannot be done in time. A
-/// light one that can wait for the first, but not for the second long one.
+/// A long one. A light one that cannot wait for its end, and one that can. A long one that cannot
+/// be done in time. A light one that can wait for the first, but not for the second long one.
 const REQUESTS: [Request; 5] =
     [(0, 400, None), (50, 1, Some(150)), (100, 1, Some(3_000)), (150, 1_000, Some(800)), (200, 1, Some(400))];
 

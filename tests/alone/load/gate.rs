@@ -26,7 +26,8 @@ fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
     sent.into_inner()
 }
 
-// Forty honest prefixes ask for .4 of the capacity. In a network of its own: other programs may drop datagrams too.
+// Forty honest prefixes ask for .4 of the capacity. In a network of its own: other programs may
+// drop datagrams too.
 #[test]
 fn honest_sources_are_served_beside_a_flood() {
     let _alone = alone();

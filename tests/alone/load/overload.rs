@@ -8,16 +8,17 @@ const HEAVY: Nanos = Nanos::from_micros(2_500);
 /// Two workers do 800 heavy requests a second.
 const BETWEEN_HEAVY: Nanos = Nanos::from_micros(417);
 const QUEUES_HOLD: f64 = 512.0;
-/// Requests that a sender which the host held up sends at once. A socket holds thirty times as many for workers that the
-/// host holds up, too.
+/// Requests that a sender which the host held up sends at once. A socket holds thirty times as many
+/// for workers that the host holds up, too.
 const CATCH_UP: u64 = 8;
-/// Servers that are tried. Where senders and cores are late, requests expire that were begun in time.
+/// Servers that are tried. Where senders and cores are late, requests expire that were begun in
+/// time.
 const TRIALS: usize = 8;
 /// It is the bounded queues that shed here, and not the time that anything waits.
 const UNBOUNDED: (&str, &str) = ("max-wait", "off");
 
-// Heavy ones come at three times what the server can do; the queues between workers are full after a second. The time of a
-// light one is that of the emulated cores, as its reply says.
+// Heavy ones come at three times what the server can do; the queues between workers are full after
+// a second. The time of a light one is that of the emulated cores, as its reply says.
 #[test]
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
@@ -70,8 +71,9 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     });
 }
 
-// By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is its client told when to
-// come again, in a header or not at all? Method: the worker is held twice, so that some come in one batch with a hold.
+// By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is
+// its client told when to come again, in a header or not at all? Method: the worker is held twice,
+// so that some come in one batch with a hold.
 #[test]
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
@@ -117,8 +119,8 @@ fn what_has_waited_too_long_is_shed() {
     });
 }
 
-// Where every request outruns its slice, at four times the load, once the server has measured for a second. Method: a server
-// that spends slices in vain does so in each trial.
+// Where every request outruns its slice, at four times the load, once the server has measured for a
+// second. Method: a server that spends slices in vain does so in each trial.
 #[test]
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
@@ -136,7 +138,8 @@ fn a_slice_is_not_spent_on_what_is_shed_later() {
     }
 }
 
-/// Microseconds in handlers, of these for what was not answered, and whether the server was overloaded.
+/// Microseconds in handlers, of these for what was not answered, and whether the server was
+/// overloaded.
 fn spent_in_vain(policy: &str, max_wait: &str, deadline_us: u32) -> (f64, f64, bool) {
     let settings = [("slice", "10us"), ("policy", policy), ("workers", "2"), ("max-wait", max_wait)];
     let server = emulated(100, &settings);

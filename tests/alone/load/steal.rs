@@ -1,12 +1,15 @@
 //! Does a worker that is stuck in one request hold up no other request?
-//! Method: all workers but one are held. Before they are let go, 40 requests from ports of every socket must be answered,
-//! in each of 25 trials. A wake-up that is lost now and then shows in the slowest trial, one that is late in the median.
+//! Method: all workers but one are held. Before they are let go, 40 requests from ports of every
+//! socket must be answered, in each of 25 trials. A wake-up that is lost now and then shows in the
+//! slowest trial, one that is late in the median.
 
 use crate::support::prelude::*;
 
-/// The median of the trials' longest waits is at most this, on a machine that does other things too.
+/// The median of the trials' longest waits is at most this, on a machine that does other things
+/// too.
 const PROMPT: Nanos = Nanos::from_millis(30);
-/// No wait is longer: half of what a lost wake-up takes in the mean, and far more than a busy machine does.
+/// No wait is longer: half of what a lost wake-up takes in the mean, and far more than a busy
+/// machine does.
 const LOST: Nanos = Nanos::from_millis(250);
 const REQUESTS: usize = 40;
 const TRIALS: usize = 25;
@@ -45,7 +48,8 @@ impl Stage {
         self.clients.iter().all(|clients| clients.len() >= wanted)
     }
 
-    /// Holds `workers`, and returns those that are held: under `steal` another one may have taken the request.
+    /// Holds `workers`, and returns those that are held: under `steal` another one may have taken
+    /// the request.
     fn hold(&self, workers: &[usize]) -> Vec<usize> {
         let before = self.script.blockers().len();
         for (count, worker) in workers.iter().enumerate() {
@@ -136,7 +140,8 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     };
     let (holder, behind, other) = (of_first(true), of_first(true), of_first(false));
     let (threshold, cost) = (Nanos::from_millis(200), Nanos::from_millis(100));
-    // Each trial must keep to the threshold; that one of five is a theft shows that there was something to keep. Two are enough.
+    // Each trial must keep to the threshold; that one of five is a theft shows that there was
+    // something to keep. Two are enough.
     let trials = (0..5).map(|_| {
         let sent = clock::now();
         holder.request(0, Nanos::from_millis(600), b"");
@@ -149,7 +154,8 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
         let took = clock::now().minus(sent);
         let (other, holder) = (other.receive().header, holder.receive().header);
         assert_eq!((other.id, holder.id), (1, 0));
-        // Now and then the thief is awake and takes the first request out of the owner's deque: then it is the one that is held.
+        // Now and then the thief is awake and takes the first request out of the owner's deque:
+        // then it is the one that is held.
         if holder.served.worker != 0 {
             return false;
         }

@@ -1,12 +1,13 @@
-//! What becomes of replies to peers that do not exist? Method: a network of our own; requests in the names of
-//! neighbours that do not exist.
+//! What becomes of replies to peers that do not exist? Method: a network of our own; requests in
+//! the names of neighbours that do not exist.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::prelude::*;
 use forebay::inside::net::SEND_BUFFER_BYTES;
 
-// 6,000 requests a second in the names of 200 such addresses, whose replies the kernel keeps; then 300 honest ones.
+// 6,000 requests a second in the names of 200 such addresses, whose replies the kernel keeps; then
+// 300 honest ones.
 #[test]
 fn absent_neighbours_do_not_stop_honest_answers() {
     let _alone = alone();
@@ -47,8 +48,8 @@ fn absent_neighbours_do_not_stop_honest_answers() {
     assert!(answered * 100 >= asked * 99, "{answered} of {asked} honest requests were answered");
 }
 
-/// Asks in the names of 100 absent neighbours of each family, 6,000 times a second in all, until it is done. Returns how
-/// often, and in how many seconds.
+/// Asks in the names of 100 absent neighbours of each family, 6,000 times a second in all, until it
+/// is done. Returns how often, and in how many seconds.
 fn forge(targets: &[SocketAddr; 2], done: &AtomicBool) -> (u64, f64) {
     const ABSENT: u8 = 100;
     const EVERY: Nanos = Nanos::from_millis(10);

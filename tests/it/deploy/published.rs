@@ -1,5 +1,7 @@
-//! Does the crate that is published have what its users need, and nothing of what only this repository needs?
-//! Method: cargo says which crates may be published and which files one has. `.ci/release` builds it from these alone.
+//! Does the crate that is published have what its users need, and nothing of what only this
+//! repository needs?
+//! Method: cargo says which crates may be published and which files one has. `.ci/release` builds
+//! it from these alone.
 
 use crate::support::prelude::*;
 

@@ -3,8 +3,8 @@
 
 use crate::support::prelude::*;
 
-/// The drop-ins, and the highest exposure that is allowed with each, in tenths. A successor is no child of the main process,
-/// and so every process of the unit may speak to systemd.
+/// The drop-ins, and the highest exposure that is allowed with each, in tenths. A successor is no
+/// child of the main process, and so every process of the unit may speak to systemd.
 const DROP_INS: [(&str, &str); 3] = [("", "15"), ("bench.conf", "15"), ("handover.conf", "16")];
 
 #[test]

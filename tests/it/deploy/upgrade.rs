@@ -1,4 +1,5 @@
-//! Does deploy/try-systemd run every command of deploy/upgrade.md? Method: it names each block of commands by its section.
+//! Does deploy/try-systemd run every command of deploy/upgrade.md? Method: it names each block of
+//! commands by its section.
 
 // A second block in one section would need a number of its own.
 #[test]

@@ -1,5 +1,6 @@
-//! Are the requests of one flow served one at a time, in the order of their admission, whatever becomes of each? Does a
-//! busy flow keep no worker from others? Method: a handler notes when it is in a request.
+//! Are the requests of one flow served one at a time, in the order of their admission, whatever
+//! becomes of each? Does a busy flow keep no worker from others? Method: a handler notes when it is
+//! in a request.
 
 use crate::support::prelude::*;
 use forebay::inside::sched::bounds::SET_ASIDE_OF_FLOW;
@@ -118,7 +119,8 @@ fn send_aside(server: &Running, socket: &UdpSocket, requests: &[&[u8; 3]]) {
     }
 }
 
-// Does the next one begin in order, in whatever way the one before ends? Are others served, and is one too many shed?
+// Does the next one begin in order, in whatever way the one before ends? Are others served, and is
+// one too many shed?
 #[test]
 fn a_flow_goes_on_whatever_becomes_of_its_requests() {
     for policy in policies() {

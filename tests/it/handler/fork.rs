@@ -1,5 +1,7 @@
-//! Do the parts of a request run on several workers, come back to it, and leave nothing behind when it ends half-way?
-//! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was dropped.
+//! Do the parts of a request run on several workers, come back to it, and leave nothing behind when
+//! it ends half-way?
+//! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was
+//! dropped.
 
 use crate::support::prelude::*;
 use forebay::handler::Fork;
@@ -100,7 +102,8 @@ impl Work for Script {
             Some(b'm') => drop(all([0; 2].map(|_| fork(meet(seen(), 2)))).await),
             // Tree: parts of parts.
             Some(b't') => assert_eq!(tree(6).await, 64),
-            // Panic: one part fails at once, one goes on for long, and the request waits for that one.
+            // Panic: one part fails at once, one goes on for long, and the request waits for that
+            // one.
             Some(b'p') => {
                 // Longer than the client waits for its answer.
                 let long = fork(working(GIVE_UP_AFTER.times(2)));
@@ -187,7 +190,8 @@ fn parts_run_on_several_workers() {
 #[test]
 fn every_end_of_a_part_is_the_end_of_its_request() {
     for policy in policies() {
-        // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which here go on for long.
+        // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which
+        // here go on for long.
         let (server, seen) = start(&[sized(policy, 4), vec![("slice", "1s")]].concat());
         let mut sent = 0;
         for _ in 0..5 {
@@ -202,7 +206,8 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
                 (b"n", Status::Ok),
                 (b"t", Status::Ok),
             ] {
-                // Alone on its worker, a part that goes on for long would keep the one that fails from beginning.
+                // Alone on its worker, a part that goes on for long would keep the one that fails
+                // from beginning.
                 if (policy, payload) == ("isolated", b"p") {
                     continue;
                 }
@@ -217,7 +222,8 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
     }
 }
 
-// Does a request fail, and nothing else, that forks too deep or too much? A deep one may end by what comes first.
+// Does a request fail, and nothing else, that forks too deep or too much? A deep one may end by
+// what comes first.
 #[test]
 fn forks_without_a_bound_fail_their_request() {
     for (workers, stack_bytes) in [(2, "1048576"), (4, "2097152")] {

@@ -1,5 +1,5 @@
-//! Does a handler get what it is promised? Closures and wrappers are handlers, and a refusal has the request. Datagrams and
-//! replies have any length, within the bound against amplification.
+//! Does a handler get what it is promised? Closures and wrappers are handlers, and a refusal has
+//! the request. Datagrams and replies have any length, within the bound against amplification.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
@@ -19,8 +19,8 @@ fn a_closure_serves() {
     server.ends_as(fates! { received: 3, answered: 2, failed: 1 }, "a closure");
 }
 
-/// Answers with what it knows of the request, after a checkpoint; sent to "refuse", "rate", "ignore", "mute", "panic" or
-/// "later", it does that.
+/// Answers with what it knows of the request, after a checkpoint; sent to "refuse", "rate",
+/// "ignore", "mute", "panic" or "later", it does that.
 struct Informed;
 
 /// A ticket of the handler's own.
@@ -131,9 +131,9 @@ fn a_request_is_known_to_its_end() {
     }
 }
 
-/// Allows replies of 600 bytes. A request that begins with p is proven. The reply is full; with a w it is too long. By
-/// its second letter a request is refused (r), over its rate (o), or without a limit (l). All that is not served is
-/// answered with as much as may be sent.
+/// Allows replies of 600 bytes. A request that begins with p is proven. The reply is full; with a w
+/// it is too long. By its second letter a request is refused (r), over its rate (o), or without a
+/// limit (l). All that is not served is answered with as much as may be sent.
 struct Long;
 
 const LONG: usize = 600;
@@ -168,7 +168,8 @@ fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
-// Unless it is proven, or of a network that the configuration trusts. Is what does not fit told to the handler?
+// Unless it is proven, or of a network that the configuration trusts. Is what does not fit told to
+// the handler?
 #[test]
 fn a_forged_source_is_sent_no_more_than_it_sent() {
     let all = [("a", 40), ("w", 40), ("ar", 40), ("ao", 40), ("wo", 40), ("p", LONG), ("pr", LONG), ("po", LONG)];

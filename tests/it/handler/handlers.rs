@@ -1,11 +1,13 @@
-//! Is a reply that does not fit never sent? Is a panic contained wherever it comes? `src/server/explore` asks whether panics
-//! use anything up, and `src/runtime/continuation/poll.rs` what panics may carry.
+//! Is a reply that does not fit never sent? Is a panic contained wherever it comes?
+//! `src/server/explore` asks whether panics use anything up, and `src/runtime/continuation/poll.rs`
+//! what panics may carry.
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use crate::support::prelude::*;
 use std::panic::resume_unwind;
 
-/// Writes more than there is room for, at once or after a pause; the error is ignored, as careless code does.
+/// Writes more than there is room for, at once or after a pause; the error is ignored, as careless
+/// code does.
 struct Verbose;
 
 impl Handler for Verbose {

@@ -7,7 +7,8 @@ fn has(text: &str, name: &str) -> bool {
     text.lines().any(|line| line.starts_with(&format!("{name} ")))
 }
 
-// Method: a panic that the handler's own code has caught poisons a lock, on which each later reading panics.
+// Method: a panic that the handler's own code has caught poisons a lock, on which each later
+// reading panics.
 #[test]
 fn a_metric_that_panics_is_absent() {
     let poisoned = Arc::new(Mutex::new(1.0));

@@ -1,11 +1,12 @@
-//! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the program, as parts of the
-//! fates? Method: a handler that rejects what it is told to, behind real sockets; the pages are scraped.
+//! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the
+//! program, as parts of the fates? Method: a handler that rejects what it is told to, behind real
+//! sockets; the pages are scraped.
 
 use crate::support::prelude::*;
 use forebay::fate::{REASONS, Refused};
 
-/// Rejects by the first byte, for the reason whose number the second one is (2 has no name); `-` is none. The rest it
-/// sends back.
+/// Rejects by the first byte, for the reason whose number the second one is (2 has no name); `-` is
+/// none. The rest it sends back.
 struct Reasons;
 
 impl Handler for Reasons {
@@ -39,7 +40,8 @@ impl Handler for Reasons {
     }
 }
 
-// Does each reason count once, under its fate and its name, and is a client whose request is rejected for one answered as without?
+// Does each reason count once, under its fate and its name, and is a client whose request is
+// rejected for one answered as without?
 #[test]
 fn rejections_show_by_the_handlers_names() {
     let server = Running::on(bound(&[("workers", "2")]), Reasons);

@@ -1,5 +1,7 @@
-//! May a handler wait for what other threads do, and for time, without keeping a worker, and does every wait end?
-//! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits; replies and fates are counted.
+//! May a handler wait for what other threads do, and for time, without keeping a worker, and does
+//! every wait end?
+//! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits;
+//! replies and fates are counted.
 
 use crate::support::prelude::*;
 use std::task::{Poll, Waker};
@@ -101,7 +103,8 @@ fn another_thread_wakes_a_request() {
     }
 }
 
-// Is no wake lost where many come while workers fall asleep and work? Method: threads that wake at once what they find.
+// Is no wake lost where many come while workers fall asleep and work? Method: threads that wake at
+// once what they find.
 #[test]
 fn no_wake_is_lost() {
     const REQUESTS: usize = 2_000;

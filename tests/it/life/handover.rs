@@ -1,4 +1,5 @@
-//! Does the server that runs serve on when a successor fails, at every step, and a successor begin when its predecessor dies?
+//! Does the server that runs serve on when a successor fails, at every step, and a successor begin
+//! when its predecessor dies?
 //! Method: one side of the hand-over is played here.
 
 use crate::support::place::shared_socket;
@@ -67,7 +68,8 @@ fn die_at(step: &str, place: &Place) {
     }
 }
 
-// Does the server that runs serve on, without losing a request, wherever a successor dies, and does the next one take over?
+// Does the server that runs serve on, without losing a request, wherever a successor dies, and does
+// the next one take over?
 #[test]
 fn a_successor_that_dies_changes_nothing() {
     let place = Place::new("echo");
@@ -90,7 +92,8 @@ fn a_successor_that_dies_changes_nothing() {
     assert_eq!(status_at(successor.udp), Status::Ok);
 }
 
-/// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's drop counters too.
+/// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's
+/// drop counters too.
 fn begun(place: &Place) -> (Side, Vec<u64>) {
     let mut side = Side::connect(&place.path());
     side.hello();
@@ -108,8 +111,8 @@ fn flood(client: &Client) {
 
 const FLOOD: u64 = 30_000;
 
-// The server that serves counts them. Method: sockets overflow while neither receives; then the successor dies.
-// `tests/alone/life/handover.rs` has those of one that begins.
+// The server that serves counts them. Method: sockets overflow while neither receives; then the
+// successor dies. `tests/alone/life/handover.rs` has those of one that begins.
 #[test]
 fn drops_between_two_readings_are_counted() {
     let place = Place::new("echo");
@@ -179,7 +182,8 @@ fn a_successor_that_stands_still_is_told() {
     assert_eq!((side.hear(), status_at(server.udp)), (None, Status::Ok));
 }
 
-/// A predecessor played by hand, with a socket for each of two workers; a request waits in one of them.
+/// A predecessor played by hand, with a socket for each of two workers; a request waits in one of
+/// them.
 struct Played {
     side: Side,
     successor: Process,

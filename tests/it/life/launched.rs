@@ -47,7 +47,8 @@ fn threads_have_the_usual_slack_whatever_the_launchers_is() {
     assert_eq!(server.stop(), "received 0\n");
 }
 
-/// The log of a server with these sockets, and what it says when it has served requests of 64 clients.
+/// The log of a server with these sockets, and what it says when it has served requests of 64
+/// clients.
 fn served(held: &Held, workers: usize) -> (String, String) {
     let mut log = tempfile::tempfile().expect("a file");
     let mut command = held.command(workers, "$$", "--handler echo");

@@ -1,5 +1,6 @@
 //! Does a server that is told to stop finish what it holds, say what became of it, and go?
-//! Method: the built binary, signals, requests that take seconds of CPU time (with a checkpoint each microsecond).
+//! Method: the built binary, signals, requests that take seconds of CPU time (with a checkpoint
+//! each microsecond).
 
 use super::scripted_child;
 use crate::support::prelude::*;
@@ -135,7 +136,8 @@ fn a_drain_that_is_too_short_loses_work() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 4, shed_draining 4\n"));
 }
 
-// Three times: a signal that is lost now and then shows in the slowest, one that is always late in the fastest.
+// Three times: a signal that is lost now and then shows in the slowest, one that is always late in
+// the fastest.
 #[test]
 fn a_second_signal_ends_at_once() {
     let time = |_| {

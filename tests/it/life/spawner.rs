@@ -1,4 +1,5 @@
-//! Does work that threads put on a server's workers run there, within its bound, and to its end at a stop?
+//! Does work that threads put on a server's workers run there, within its bound, and to its end at
+//! a stop?
 //! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
 
 use crate::support::prelude::*;

@@ -1,5 +1,6 @@
-//! Does a server that systemd starts say what it does, also in a hand-over, and starve the watchdog when a worker stands
-//! still? Does it lose nothing in a restart when systemd holds its sockets? Method: this test in the place of systemd.
+//! Does a server that systemd starts say what it does, also in a hand-over, and starve the watchdog
+//! when a worker stands still? Does it lose nothing in a restart when systemd holds its sockets?
+//! Method: this test in the place of systemd.
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
@@ -9,8 +10,8 @@ use crate::support::prelude::*;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{self, Receiver};
 
-/// Where a service says what it does. A thread takes each notice at once: the socket has room for ten, and a server waits
-/// when it is full.
+/// Where a service says what it does. A thread takes each notice at once: the socket has room for
+/// ten, and a server waits when it is full.
 struct Notices {
     directory: tempfile::TempDir,
     notices: Receiver<String>,
@@ -75,8 +76,8 @@ fn what_the_server_does_is_told() {
     server.ends_well();
 }
 
-// A worker that stands still lets the watchdog starve; a long job that passes checkpoints does not. This test binary runs
-// itself as the server.
+// A worker that stands still lets the watchdog starve; a long job that passes checkpoints does not.
+// This test binary runs itself as the server.
 #[test]
 fn a_worker_that_stands_still_starves_the_watchdog() {
     let notices = Notices::new();
@@ -102,8 +103,8 @@ fn a_worker_that_stands_still_starves_the_watchdog() {
 /// Longer than a slice may last here.
 const LONG: Nanos = Nanos::from_millis(2_500);
 
-// The supervisor learns of the successor before its predecessor goes. Does the successor feed the watchdog? systemd names the
-// watchdog to the first process alone.
+// The supervisor learns of the successor before its predecessor goes. Does the successor feed the
+// watchdog? systemd names the watchdog to the first process alone.
 #[test]
 fn a_successor_becomes_the_main_process() {
     let notices = Notices::new();

@@ -1,5 +1,7 @@
-//! Does a running server that reads another policy, or other sizes, lose nothing and strand nothing?
-//! Method: clients that wait for each reply go on while the policy changes, from every one to every other.
+//! Does a running server that reads another policy, or other sizes, lose nothing and strand
+//! nothing?
+//! Method: clients that wait for each reply go on while the policy changes, from every one to every
+//! other.
 
 use crate::support::prelude::*;
 

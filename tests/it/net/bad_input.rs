@@ -1,5 +1,7 @@
-//! Does every datagram end under its own reason, unanswered where no answer may go, and harm no other request?
-//! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then a good request.
+//! Does every datagram end under its own reason, unanswered where no answer may go, and harm no
+//! other request?
+//! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then
+//! a good request.
 
 use crate::support::prelude::*;
 
@@ -85,7 +87,8 @@ fn refused_requests_are_answered_in_short() {
     }
 }
 
-// Method: each beside good requests, which port 0 would concern in their batch. `src/net/filter.rs` has more of them.
+// Method: each beside good requests, which port 0 would concern in their batch. `src/net/filter.rs`
+// has more of them.
 #[test]
 fn sources_that_are_no_client_poison_nobody() {
     let good = message(&Header::request(1, 0, Nanos::ZERO), b"");
@@ -118,7 +121,8 @@ fn only(reason: Malformed, count: u64) -> [u64; Malformed::ALL.len()] {
     Malformed::ALL.map(|other| if other == reason { count } else { 0 })
 }
 
-// Method: a handler whose answers are requests. A server that answered itself would never come to rest.
+// Method: a handler whose answers are requests. A server that answered itself would never come to
+// rest.
 #[test]
 fn a_server_does_not_answer_itself() {
     if !in_own_network("net::bad_input::a_server_does_not_answer_itself") {
@@ -182,7 +186,8 @@ fn datagrams_to_several_hosts_are_not_served() {
     lonely_device();
     // For a broadcast address of its own.
     ip("addr add 10.8.0.1/24 broadcast 10.8.0.254 dev near");
-    // Broadcast by the mask; by the kernel's word alone; and to all hosts of a network (of IPv4 not on a socket of both).
+    // Broadcast by the mask; by the kernel's word alone; and to all hosts of a network (of IPv4 not
+    // on a socket of both).
     let by_mask = ["255.255.255.255", "10.9.255.255", "127.255.255.255"];
     let v4_only = [&by_mask[..], &["10.8.0.254", "224.0.0.1"]].concat();
     let both = [&by_mask[..], &["ff02::1"]].concat();

@@ -1,12 +1,16 @@
-//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, within the bounds of one reply?
-//! Method: requests tell how long each datagram is to be. Clients are connected, and hear nothing from any other address.
+//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, within
+//! the bounds of one reply?
+//! Method: requests tell how long each datagram is to be. Clients are connected, and hear nothing
+//! from any other address.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
 
-/// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`] bytes.
+/// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`]
+/// bytes.
 const PROVEN: u8 = b'p';
-/// The first byte of a request whose sender may be forged, to which the handler would write [`LONGEST`] bytes.
+/// The first byte of a request whose sender may be forged, to which the handler would write
+/// [`LONGEST`] bytes.
 const FORGED: u8 = b'f';
 /// The first byte of a request whose sender may be forged, and is sent no more than it sent.
 const PLAIN: u8 = b'-';
@@ -14,8 +18,9 @@ const LONGEST: usize = 2_000;
 /// What fills a request up.
 const FILLING: u8 = 255;
 
-/// For each byte of the request after the first, writes a datagram of eight times as many bytes. Each byte is the
-/// number of the datagram; the seal makes the first one its length. Careless: it ignores what does not fit.
+/// For each byte of the request after the first, writes a datagram of eight times as many bytes.
+/// Each byte is the number of the datagram; the seal makes the first one its length. Careless: it
+/// ignores what does not fit.
 struct Several;
 
 impl Handler for Several {
@@ -80,7 +85,8 @@ fn assert_served(clients: &[UdpSocket], about: &str) -> u64 {
     (REPLIES.len() * clients.len()) as u64
 }
 
-// Under every policy, wherever the request goes between two datagrams, and is it one request that was answered?
+// Under every policy, wherever the request goes between two datagrams, and is it one request that
+// was answered?
 #[test]
 fn the_datagrams_of_a_reply_come_in_order() {
     for policy in policies() {

@@ -1,6 +1,8 @@
-//! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the server stops in it?
-//! Method: three senders overflow the sockets. What they sent was received, or dropped there, or came back after a stop.
-//! A tenth of the full size: `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
+//! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the
+//! server stops in it?
+//! Method: three senders overflow the sockets. What they sent was received, or dropped there, or
+//! came back after a stop. A tenth of the full size:
+//! `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
@@ -25,7 +27,8 @@ enum Sender {
     PortZero(Raw),
 }
 
-/// A sender of each kind; that of port 0 only on IPv4, and where raw sockets are permitted. It has an address for `number`.
+/// A sender of each kind; that of port 0 only on IPv4, and where raw sockets are permitted. It has
+/// an address for `number`.
 fn senders(server: SocketAddr, number: u8) -> Vec<Sender> {
     let mut senders = vec![Sender::Good(Client::new(server)), Sender::Malformed(Client::new(server))];
     if let SocketAddr::V4(server) = server {
@@ -77,8 +80,8 @@ impl Sender {
         }
     }
 
-    /// Sends, counting in `sent`, for no longer than a test waits. It also ends when a datagram comes back, which is told
-    /// once in place of a send.
+    /// Sends, counting in `sent`, for no longer than a test waits. It also ends when a datagram
+    /// comes back, which is told once in place of a send.
     fn flood(&self, sent: &AtomicU64) {
         let end = clock::now().plus(GIVE_UP_AFTER);
         while clock::now() < end {
@@ -95,7 +98,8 @@ fn overflowed(server: &Running) -> bool {
     fates(&latency(server.admin)).kernel_dropped > Some(0)
 }
 
-/// Prints how many each sender sent and where the server saw them, and checks that this was a flood; returns the sum.
+/// Prints how many each sender sent and where the server saw them, and checks that this was a
+/// flood; returns the sum.
 fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) -> u64 {
     let sent: Vec<u64> = sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect();
     let kinds: Vec<_> = senders.iter().zip(&sent).map(|(sender, sent)| format!("{sent} {}", sender.kind())).collect();
@@ -109,8 +113,8 @@ fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) ->
     sum
 }
 
-/// Sends the first datagram of every sender to the idle server, which receives them all. In a flood the sockets may
-/// drop all datagrams of one kind. Returns how many each has sent.
+/// Sends the first datagram of every sender to the idle server, which receives them all. In a flood
+/// the sockets may drop all datagrams of one kind. Returns how many each has sent.
 fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
     senders.iter().for_each(|sender| sender.send(0).expect("a server that listens"));
     let fates = server.quiescent(senders.len() as u64);

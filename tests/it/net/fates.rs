@@ -1,4 +1,5 @@
-//! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was sent?
+//! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was
+//! sent?
 //! Method: requests of every fate, then counts at rest. `exact.rs` does the same with floods.
 
 use crate::support::prelude::*;

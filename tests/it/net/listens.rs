@@ -1,5 +1,6 @@
 //! Does a server that listens on several addresses serve each of them as if it were the only one?
-//! Method: clients are connected to one address; a handler answers with the address that the request came to.
+//! Method: clients are connected to one address; a handler answers with the address that the
+//! request came to.
 
 use crate::support;
 use crate::support::prelude::*;
@@ -41,7 +42,8 @@ fn bound(settings: &[(&str, &str)]) -> Server {
     support::bound(&[&[("listen", &*addresses()), ("workers", "2")], settings].concat())
 }
 
-// One at a time, so that each wakes a worker; then many, so that a batch of replies has some for each address.
+// One at a time, so that each wakes a worker; then many, so that a batch of replies has some for
+// each address.
 #[test]
 fn every_address_is_served() {
     let ways = [("steal", "gro")];
@@ -82,8 +84,8 @@ fn no_socket_of_a_busy_worker_is_left() {
     }
 }
 
-/// Calls `send` with the addresses of a server that does not serve yet and has been asked to stop. Returns the address
-/// of each request, in order, once all are served.
+/// Calls `send` with the addresses of a server that does not serve yet and has been asked to stop.
+/// Returns the address of each request, in order, once all are served.
 fn drained(settings: &[(&str, &str)], send: impl FnOnce(&[SocketAddr]) -> u64) -> Vec<SocketAddr> {
     let server = bound(settings);
     let (stop, order) = (server.stop_handle(), Arc::new(Mutex::new(Vec::new())));
@@ -141,7 +143,8 @@ fn a_gro_batch_belongs_to_one_address() {
     (0..50).for_each(|_| asked.iter().for_each(|client| assert_hears(client, "gro")));
 }
 
-// Is a datagram in the name of another of the server's own addresses rejected, as it would be answered for ever?
+// Is a datagram in the name of another of the server's own addresses rejected, as it would be
+// answered for ever?
 #[test]
 fn no_address_answers_another() {
     let (server, order) = (bound(&[]), Arc::default());

@@ -1,5 +1,5 @@
-//! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a queue of their own. They
-//! may come a moment after the send.
+//! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a
+//! queue of their own. They may come a moment after the send.
 
 use crate::support::prelude::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -13,8 +13,8 @@ pub(crate) fn ask_for_returned(socket: &impl AsFd) {
     // A socket of IPv6 takes the option of IPv4 too.
     let of_v6 = setsockopt(&socket.as_fd(), sockopt::Ipv6RecvErr, &true);
     of_v6.or_else(|_| setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true)).expect("a UDP socket");
-    // Answers are kept out ("return 0"), and what has come is read: it would fill the buffer that errors need. Before it
-    // was bound, a raw socket received every datagram of the host.
+    // Answers are kept out ("return 0"), and what has come is read: it would fill the buffer that
+    // errors need. Before it was bound, a raw socket received every datagram of the host.
     let socket = SockRef::from(socket);
     socket.attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
     let mut bytes = [const { MaybeUninit::uninit() }; 1];

@@ -1,16 +1,19 @@
-//! What becomes of replies to peers whose path is too slow? Method: a device that sends ten datagrams in a second, in a
-//! network of our own. There the counts of the kernel must agree with those of the server.
+//! What becomes of replies to peers whose path is too slow? Method: a device that sends ten
+//! datagrams in a second, in a network of our own. There the counts of the kernel must agree with
+//! those of the server.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
 use crate::support::network::slow_way;
 use crate::support::prelude::*;
 
-/// Few enough for a receive buffer of any size, and as many as each batch of replies can be full of.
+/// Few enough for a receive buffer of any size, and as many as each batch of replies can be full
+/// of.
 const BURST: u16 = 100;
 /// The first port of the peers. None of their ports is one of `--reject-source-ports`.
 const FIRST_PORT: u16 = 20_000;
-/// More than a send buffer of 4 MiB holds in replies of [`PAYLOAD`], of which the kernel books double.
+/// More than a send buffer of 4 MiB holds in replies of [`PAYLOAD`], of which the kernel books
+/// double.
 const BURSTS: u16 = 50;
 /// An Ethernet frame takes it.
 const PAYLOAD: [u8; 1_400] = [0; 1_400];
@@ -32,7 +35,8 @@ fn a_send_buffer_that_stays_full_is_counted() {
     }
 }
 
-// Unless a socket asks for errors (IP_RECVERR), the kernel says that it sent them: they count as answered.
+// Unless a socket asks for errors (IP_RECVERR), the kernel says that it sent them: they count as
+// answered.
 #[test]
 fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     if !in_own_network("net::slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {
@@ -50,8 +54,8 @@ fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     }
 }
 
-/// Sends one request in the name of each peer to a server that sends by `io`. Returns where they ended, and how many
-/// ended in a full buffer.
+/// Sends one request in the name of each peer to a server that sends by `io`. Returns where they
+/// ended, and how many ended in a full buffer.
 fn overrun(io: &str) -> (Fates, f64) {
     let listen = SocketAddr::from((HERE, 0)).to_string();
     let server =

@@ -1,5 +1,6 @@
-//! Is every datagram counted, whatever ends a server whose gate is on? Method: senders of twenty times what emulated cores
-//! can do. What they sent was received, dropped by the kernel at the sockets, or came back.
+//! Is every datagram counted, whatever ends a server whose gate is on? Method: senders of twenty
+//! times what emulated cores can do. What they sent was received, dropped by the kernel at the
+//! sockets, or came back.
 
 use super::returned::{ask_for_returned, await_returned, returned};
 use crate::support::prelude::*;
@@ -51,7 +52,8 @@ impl Flood {
         for client in self.senders.iter().cycle().take(8) {
             match client.socket.send(&request) {
                 Ok(_) => drop(self.sent.fetch_add(1, Ordering::SeqCst)),
-                // One came back, which is told once in place of a send. A socket has room for 100 that came back.
+                // One came back, which is told once in place of a send. A socket has room for 100
+                // that came back.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => self.over.store(true, Ordering::SeqCst),
                 Err(error) => panic!("{error}"),
             }
@@ -208,7 +210,8 @@ fn left(held: &Held) -> u64 {
         .sum()
 }
 
-/// Sends requests of which a gate that is left from before would let in one in fifty; returns how many.
+/// Sends requests of which a gate that is left from before would let in one in fifty; returns how
+/// many.
 fn all_pass(server: &Forebay) -> u64 {
     let clients = senders(&server.addresses);
     clients.iter().cycle().take(100).for_each(|client| client.request(7, Nanos::ZERO, b""));

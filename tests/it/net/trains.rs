@@ -1,5 +1,6 @@
-//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost? Method: GSO batches of every shape, to
-//! servers that take them whole and to servers that do not, of both families.
+//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost? Method: GSO
+//! batches of every shape, to servers that take them whole and to servers that do not, of both
+//! families.
 
 use crate::support::prelude::*;
 use tokio::sync::Semaphore;

@@ -1,5 +1,7 @@
-//! Is a reply that the kernel does not take counted under its reason, and does it cost no other request anything?
-//! Method: networks of our own, in which a path is short, closed or gone; others ask in the same batches.
+//! Is a reply that the kernel does not take counted under its reason, and does it cost no other
+//! request anything?
+//! Method: networks of our own, in which a path is short, closed or gone; others ask in the same
+//! batches.
 
 use crate::support::prelude::*;
 
@@ -15,7 +17,8 @@ fn assert_unsent(server: &Running, reason: &str, count: u64) {
     }
 }
 
-/// Asks as `client` for replies too long for their path, each between two of `other`, which must hear both.
+/// Asks as `client` for replies too long for their path, each between two of `other`, which must
+/// hear both.
 #[track_caller]
 fn assert_costs_only_itself(server: &Running, client: &Client, other: &Client) {
     for id in 0..ROUNDS {
@@ -72,7 +75,8 @@ fn assert_lost_way(kind: &str, reason: &str) {
         for id in 0..ROUNDS {
             other.request(id, Nanos::ZERO, b"-");
             client.request(id, Nanos::ZERO, b"");
-            // This one is refused at once. The refusal of the client's stays a refusal, and is counted among the unsent.
+            // This one is refused at once. The refusal of the client's stays a refusal, and is
+            // counted among the unsent.
             client.request(id, Nanos::MAX, b"");
             other.request(id, Nanos::ZERO, b"-");
         }

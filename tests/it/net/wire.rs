@@ -1,5 +1,7 @@
-//! Do the bytes of the bench protocol mean what its table says, in both directions, and can no bytes break it?
-//! Method: property tests over every field and over any bytes, each rule of the table broken alone, golden bytes.
+//! Do the bytes of the bench protocol mean what its table says, in both directions, and can no
+//! bytes break it?
+//! Method: property tests over every field and over any bytes, each rule of the table broken alone,
+//! golden bytes.
 
 use crate::support::prelude::*;
 use forebay::fate::Ending;
@@ -63,7 +65,8 @@ const GOLDEN_REPLY: Header = Header {
 };
 
 proptest! {
-    // Method: any bytes behind a prefix of a good message. The reader skips what a request has no fields for.
+    // Method: any bytes behind a prefix of a good message. The reader skips what a request has no
+    // fields for.
     #[test]
     fn any_bytes_are_a_header_or_a_reason(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
@@ -120,7 +123,8 @@ fn each_rule_has_its_reason() {
     assert_eq!(with(&[(4, 0), (5, 0)]), Err(Malformed::Version));
 }
 
-// Is each status the number of its row? Does what was shed, and nothing else, say when to send it again?
+// Is each status the number of its row? Does what was shed, and nothing else, say when to send it
+// again?
 #[test]
 fn numbers_are_the_documented_ones() {
     for (number, status) in Status::ALL.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The built binary, run with
-//! an empty environment.
+//! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The
+//! built binary, run with an empty environment.
 
 use crate::support::prelude::*;
 use crate::support::program::{self, file};
@@ -46,7 +46,8 @@ fn bad_values_get_one_error_that_says_what_is_allowed() {
     assert_refused(REFUSED);
 }
 
-// Is a policy known by the names of the literature, and a flag of the server without `serve`, to who meets them first?
+// Is a policy known by the names of the literature, and a flag of the server without `serve`, to
+// who meets them first?
 #[test]
 fn other_names_are_answered_with_ours() {
     for (other, ours) in [
@@ -118,7 +119,8 @@ fn a_broken_file_is_a_problem_beside_others() {
     assert_says(&said, &["burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
 }
 
-// From every layer, a line each, with what stands where. The unit tests of `src/config` have what else may be wrong.
+// From every layer, a line each, with what stands where. The unit tests of `src/config` have what
+// else may be wrong.
 #[test]
 fn all_problems_are_said_at_once() {
     let file = file("# A comment.\nwrokers = 3\nslice = 50\nburn = \"sleep\"\n");
@@ -137,7 +139,8 @@ fn all_problems_are_said_at_once() {
     assert_eq!(said.lines().count(), 7, "a heading and a line for each:\n{said}");
 }
 
-// Does --check-config show what follows from other settings, and is its output a file that means the same?
+// Does --check-config show what follows from other settings, and is its output a file that means
+// the same?
 #[test]
 fn the_checked_configuration_is_a_file() {
     let flags = "--pools front=1,middle=1,heavy=2 --burn sleep --listen [::1]:0 --overheads lab,send=2.3us,wake=7us \
@@ -156,8 +159,9 @@ fn the_checked_configuration_is_a_file() {
     }
 }
 
-// Is the template under deploy/ a valid file, which mentions every setting that a service has, and no other? Does only this
-// host reach the server of the benches, and any service, as it is installed?
+// Is the template under deploy/ a valid file, which mentions every setting that a service has, and
+// no other? Does only this host reach the server of the benches, and any service, as it is
+// installed?
 #[test]
 fn the_files_that_are_installed_are_valid_and_complete() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
@@ -169,7 +173,8 @@ fn the_files_that_are_installed_are_valid_and_complete() {
         assert_eq!(text.lines().any(named), setting.group != Group::Bench, "{}", setting.key);
         assert!(rows.contains_key(setting.key));
     }
-    // The lines that are commented out are settings too: with the marks removed the file is still right.
+    // The lines that are commented out are settings too: with the marks removed the file is still
+    // right.
     let uncommented = |line| str::strip_prefix(line, "# ").filter(|rest| rest.contains(" = ")).unwrap_or(line);
     let file = file(&text.lines().map(uncommented).collect::<Vec<_>>().join("\n"));
     checked(forebay().arg("--config").arg(file.path()));
@@ -193,8 +198,9 @@ fn limited(limits: &str, flags: &str) -> std::process::Command {
     shell
 }
 
-// Does too little of what a server takes end in one line that says how much it takes, and is that enough? Is the soft
-// limit of open files raised, and an address of several hosts refused as it is bound?
+// Does too little of what a server takes end in one line that says how much it takes, and is that
+// enough? Is the soft limit of open files raised, and an address of several hosts refused as it is
+// bound?
 #[test]
 fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
     let files =
@@ -225,8 +231,9 @@ fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
     assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
 }
 
-// Is the help short, with the settings that an operator needs, and does its last line say where the rest is? Does --help-all
-// have every setting? Do manual pages get all flags, and do flags without help work?
+// Is the help short, with the settings that an operator needs, and does its last line say where the
+// rest is? Does --help-all have every setting? Do manual pages get all flags, and do flags without
+// help work?
 #[test]
 fn help_is_short_and_help_all_is_whole() {
     let is_rare = |setting: &Setting| [Group::Tuning, Group::Bench].contains(&setting.group);

@@ -1,5 +1,6 @@
-//! Can a program have a server of its own kind: without an endpoint, measured from within, on sockets that the program
-//! has bound? Does a build leave out what only the program `forebay` needs?
+//! Can a program have a server of its own kind: without an endpoint, measured from within, on
+//! sockets that the program has bound? Does a build leave out what only the program `forebay`
+//! needs?
 
 use crate::support::place::shared_socket as bound;
 use crate::support::prelude::*;
@@ -9,8 +10,8 @@ fn assert_echoes(server: SocketAddr) {
     assert_eq!(ask_from(&client_of(server), "forebay"), "forebay");
 }
 
-// Does a server without an endpoint serve? Does it tell the program what it measures, as numbers and as both texts, for
-// as long as it runs?
+// Does a server without an endpoint serve? Does it tell the program what it measures, as numbers
+// and as both texts, for as long as it runs?
 #[test]
 fn measurements_without_an_endpoint() {
     let builder = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2);
@@ -37,7 +38,8 @@ fn measurements_without_an_endpoint() {
     assert!(metrics.snapshot().is_none(), "it has ended");
 }
 
-// Does a server serve on sockets of several addresses, in whatever order it is given them, and say what is missing?
+// Does a server serve on sockets of several addresses, in whatever order it is given them, and say
+// what is missing?
 #[test]
 fn sockets_of_several_addresses() {
     let [one, other] = [([127, 0, 0, 1], 0), ([127, 0, 0, 2], 0)].map(|address| bound(address.into()));

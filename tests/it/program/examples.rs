@@ -1,5 +1,5 @@
-//! Do the examples do what they say? Method: each is asked message by message, and then by ntpdate, turnutils_stunclient
-//! and coap-client, where these are installed.
+//! Do the examples do what they say? Method: each is asked message by message, and then by ntpdate,
+//! turnutils_stunclient and coap-client, where these are installed.
 
 use crate::support::prelude::*;
 use rtime_clock::adjtime::{Timex, adjtimex};
@@ -21,7 +21,8 @@ fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
     (server, socket)
 }
 
-/// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must be by then.
+/// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must
+/// be by then.
 fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
     let series = format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}");
     let count = || metric(&page(server.admin, "/metrics"), &series);
@@ -100,7 +101,8 @@ fn ntp_tells_the_time() {
         socket.send(scan).expect("the server's port is open");
     }
     await_rejected(&server, "ignored", "management", 2.0);
-    // ntpdate asks port 123 alone, of an address that nothing else is likely to have; only root may bind that.
+    // ntpdate asks port 123 alone, of an address that nothing else is likely to have; only root may
+    // bind that.
     let address = "127.123.123.123";
     if let Err(error) = UdpSocket::bind((address, 123)) {
         return skip(format_args!("ntpdate does not ask, port 123 cannot be bound: {error}"));
@@ -129,7 +131,8 @@ fn stun_tells_the_address() {
     }
     assert_eq!(ask(&socket, &question), answer, "and nothing before");
     await_rejected(&server, "malformed", "length", 1.0);
-    // An attribute that must be comprehended and is not known (CHANGE-REQUEST), between two that are known or optional.
+    // An attribute that must be comprehended and is not known (CHANGE-REQUEST), between two that
+    // are known or optional.
     let with = |attributes: &[&[u8]]| {
         let attributes = attributes.concat();
         [&[0, 1, 0, attributes.len() as u8][..], &question[4..], &attributes].concat()
@@ -174,12 +177,14 @@ fn coap_answers_at_once_or_later() {
     assert_eq!(ask(&socket, &get(b"factors", b"91")), answer(0x45, b"\xff7"));
     assert_eq!(ask(&socket, &get(b"factors", b"one")), answer(0x84, b""));
     assert_eq!(ask(&socket, &get(b"nothing", b"")), answer(0x84, b""));
-    // The acknowledgement, which no request waits for, and then the content; others are served meanwhile.
+    // The acknowledgement, which no request waits for, and then the content; others are served
+    // meanwhile.
     assert_eq!(ask(&socket, &get(b"slow", b"")), [0x60, 0, 0x12, 0x34]);
     assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
     assert_eq!(receive_bytes(&socket), b"\x51\x45\x12\x34t\xffat last");
     socket.send(&[0x60, 0, 0x12, 0x34]).expect("an acknowledgement, which is not answered");
-    // A ping is answered with a reset, and so is what is confirmable and no request that can be read.
+    // A ping is answered with a reset, and so is what is confirmable and no request that can be
+    // read.
     let (hello, reset) = (get(b"hello", b""), |id: u8| [0x70, 0, 0x12, id]);
     assert_eq!(ask(&socket, &[0x40, 0, 0x12, 0x35]), reset(0x35), "ping");
     assert_eq!(ask(&socket, &[&hello[..], b"\xff"].concat()), reset(0x34), "a marker without a payload");
@@ -193,7 +198,8 @@ fn coap_answers_at_once_or_later() {
     {
         socket.send(silent).expect("the server's port is open");
     }
-    // Option 9 is critical and not known, option 12 is elective; If-Match (1) comes before the path.
+    // Option 9 is critical and not known, option 12 is elective; If-Match (1) comes before the
+    // path.
     assert_eq!(ask(&socket, &[0x41, 1, 0x12, 0x34, b't', 0x90]), answer(0x82, b""));
     assert_eq!(ask(&socket, &[&[0x41, 1, 0x12, 0x34, b't', 0x10, 0xa5], &b"hello"[..]].concat()), answer(0x82, b""));
     assert_eq!(ask(&socket, &[&hello[..], b"\x10"].concat()), answer(0x45, b"\xffhello, too"));

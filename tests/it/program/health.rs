@@ -1,5 +1,5 @@
-//! Does `--check-health` say whether the server that runs with the same settings is well? Method: the built binary asks
-//! servers that run, that have gone, and that say they are stuck.
+//! Does `--check-health` say whether the server that runs with the same settings is well? Method:
+//! the built binary asks servers that run, that have gone, and that say they are stuck.
 
 use crate::support::prelude::*;
 

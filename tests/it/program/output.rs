@@ -1,5 +1,7 @@
-//! Does a server go on when its output is not read, and is a result that cannot be written never a success?
-//! Method: pipes that are full and never read, readers that have gone, and /dev/full, which is a full disk.
+//! Does a server go on when its output is not read, and is a result that cannot be written never a
+//! success?
+//! Method: pipes that are full and never read, readers that have gone, and /dev/full, which is a
+//! full disk.
 
 use crate::life::scripted_child;
 use crate::support::prelude::*;
@@ -31,8 +33,8 @@ fn full_disk() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("there is one").into()
 }
 
-/// Runs `forebay` with `arguments`, separated by spaces, to these outputs; its exit code, and what it says on a piped
-/// standard error.
+/// Runs `forebay` with `arguments`, separated by spaces, to these outputs; its exit code, and what
+/// it says on a piped standard error.
 fn run(arguments: &str, stdout: impl Into<Stdio>, stderr: Stdio) -> (Option<i32>, String) {
     let mut command = Command::new(FOREBAY);
     command.env_clear().args(arguments.split(' ')).stdout(stdout).stderr(stderr);
@@ -108,7 +110,8 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
 #[test]
 fn a_full_disk_does_not_stop_a_server() {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    // An address of its own, so that fixed ports are free: standard output, which says what the kernel chose, is full.
+    // An address of its own, so that fixed ports are free: standard output, which says what the
+    // kernel chose, is full.
     let host = format!("127.{}.{middle}.{low}", high + 65);
     let (udp, admin) = (format!("{host}:9000"), format!("{host}:9001"));
     for (stdout, stderr, code) in [(full_disk(), full_disk(), 1), (Stdio::null(), full_disk(), 0)] {

@@ -1,5 +1,6 @@
-//! Does `forebay::main` give a handler of another program what `forebay serve` has: layers, --check-config, --help, signals
-//! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
+//! Does `forebay::main` give a handler of another program what `forebay serve` has: layers,
+//! --check-config, --help, signals and exit codes, beside its own flags? Method: `examples/coap.rs`
+//! and `examples/factors.rs` as child processes.
 
 use crate::support::prelude::*;
 use crate::support::program::file;
@@ -21,8 +22,8 @@ fn refusal(command: &mut Command) -> String {
     said
 }
 
-// Does flag win over environment, environment (which names the file) over file, file over the program's default, and that over ours? Is a setting
-// of the bench server none?
+// Does flag win over environment, environment (which names the file) over file, file over the
+// program's default, and that over ours? Is a setting of the bench server none?
 #[test]
 fn settings_come_from_every_layer() {
     let file = file("max-wait = \"1s\"\nlame-duck = \"2s\"\npolicy = \"steal\"\npin = true\n");
@@ -48,7 +49,8 @@ fn settings_come_from_every_layer() {
     assert_eq!(ended(coap().arg("--config").arg(again.path()).arg("--check-config")).0, Some(0), "it is a file, too");
 }
 
-// Are own flags beside ours in the help, with the program's name and defaults, and flags of the bench server not?
+// Are own flags beside ours in the help, with the program's name and defaults, and flags of the
+// bench server not?
 #[test]
 fn help_has_own_flags_and_none_of_benches() {
     for long in ["-h", "--help"] {
@@ -66,8 +68,8 @@ fn help_has_own_flags_and_none_of_benches() {
     assert_eq!((code, &*version), (Some(0), concat!("coap ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
-// Is what is wrong refused with 2 before the server runs, whichever layer it stands in: values, unknown names, and settings of
-// the bench server?
+// Is what is wrong refused with 2 before the server runs, whichever layer it stands in: values,
+// unknown names, and settings of the bench server?
 #[test]
 fn what_is_wrong_ends_with_2() {
     for (flags, expected) in [

@@ -1,5 +1,5 @@
-//! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under a load of two costs and
-//! then of one.
+//! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under
+//! a load of two costs and then of one.
 
 use crate::support::prelude::*;
 
@@ -29,8 +29,8 @@ fn gives_way(decision: &Value) -> bool {
     decision["reason"].as_str().is_some_and(|reason| reason.contains("ends later"))
 }
 
-// Does `auto` begin with requests that give way? Does it find where they do when they turn out to be of two kinds, and
-// end that when they are of one?
+// Does `auto` begin with requests that give way? Does it find where they do when they turn out to
+// be of two kinds, and end that when they are of one?
 #[test]
 fn auto_follows_the_load() {
     let server = emulated(1_000, &[("policy", "auto"), ("workers", "4")]);

@@ -1,5 +1,5 @@
-//! Does a capture have the times at which requests came, and not those at which they were received? Method: the only worker
-//! is held while a second request comes.
+//! Does a capture have the times at which requests came, and not those at which they were received?
+//! Method: the only worker is held while a second request comes.
 
 use crate::support::prelude::*;
 use loadgen::lab::workload::{Recording, Trace};

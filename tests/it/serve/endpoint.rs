@@ -1,8 +1,10 @@
-//! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken apart.
+//! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken
+//! apart.
 
 use crate::support::prelude::*;
 
-/// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is measured.
+/// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is
+/// measured.
 pub(super) fn busy_server() -> Running {
     let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     let clients: Vec<Client> = (0..8).map(|_| Client::new(server.udp)).collect();
@@ -62,7 +64,8 @@ fn both_pages_have_what_was_sent() {
     assert!(metric(&text, "forebay_worker_run_queue_wait_seconds_total{worker=\"0\"}") > 0.0, "no thread runs at once");
 }
 
-// Does Prometheus' own check accept the page, under policies of every kind, before the first request and after?
+// Does Prometheus' own check accept the page, under policies of every kind, before the first
+// request and after?
 #[test]
 fn promtool_finds_nothing_to_complain_of() {
     let servers = ["pools", "steal", "auto"].map(|policy| {

@@ -1,5 +1,6 @@
-//! Do the tables of src/metrics/README.md list the fields of `/latency` and the queues, with their units? Method: answers of
-//! servers under several settings, field by field; each has one row, and each row has a field in some answer.
+//! Do the tables of src/metrics/README.md list the fields of `/latency` and the queues, with their
+//! units? Method: answers of servers under several settings, field by field; each has one row, and
+//! each row has a field in some answer.
 
 use super::native::busy;
 use crate::support::prelude::*;
@@ -119,7 +120,8 @@ fn every_unit_is_said() {
     }
 }
 
-// Are queues shown that the policy has, and no others, and has each a row? src/metrics/README.md says which names pools have.
+// Are queues shown that the policy has, and no others, and has each a row? src/metrics/README.md
+// says which names pools have.
 #[test]
 fn every_queue_has_a_row() {
     let rows: Vec<&str> = table("queue").map(|row| row[0]).collect();

@@ -1,5 +1,6 @@
-//! Do groups of workers serve and count as one server? Method: four workers in two groups. Floods come from many ports, and
-//! handlers hold all workers of one group. The server stops, or its policy changes, in the middle.
+//! Do groups of workers serve and count as one server? Method: four workers in two groups. Floods
+//! come from many ports, and handlers hold all workers of one group. The server stops, or its
+//! policy changes, in the middle.
 
 use crate::support::prelude::*;
 
@@ -19,7 +20,8 @@ fn of(policy: &'static str) -> Vec<(&'static str, &'static str)> {
     [&GROUPS[..], &[("policy", policy), ("wait", "park")]].concat()
 }
 
-// Is a datagram served by the other group that comes to a socket of a group all of whose workers are held?
+// Is a datagram served by the other group that comes to a socket of a group all of whose workers
+// are held?
 #[test]
 fn an_idle_group_serves_what_comes_to_a_full_one() {
     at_once(sharing(), |policy| {
@@ -64,7 +66,8 @@ fn flood(server: std::net::SocketAddr, requests: u64) -> Vec<Client> {
     clients
 }
 
-// Is every datagram of a flood counted once, while the policy changes from each to each, and at a stop in the middle?
+// Is every datagram of a flood counted once, while the policy changes from each to each, and at a
+// stop in the middle?
 #[test]
 fn every_fate_is_counted_over_all_groups() {
     const REQUESTS: u64 = 1_600;

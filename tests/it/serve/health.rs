@@ -1,9 +1,10 @@
-//! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held without a checkpoint,
-//! and an address that goes.
+//! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held
+//! without a checkpoint, and an address that goes.
 
 use crate::support::prelude::*;
 
-// Not ready after a second, unhealthy after the time that was set, until it moves; never where jobs pass checkpoints.
+// Not ready after a second, unhealthy after the time that was set, until it moves; never where jobs
+// pass checkpoints.
 #[test]
 fn a_stuck_server_says_so() {
     let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
@@ -40,8 +41,8 @@ fn a_stuck_server_says_so() {
     stuck.quiescent(2);
 }
 
-// A part that no other worker replaces: the worker of one socket, or the whole front pool, but not one of its two
-// workers.
+// A part that no other worker replaces: the worker of one socket, or the whole front pool, but not
+// one of its two workers.
 #[test]
 fn a_stuck_part_says_so() {
     let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];

@@ -1,5 +1,6 @@
-//! Does `/latency.hlog` hold the histograms of `/latency`? Method: the crate's reader of HdrHistogram's logs beside the
-//! page of JSON, of a server that is at rest. `deploy/try-fleet` reads logs with Python's.
+//! Does `/latency.hlog` hold the histograms of `/latency`? Method: the crate's reader of
+//! HdrHistogram's logs beside the page of JSON, of a server that is at rest. `deploy/try-fleet`
+//! reads logs with Python's.
 
 use crate::serve::native::busy;
 use crate::support::prelude::*;

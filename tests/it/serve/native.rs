@@ -1,5 +1,6 @@
-//! Are native histograms what Prometheus takes them for? Method: protobuf, decoded, beside the HDR histograms of
-//! `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the histograms of several servers up.
+//! Are native histograms what Prometheus takes them for? Method: protobuf, decoded, beside the HDR
+//! histograms of `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the histograms
+//! of several servers up.
 
 #[allow(dead_code, reason = "the server makes what is read here")]
 #[path = "../../../src/metrics/prometheus/family.rs"]
@@ -64,7 +65,8 @@ fn buckets(histogram: &Histogram) -> BTreeMap<i32, u64> {
     buckets
 }
 
-// Are counts those that a reader of `/latency.hlog` finds, and has the last bucket the longest time?
+// Are counts those that a reader of `/latency.hlog` finds, and has the last bucket the longest
+// time?
 #[test]
 fn buckets_have_what_was_measured() {
     let server = busy(900, &[]);
@@ -108,7 +110,8 @@ fn protobuf_says_what_the_text_says() {
     assert_eq!(buckets(histogram(&families, "forebay_slowdown", &[("class", "long")])).values().sum::<u64>(), 8);
 }
 
-// Does a Prometheus find in protobuf what the text says: types, help, numbers, and the histograms of the log?
+// Does a Prometheus find in protobuf what the text says: types, help, numbers, and the histograms
+// of the log?
 #[test]
 fn a_prometheus_reads_it() {
     let server = busy(900, &[]);
@@ -146,7 +149,8 @@ fn a_prometheus_reads_it() {
     }
 }
 
-/// A Prometheus that scrapes `target` as protobuf, and its address. `None`, skipped, where it is not installed.
+/// A Prometheus that scrapes `target` as protobuf, and its address. `None`, skipped, where it is
+/// not installed.
 fn prometheus(target: SocketAddr, folder: &Path) -> Option<(Process, SocketAddr)> {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
     let job = format!("{{job_name: a, scrape_interval: 500ms, static_configs: [{{targets: ['{target}']}}]}}");

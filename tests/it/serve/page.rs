@@ -1,5 +1,6 @@
 //! Does the page at `/` come from this server alone, and does it show what the other paths say?
-//! Method: answers of a real server, some with other figures, go to the page's own script in Node, with a document of few lines.
+//! Method: answers of a real server, some with other figures, go to the page's own script in Node,
+//! with a document of few lines.
 
 use super::endpoint::busy_server;
 use crate::support::prelude::*;
@@ -13,7 +14,8 @@ fn lines(shown: &Value, id: &str) -> u64 {
     shown[id]["lines"].as_u64().expect("a count")
 }
 
-// Is the page there, whole, uncached, and bound to this server? May nothing run but what carries the text of its policy?
+// Is the page there, whole, uncached, and bound to this server? May nothing run but what carries
+// the text of its policy?
 #[test]
 fn the_page_needs_this_server_alone() {
     let server = busy_server();
@@ -32,7 +34,8 @@ fn the_page_needs_this_server_alone() {
         assert_eq!(reply.body.matches(&format!("<{element}")).count(), 1, "{element}");
         assert!(reply.body.contains(&format!("<{element} nonce=\"{nonce}\">")), "{element}");
     }
-    // Nothing of elsewhere, nothing that the policy forbids, no place that was not filled, and texts only as texts.
+    // Nothing of elsewhere, nothing that the policy forbids, no place that was not filled, and
+    // texts only as texts.
     for never in
         ["http://", "https://", " src=", " style=", " onclick=", "{nonce}", "/*charts*/", "/*style*/", "innerHTML"]
     {
@@ -48,7 +51,8 @@ fn well(body: &Value) -> Value {
     json!([200, body.to_string()])
 }
 
-/// What `/history` keeps: intervals that ended at these seconds, with the figures of `latency`, as if it were of then.
+/// What `/history` keeps: intervals that ended at these seconds, with the figures of `latency`, as
+/// if it were of then.
 fn history(intervals: &[(f64, &Value)]) -> Value {
     let interval = |(ended, latency): &(f64, &Value)| {
         json!({ "time_seconds": ended, "fates": latency["fates"], "run_queue_wait_us": latency["run_queue_wait_us"],
@@ -58,8 +62,8 @@ fn history(intervals: &[(f64, &Value)]) -> Value {
     well(&json!({ "schema": "forebay-history/1", "intervals": intervals.iter().map(interval).collect::<Value>() }))
 }
 
-// Is an incident of minutes ago drawn as soon as the page is loaded? Does what explains the present stand above the charts? Is
-// the last minute that of the server, not of the page?
+// Is an incident of minutes ago drawn as soon as the page is loaded? Does what explains the present
+// stand above the charts? Is the last minute that of the server, not of the page?
 #[test]
 fn the_page_knows_what_was_before_it() {
     let server = busy_server();
@@ -145,7 +149,8 @@ fn the_page_shows_what_the_server_says() {
     assert_eq!((first["slow"]["hidden"].as_bool(), text(first, "workers")), (Some(true), ""));
     assert_eq!(lines(first, "latency"), 0, "one point is no line");
 
-    // p50, p99 and p99.9 of two classes, and the oldest request; requests, what was not served, load, what is unfinished.
+    // p50, p99 and p99.9 of two classes, and the oldest request; requests, what was not served,
+    // load, what is unfinished.
     assert_eq!(lines(overloaded, "latency"), 7);
     assert_eq!(lines(overloaded, "requests"), 2, "one rate is no line: {overloaded}");
     assert_eq!((text(overloaded, "state"), lines(long, "latency")), ("trouble", 7));

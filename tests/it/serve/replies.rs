@@ -1,5 +1,7 @@
-//! Does a finished reply ever wait for a long request that came after it, or for one that never comes?
-//! Method: light requests, and a long one behind them, reach the only worker together; backlogs of brief requests.
+//! Does a finished reply ever wait for a long request that came after it, or for one that never
+//! comes?
+//! Method: light requests, and a long one behind them, reach the only worker together; backlogs of
+//! brief requests.
 
 use crate::support::prelude::*;
 use forebay::inside::net::{BATCH, SEND_BATCH_MAX};
@@ -28,8 +30,8 @@ fn a_finished_reply_waits_for_nobody() {
     }
 }
 
-/// Echoes. A request of [`GATE`] waits until the test has come to the gate too, and then to leave it. A request of
-/// [`SILENT`] is not answered.
+/// Echoes. A request of [`GATE`] waits until the test has come to the gate too, and then to leave
+/// it. A request of [`SILENT`] is not answered.
 struct Gated(Arc<Barrier>);
 
 const GATE: &[u8] = b"gate";

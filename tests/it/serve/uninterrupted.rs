@@ -1,4 +1,5 @@
-//! As many requests as there are workers ask for uninterrupted work, or take long. Does a light request find a worker?
+//! As many requests as there are workers ask for uninterrupted work, or take long. Does a light
+//! request find a worker?
 //! Method: such a request stays until the test lets it go; meanwhile a second one must not begin.
 
 use crate::support::prelude::*;
@@ -42,7 +43,8 @@ fn one_worker_does_one_after_the_other() {
     answered(&client, &script, 20);
 }
 
-// Where only looks tell of it: several short ones, since a request steps aside at its first checkpoint in any case.
+// Where only looks tell of it: several short ones, since a request steps aside at its first
+// checkpoint in any case.
 #[test]
 fn a_long_request_with_far_checkpoints_steps_aside() {
     for policy in ["levels", "auto"] {

@@ -1,5 +1,6 @@
-//! Does each module import only from below, as the table says? The sources are read as tokens; what they name counts,
-//! whether it compiles or not. Beside it: how long a file may be, and where `unsafe` may stand.
+//! Does each module import only from below, as the table says? The sources are read as tokens; what
+//! they name counts, whether it compiles or not. Beside it: how long a file may be, and where
+//! `unsafe` may stand.
 
 mod paths;
 mod rules;
@@ -131,7 +132,8 @@ fn the_checker_sees_what_is_wrong() {
     assert_eq!(circle(&edges.into()), ["b", "c"]);
 }
 
-// Are the files that a datagram passes through few, and the types too, and do those that `server/path/README.md` lists exist?
+// Are the files that a datagram passes through few, and the types too, and do those that
+// `server/path/README.md` lists exist?
 #[test]
 fn the_way_of_a_datagram_is_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

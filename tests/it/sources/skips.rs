@@ -1,4 +1,5 @@
-//! Does a test that cannot run here say so on the terminal, though it passes, and does it fail in CI?
+//! Does a test that cannot run here say so on the terminal, though it passes, and does it fail in
+//! CI?
 //! Method: this program once more, where none of the programs that make a network are found.
 
 use std::process::{Command, Output};

@@ -1,9 +1,10 @@
-//! What do other programs see of the library? Is each public module shown by an example that runs? Does every link on
-//! the front page of the documentation lead somewhere?
+//! What do other programs see of the library? Is each public module shown by an example that runs?
+//! Does every link on the front page of the documentation lead somewhere?
 
 use crate::support::prelude::*;
 
-/// What an author of a handler needs, and a program with a server of its own: a promise that later versions keep.
+/// What an author of a handler needs, and a program with a server of its own: a promise that later
+/// versions keep.
 const PUBLIC: [&str; 9] = ["config", "fate", "handler", "metrics", "output", "server", "tasks", "time", "time::clock"];
 
 /// The front page of the documentation, as the build has made it.
@@ -11,7 +12,8 @@ const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));
 
 const README: &str = include_str!("../../../README.md");
 
-/// The attribute of what is no part of the promise. What a feature alone needs has the feature's besides.
+/// The attribute of what is no part of the promise. What a feature alone needs has the feature's
+/// besides.
 const INSIDE: &str = "#[cfg_attr(doc, doc(hidden))]";
 
 fn read(path: &str) -> String {

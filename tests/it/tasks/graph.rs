@@ -94,7 +94,8 @@ fn a_loop_covers_its_range_once() {
     runtime.parallel_for(5..5, chunk(1), |_| panic!("nothing is to be done")).unwrap();
 }
 
-// All workers are in loops at once, each inside the turn of another: no loop waits for a helper that cannot come.
+// All workers are in loops at once, each inside the turn of another: no loop waits for a helper
+// that cannot come.
 #[test]
 fn loops_nest_on_one_worker() {
     let runtime = Runtime::with_workers(1).unwrap();

@@ -29,7 +29,8 @@ fn a_join_leaves_no_empty_job() {
     assert_eq!(waiting.join(), Ok((2, 1, 1, 0)));
 }
 
-// Are joins within joins refused before the stack ends, sooner on a smaller stack, and is the worker well after that?
+// Are joins within joins refused before the stack ends, sooner on a smaller stack, and is the
+// worker well after that?
 #[test]
 fn joins_nest_as_deep_as_half_of_the_stack() {
     fn descend(depth: u32) -> Result<u32, JoinError> {

@@ -1,4 +1,5 @@
-//! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
+//! Which task is next: is the more urgent strictly first, does nothing starve, and is what was
+//! cancelled not run?
 
 use super::*;
 
@@ -26,7 +27,8 @@ fn the_urgent_leave_the_queue_first() {
     assert_eq!(high, 16, "{order:?}");
 }
 
-// The same from inside: normal tasks wait in the deque of their worker, which is stuck, and the other worker steals them.
+// The same from inside: normal tasks wait in the deque of their worker, which is stuck, and the
+// other worker steals them.
 #[test]
 fn the_urgent_go_before_what_a_thief_can_steal() {
     let runtime = Runtime::with_workers(2).unwrap();
@@ -57,7 +59,8 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
     assert!(runtime.counters().total().stolen >= 10, "the normal ones");
 }
 
-// A worker has more high tasks than it can do; the others get their share, two in 183 in turn, and no more.
+// A worker has more high tasks than it can do; the others get their share, two in 183 in turn, and
+// no more.
 #[test]
 fn nothing_starves_under_a_flood_of_the_urgent() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -110,7 +113,8 @@ fn children_inherit_the_priority_and_go_newest_first() {
     }
 }
 
-// A task spawns its successor for ever; the one that it spawned before is older, and gets its turn all the same.
+// A task spawns its successor for ever; the one that it spawned before is older, and gets its turn
+// all the same.
 #[test]
 fn the_oldest_in_a_deque_does_not_starve() {
     fn go_on(done: &Arc<AtomicBool>, left: usize) {
@@ -144,7 +148,8 @@ fn a_checkpoint_gives_way_to_the_urgent_only() {
                 let spawner = here();
                 let theirs = Arc::clone(&done);
                 drop(spawner.with_priority(waiting).spawn(move || theirs.store(true, Ordering::Relaxed)));
-                // One search in 61 begins elsewhere, and may find this task again; not three in a row.
+                // One search in 61 begins elsewhere, and may find this task again; not three in a
+                // row.
                 for _ in 0..3 {
                     checkpoint().await;
                 }

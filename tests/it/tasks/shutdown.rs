@@ -1,4 +1,5 @@
-//! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
+//! Does a shutdown let everything end that was accepted, and only that, however it is begun and
+//! however often?
 
 use super::*;
 
@@ -45,7 +46,8 @@ fn use_after_shutdown_is_an_error_value() {
     assert_eq!(runtime.counters().total().submitted, 1);
 }
 
-// A task cannot wait for its own end; it begins the shutdown and goes on. What it spawns is waited for, with its children.
+// A task cannot wait for its own end; it begins the shutdown and goes on. What it spawns is waited
+// for, with its children.
 #[test]
 fn a_task_may_begin_the_shutdown() {
     fn descend(depth: usize, ends: &Arc<AtomicUsize>) {

@@ -1,4 +1,5 @@
-//! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned and whatever happens to it?
+//! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned
+//! and whatever happens to it?
 
 use super::*;
 
@@ -9,7 +10,8 @@ fn total(counters: &Counters) -> PoolCounters {
     total
 }
 
-// The same from inside: a task spawns more than its worker's deque and the queue hold, and does not wait.
+// The same from inside: a task spawns more than its worker's deque and the queue hold, and does not
+// wait.
 #[test]
 fn a_task_spawns_more_than_queues_hold() {
     let runtime = Runtime::builder().pool("main", 2).queue_capacity(16).build().unwrap();

@@ -1,4 +1,5 @@
-//! The kernel as the sleep protocol sees it: datagrams, edges, one wait for each worker. A lock stands for its own.
+//! The kernel as the sleep protocol sees it: datagrams, edges, one wait for each worker. A lock
+//! stands for its own.
 
 use super::idle::Readiness;
 use crate::sched::WorkerId;
@@ -44,7 +45,8 @@ struct State {
     begun: usize,
     /// Threads that wait in a job.
     in_jobs: usize,
-    /// Workers that get the next notices, in this order: the exclusive one-shot polls of the watch set.
+    /// Workers that get the next notices, in this order: the exclusive one-shot polls of the watch
+    /// set.
     polls: Vec<WorkerId>,
     /// All have waited at one moment, for ever: something was forgotten.
     forgotten: bool,
@@ -102,7 +104,8 @@ impl Kernel {
         }
     }
 
-    /// So many datagrams come to the ingress of `worker` at once. Returns how many waits they ended.
+    /// So many datagrams come to the ingress of `worker` at once. Returns how many waits they
+    /// ended.
     pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) -> usize {
         let mut state = self.state.lock().unwrap();
         state.crowd = 0;
@@ -176,7 +179,8 @@ impl Kernel {
         state.begun == jobs
     }
 
-    /// Asks for notice of the next arrival in the watch set. True if something waits there by now: then no notice comes.
+    /// Asks for notice of the next arrival in the watch set. True if something waits there by now:
+    /// then no notice comes.
     pub(crate) fn ask(&self, worker: WorkerId) -> bool {
         let mut state = self.state.lock().unwrap();
         state.workers[worker].raised = false;

@@ -1,4 +1,5 @@
-//! A server in small: workers that search as their policy says and sleep as the protocol says, queues, a stop, a switch.
+//! A server in small: workers that search as their policy says and sleep as the protocol says,
+//! queues, a stop, a switch.
 
 use super::idle::{Idle, Readiness};
 use super::kernel::{Fault, Forgotten, Kernel};
@@ -65,7 +66,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Workers under the first of `policies`, of `threads` threads. They stop once `jobs` jobs have met.
+    /// Workers under the first of `policies`, of `threads` threads. They stop once `jobs` jobs have
+    /// met.
     pub(crate) fn new(policies: &[Policy], threads: usize, jobs: usize, flaw: Flaw) -> Arc<World> {
         let fault = if let Flaw::Kernel(fault) = flaw { fault } else { Fault::None };
         let policy = &policies[0];
@@ -87,7 +89,8 @@ impl World {
         self.idle.readiness.leave();
     }
 
-    /// Puts a job into the queue of `pool`, as a worker does that follows the policy of that number.
+    /// Puts a job into the queue of `pool`, as a worker does that follows the policy of that
+    /// number.
     pub(crate) fn put(&self, number: usize, pool: PoolId) {
         let push = || self.queues[pool].fetch_add(1, Ordering::Relaxed);
         if self.flaw == Flaw::WakesFirst {
@@ -276,7 +279,8 @@ impl Worker {
                 Step::Queue(pool) => world.pop(pool),
                 Step::Receive(_) | Step::ReceiveNext if !sockets => false,
                 Step::Receive(owner) => self.receive(owner),
-                // It says nothing where another worker asks at the same time: no wake-up may depend on what it says.
+                // It says nothing where another worker asks at the same time: no wake-up may depend
+                // on what it says.
                 Step::Look => false,
                 Step::ReceiveNext => self.receive(0),
             };

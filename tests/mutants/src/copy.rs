@@ -25,8 +25,8 @@ pub fn tree(root: &Path) -> Result<Tree> {
 /// A test starts programs without its environment, but with the mutant.
 const INHERITED: &str = r#".env_clear().envs(std::env::vars().filter(|(name, _)| name.starts_with("MUTANT")))"#;
 
-/// Writes `tree` to `copy`, with a switch for each of `mutants`. A file that needs no change keeps its time, so that cargo
-/// does not compile it again.
+/// Writes `tree` to `copy`, with a switch for each of `mutants`. A file that needs no change keeps
+/// its time, so that cargo does not compile it again.
 pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result<()> {
     let switch = ("src/mutant.rs".to_owned(), include_bytes!("switch.rs").to_vec());
     for (path, bytes) in tree.iter().chain([(&switch.0, &switch.1)]) {

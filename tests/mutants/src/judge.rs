@@ -1,4 +1,5 @@
-//! Runs tests, each in a process of its own: once for what it reaches, then for each mutant those that reach it.
+//! Runs tests, each in a process of its own: once for what it reaches, then for each mutant those
+//! that reach it.
 
 use crate::copy::Binary;
 use anyhow::Result;
@@ -54,7 +55,8 @@ impl Test<'_> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let group = Pid::from_raw(child.id() as i32);
         waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
-        // A failed test may leave processes. Its leader is not reaped yet, so the number is still this group's.
+        // A failed test may leave processes. Its leader is not reaped yet, so the number is still
+        // this group's.
         let _ = killpg(group, Signal::SIGKILL);
         Ok(child.wait()?.success())
     }
@@ -82,7 +84,8 @@ pub fn tests<'a>(binaries: &'a [Binary], notes: &Path) -> Result<Vec<Test<'a>>> 
     names.into_par_iter().enumerate().map(first_run).collect()
 }
 
-/// What becomes of mutant `number`: the tests that reach it run, the quickest first, until one fails.
+/// What becomes of mutant `number`: the tests that reach it run, the quickest first, until one
+/// fails.
 pub fn judge(tests: &[Test<'_>], number: usize) -> Result<Verdict> {
     let mut reaching: Vec<_> = tests.iter().filter(|test| test.passes && test.reached.contains(&number)).collect();
     reaching.sort_by_key(|test| test.usual);

@@ -1,7 +1,8 @@
-//! How much are the tests worth? Draws one-line mutants, and says which of them no test notices. README.md says how.
+//! How much are the tests worth? Draws one-line mutants, and says which of them no test notices.
+//! README.md says how.
 //!
-//! cargo-mutants cannot take its place: it has a list of its own, without literals and left-out statements, and builds
-//! once for each mutant.
+//! cargo-mutants cannot take its place: it has a list of its own, without literals and left-out
+//! statements, and builds once for each mutant.
 
 mod copy;
 mod judge;
@@ -91,9 +92,9 @@ fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// At most `count` of `places`, by index, without the `refused` ones. Takes folder by folder and kind by kind in turn,
-/// so that a small folder counts as much as a large one. The next place of its folder and kind follows a refused one,
-/// so the others stay.
+/// At most `count` of `places`, by index, without the `refused` ones. Takes folder by folder and
+/// kind by kind in turn, so that a small folder counts as much as a large one. The next place of
+/// its folder and kind follows a refused one, so the others stay.
 fn draw(places: &[Place], count: usize, seed: u64, refused: &BTreeSet<usize>) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut order: Vec<_> = (0..places.len()).map(|place| (random.next_u64(), place)).collect();
@@ -156,7 +157,8 @@ fn line(number: usize, mutant: &Place, tree: &Tree, verdict: &Verdict) -> String
     format!("#{number} {kind:?} {file}:{}: {verdict:?}\n    - {before}\n    + {after}", line_of(mutant, tree))
 }
 
-/// How many were caught, survived and were not reached, by folder and kind, then every mutant that was not caught.
+/// How many were caught, survived and were not reached, by folder and kind, then every mutant that
+/// was not caught.
 fn report(folders: &[String], mutants: &[Place], tree: &Tree, verdicts: &[Verdict]) -> String {
     let all = || mutants.iter().zip(verdicts);
     let row = |name: &str, is_of: &dyn Fn(&Place) -> bool| {

@@ -1,5 +1,5 @@
-//! Where a file can be mutated. Each place is a switch between the text as it is and the text with a mistake. So one
-//! build holds any number of places.
+//! Where a file can be mutated. Each place is a switch between the text as it is and the text with
+//! a mistake. So one build holds any number of places.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,8 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 5] = [Kind::Turned, Kind::TenTimes, Kind::PlusOne, Kind::Dropped, Kind::LeftOut];
 
-/// What stands before and after the bytes of a switch. `#` is the number of the mutant, `~` the text with the mistake.
+/// What stands before and after the bytes of a switch. `#` is the number of the mutant, `~` the
+/// text with the mistake.
 type Switch = (&'static str, &'static str);
 
 const EXPRESSION: Switch = ("(if ::forebay::mutant::on(#) { ~ } else { ", " })");
@@ -50,7 +51,8 @@ pub fn rewrite<'a>(text: &str, places: impl Iterator<Item = (usize, &'a Place)>)
         // On one line, where a comment would not end.
         let mutated: String = mutated.lines().flat_map(|line| line.split("//").next()).collect();
         let open = open.replace('#', &number.to_string()).replace('~', &mutated);
-        // The inner switches are there already: the outer one opens before them, and closes after them.
+        // The inner switches are there already: the outer one opens before them, and closes after
+        // them.
         added.entry(around.end).or_default().0.push_str(close);
         added.entry(around.start).or_default().1.insert_str(0, &open);
     }
@@ -90,8 +92,8 @@ impl Finder<'_> {
         }
     }
 
-    /// The compiler must know the values of constants; tests are not mutated. The copy has all features, so items that
-    /// need the lack of one are not compiled.
+    /// The compiler must know the values of constants; tests are not mutated. The copy has all
+    /// features, so items that need the lack of one are not compiled.
     fn has_no_switch(&self, attributes: &[Attribute], constness: Option<syn::token::Const>) -> bool {
         let is_for_others = |attribute: &Attribute| match &attribute.meta {
             syn::Meta::List(list) if list.path.is_ident("cfg") => {
@@ -137,7 +139,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 }
             }
             Expr::Path(path) => {
-                // A constant. If it is no number, the mutant does not compile, and another one takes its place.
+                // A constant. If it is no number, the mutant does not compile, and another one
+                // takes its place.
                 let name = path.path.segments.last().map(|name| name.ident.to_string()).unwrap_or_default();
                 if name.len() > 1 && !name.contains(char::is_lowercase) {
                     self.number(Kind::TenTimes, expr);

@@ -1,5 +1,6 @@
-//! Which mutant of this build is switched on. The tool adds this file to a copy of the sources; `MUTANT` is the number.
-//! `MUTANT_NOTES` names a file to which the number of each switch is appended when it is first passed.
+//! Which mutant of this build is switched on. The tool adds this file to a copy of the sources;
+//! `MUTANT` is the number. `MUTANT_NOTES` names a file to which the number of each switch is
+//! appended when it is first passed.
 
 use crate::time::Nanos;
 use std::sync::LazyLock;

@@ -46,7 +46,8 @@ fn each_kind_is_rewritten() {
     }
 }
 
-// Are tests not mutated? What else may have no switch does not compile with one, and gives its place to another.
+// Are tests not mutated? What else may have no switch does not compile with one, and gives its
+// place to another.
 #[test]
 fn tests_have_no_switch() {
     for text in [
@@ -63,8 +64,8 @@ fn tests_have_no_switch() {
     assert_eq!(files, ["src/a/c.rs", "src/a/mod.rs"]);
 }
 
-// Does the seed alone decide what is drawn, folder by folder, with no two at one operator? Does a refused place leave
-// the others where they were?
+// Does the seed alone decide what is drawn, folder by folder, with no two at one operator? Does a
+// refused place leave the others where they were?
 #[test]
 fn the_seed_decides() {
     let many = "fn f() { if a < 1 { x.f(2) ; } else { g(a + 3); } if a == 4 { h(5); } }".repeat(20);
@@ -85,8 +86,8 @@ fn the_seed_decides() {
     assert_eq!(without.iter().filter(|place| !drawn.contains(place)).count(), 1);
 }
 
-// Does the copy have the switches, and does a program that a test starts keep its mutant? Is a file that needs no
-// change not written again? Does a reader find the place?
+// Does the copy have the switches, and does a program that a test starts keep its mutant? Is a file
+// that needs no change not written again? Does a reader find the place?
 #[test]
 fn the_copy_has_the_switches() {
     let tree = tree(&[
@@ -112,8 +113,8 @@ fn the_copy_has_the_switches() {
     assert!(!read("src/lib.rs").contains("else"));
 }
 
-/// Speaks as a test binary does. `a` reaches mutants 0, 2 and 3; it fails with 0, and in its first run with 3. `b`
-/// reaches 1, and fails with 1 and 2. `c` reaches 2, and always fails.
+/// Speaks as a test binary does. `a` reaches mutants 0, 2 and 3; it fails with 0, and in its first
+/// run with 3. `b` reaches 1, and fails with 1 and 2. `c` reaches 2, and always fails.
 const TESTS: &str = r#"#!/bin/sh
 [ "$1" = --list ] && printf 'a: test\nb: test\nc: test\n' && exit
 reach() { [ -z "$MUTANT_NOTES" ] || echo "$1" >> "$MUTANT_NOTES"; }
@@ -125,7 +126,8 @@ case $2 in a) reach 0; reach 2; reach 3 ;; b) reach 1 ;; c) reach 2 ;; esac
 exit ${code:-0}
 "#;
 
-// Do the tests that reach a mutant decide, those alone that pass without it, and only if they fail twice?
+// Do the tests that reach a mutant decide, those alone that pass without it, and only if they fail
+// twice?
 #[test]
 fn tests_that_reach_a_mutant_decide() {
     let folder = tempfile::tempdir().unwrap();

@@ -97,7 +97,8 @@ fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     }
 }
 
-/// Looked for datagrams for this long after the last one, before the thread sleeps: as long as Forebay's `--wait adaptive`.
+/// Looked for datagrams for this long after the last one, before the thread sleeps: as long as
+/// Forebay's `--wait adaptive`.
 const SPIN: Nanos = Nanos::from_micros(50);
 
 /// Tells the parent where to send to.

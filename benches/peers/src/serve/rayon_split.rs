@@ -1,7 +1,9 @@
-//! rayon with requests split into small tasks: each quantum of a request spawns the next, first in, first out.
+//! rayon with requests split into small tasks: each quantum of a request spawns the next, first in,
+//! first out.
 //!
-//! A worker looks at what came from outside of its pool only when its own queue is empty. While a request is under
-//! way, it never is. So receiving is a task of the pool, too, and takes its turn among the others.
+//! A worker looks at what came from outside of its pool only when its own queue is empty. While a
+//! request is under way, it never is. So receiving is a task of the pool, too, and takes its turn
+//! among the others.
 
 use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::{Job, Service};
@@ -37,8 +39,8 @@ struct Server {
     active: AtomicUsize,
 }
 
-/// Spawns a task for each datagram that has come, and itself again. Waits for one only where no other task could use this
-/// thread.
+/// Spawns a task for each datagram that has come, and itself again. Waits for one only where no
+/// other task could use this thread.
 fn receive(server: Arc<Server>, mut heard_at: Nanos) {
     thread_local! {
         static ROOM: std::cell::RefCell<Option<Batch>> = const { std::cell::RefCell::new(None) };

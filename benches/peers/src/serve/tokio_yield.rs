@@ -1,7 +1,9 @@
-//! tokio with requests that yield: one socket, one task per packet, `yield_now` after each quantum of its cost.
+//! tokio with requests that yield: one socket, one task per packet, `yield_now` after each quantum
+//! of its cost.
 //!
-//! The receiving task takes all that has come whenever it runs, in batches. Before it sleeps it yields for a while: the
-//! runtime then asks for events between its turns instead of waiting for one.
+//! The receiving task takes all that has come whenever it runs, in batches. Before it sleeps it
+//! yields for a while: the runtime then asks for events between its turns instead of waiting for
+//! one.
 
 use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::Service;
@@ -51,8 +53,8 @@ async fn receive(socket: Arc<UdpSocket>, service: Arc<Service>, quantum: Nanos) 
     }
 }
 
-/// Spawns a task for each datagram of a batch. [`ErrorKind::WouldBlock`] also when there was room for more, which spares
-/// the call that would find nothing: the runtime hears of what comes later.
+/// Spawns a task for each datagram of a batch. [`ErrorKind::WouldBlock`] also when there was room
+/// for more, which spares the call that would find nothing: the runtime hears of what comes later.
 fn receive_batch(
     socket: &Arc<UdpSocket>,
     service: &Arc<Service>,

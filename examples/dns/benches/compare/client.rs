@@ -1,4 +1,5 @@
-//! An open-loop client: questions go out when they should, whatever became of those before, and time counts from then.
+//! An open-loop client: questions go out when they should, whatever became of those before, and
+//! time counts from then.
 
 use forebay::time::{Nanos, clock};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -25,7 +26,8 @@ pub(crate) struct Outcome {
     latencies: Vec<u64>,
 }
 
-/// Questions that may be outstanding: their numbers have 16 bits, and a number must not come again too soon.
+/// Questions that may be outstanding: their numbers have 16 bits, and a number must not come again
+/// too soon.
 const NUMBERS: usize = 1 << 16;
 
 /// Plain questions: addresses, an alias, a wildcard, a name that does not exist, a delegation.
@@ -42,8 +44,9 @@ impl Load {
         Load { rate, signed: true }
     }
 
-    /// Questions of one flow that are outstanding at once under [`flood`]. Signatures: a quarter, because a server sheds what
-    /// would wait behind 128 of them, and each costs the client a timeout.
+    /// Questions of one flow that are outstanding at once under [`flood`]. Signatures: a quarter,
+    /// because a server sheds what would wait behind 128 of them, and each costs the client a
+    /// timeout.
     fn window(self) -> u64 {
         if self.signed { 8 } else { 32 }
     }
@@ -69,7 +72,8 @@ impl Load {
 }
 
 impl Outcome {
-    /// Microseconds below which this part of the latencies lies; infinite where that many were not answered.
+    /// Microseconds below which this part of the latencies lies; infinite where that many were not
+    /// answered.
     pub(crate) fn percentile(&mut self, quantile: f64) -> f64 {
         self.latencies.sort_unstable();
         let rank = (self.sent as f64 * quantile).ceil() as usize;
@@ -77,8 +81,8 @@ impl Outcome {
     }
 }
 
-/// Asks `server` for `duration`, each load on a socket of its own for each of 8 flows; one outcome for each load. What is
-/// not answered a second after the end is lost.
+/// Asks `server` for `duration`, each load on a socket of its own for each of 8 flows; one outcome
+/// for each load. What is not answered a second after the end is lost.
 pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Outcome> {
     thread::scope(|scope| {
         let running: Vec<_> = loads.iter().map(|load| scope.spawn(|| one(server, *load, duration))).collect();
@@ -88,8 +92,9 @@ pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Ou
 
 const FLOWS: usize = 8;
 
-/// Asks `server` as many questions of the kind of `load` as it answers, for `duration`. Each flow asks the next ones
-/// when it has the answers to the last. Returns the number of answers, without failures.
+/// Asks `server` as many questions of the kind of `load` as it answers, for `duration`. Each flow
+/// asks the next ones when it has the answers to the last. Returns the number of answers, without
+/// failures.
 pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
     let end = clock::now().plus(duration);
     let flow = || {
@@ -175,8 +180,8 @@ fn receive(socket: &UdpSocket, intended: &[AtomicU64], patience: Nanos) -> Vec<u
     latencies
 }
 
-/// Has the calling thread, and those that it starts, run before the servers: on a machine with few CPUs it would measure
-/// its own waiting.
+/// Has the calling thread, and those that it starts, run before the servers: on a machine with few
+/// CPUs it would measure its own waiting.
 pub(crate) fn prioritize() -> bool {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()

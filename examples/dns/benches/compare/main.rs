@@ -1,8 +1,9 @@
-//! What does a plain answer cost beside NSD, Knot and PowerDNS? How long does it take while signatures are made, and
-//! how many of these are made in a second? Method: all servers have the same zone and two workers. Ours has its
-//! defaults, but for the arguments in its name; `peers.rs` has the settings of the others. They take turns, and one
-//! open-loop client asks over UDP. `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it
-//! takes some minutes, and a machine that does nothing else.
+//! What does a plain answer cost beside NSD, Knot and PowerDNS? How long does it take while
+//! signatures are made, and how many of these are made in a second? Method: all servers have the
+//! same zone and two workers. Ours has its defaults, but for the arguments in its name; `peers.rs`
+//! has the settings of the others. They take turns, and one open-loop client asks over UDP.
+//! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some
+//! minutes, and a machine that does nothing else.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -23,7 +24,8 @@ use support::{Process, Server, example_zone};
 /// Rounds, in each of which every server has a turn.
 const ROUNDS: usize = 5;
 
-/// Plain questions per second where their cost is measured: at most half of what any of the servers can do.
+/// Plain questions per second where their cost is measured: at most half of what any of the servers
+/// can do.
 const COST_RATES: [f64; 3] = [5_000.0, 20_000.0, 60_000.0];
 
 /// Plain questions per second beside signatures.
@@ -85,7 +87,8 @@ fn costs() -> std::io::Result<()> {
     let (nsd, knot, powerdns) = (peers::nsd(dir, &zones), peers::knot(dir, &zones, None), peers::powerdns(dir, None));
     let contenders =
         [ours(&[]), ours(&["--set", "wait=park"]), peer("Knot", knot), peer("NSD", nsd), peer("PowerDNS", powerdns)];
-    // For each rate the costs and the medians, then the costs and the answers a second at full rate.
+    // For each rate the costs and the medians, then the costs and the answers a second at full
+    // rate.
     let mut measured = contenders.each_ref().map(|_| <[[Vec<f64>; 2]; COST_RATES.len() + 1]>::default());
     let mut lost = contenders.each_ref().map(|_| 0);
     for _ in 0..ROUNDS {
@@ -120,7 +123,8 @@ fn cpu_us_since(before: u64, contender: &Contender) -> f64 {
     cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e3
 }
 
-/// The questions of this kind that a server answers in a second at most, and the CPU time for each, in us.
+/// The questions of this kind that a server answers in a second at most, and the CPU time for each,
+/// in us.
 fn flooded(contender: &Contender, load: Load) -> (f64, f64) {
     let before = cpu::of_tree(contender.pid);
     let answered = client::flood(contender.address, load, TURN) as f64;
@@ -138,8 +142,8 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let contenders = signers(dir.path(), algorithm, of_peers);
-    // What a signature costs each server says how many it is asked for. Where a server gets as many as it answers, because
-    // below that those that spin have paid for waiting, too.
+    // What a signature costs each server says how many it is asked for. Where a server gets as many
+    // as it answers, because below that those that spin have paid for waiting, too.
     let rates = contenders.each_ref().map(|contender| SIGNING * 1e6 / flooded(contender, Load::signed(0.0)).1);
     let mut results = contenders.each_ref().map(|_| (<[Vec<f64>; 5]>::default(), 0));
     for _ in 0..ROUNDS {
@@ -169,8 +173,8 @@ fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     print("\n")
 }
 
-/// The table of signed answers in a second, each of which takes a new signature, when as many are asked for as there are
-/// answers.
+/// The table of signed answers in a second, each of which takes a new signature, when as many are
+/// asked for as there are answers.
 fn signing(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let contenders = signers(dir.path(), algorithm, of_peers);

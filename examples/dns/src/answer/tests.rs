@@ -66,7 +66,8 @@ pub(crate) fn answered(zones: &Zones, message: &[u8], limit: usize) -> Vec<u8> {
 
 pub(crate) const DO: Option<u16> = Some(0x8000);
 
-/// The answer as one line: code, flags, and the types of each section, those of other owners than the name with them.
+/// The answer as one line: code, flags, and the types of each section, those of other owners than
+/// the name with them.
 fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
     let message = answered(zones, &question(name, rtype, flags), 4_096);
     let message = Message::from_octets(message).expect("a message");
@@ -90,7 +91,8 @@ fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
     line
 }
 
-// Is every kind of answer what RFC 1034 and its successors say? What the comparison with NSD and Knot asks is not here.
+// Is every kind of answer what RFC 1034 and its successors say? What the comparison with NSD and
+// Knot asks is not here.
 #[test]
 fn answers_of_an_unsigned_zone() {
     let zones = zones(None);
@@ -121,7 +123,8 @@ fn answers_of_an_unsigned_zone() {
     assert!(circle.starts_with("NOERROR aa"), "{circle}");
 }
 
-// Is everything that is the zone's own signed, and what is not there denied compactly? What delv validates is not here.
+// Is everything that is the zone's own signed, and what is not there denied compactly? What delv
+// validates is not here.
 #[test]
 fn answers_of_a_signed_zone() {
     let zones = zones(Some(Algorithm::Ed25519));
@@ -205,7 +208,8 @@ fn signatures_are_remembered() {
     assert!((100..=1_000).contains(&known), "{known}");
 }
 
-// Does an answer that does not fit say so, and nothing else, and does one that fits fill its room to the last byte?
+// Does an answer that does not fit say so, and nothing else, and does one that fits fill its room
+// to the last byte?
 #[test]
 fn what_does_not_fit_is_left_out() {
     let zones = zones(None);
@@ -249,9 +253,9 @@ fn headers_say_what_they_must() {
     assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
 }
 
-// Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have that of negative answers, the
-// smaller of the SOA record's TTL and the number in it (RFC 2308, 5; RFC 9077)? Method: a zone in which every set has
-// another TTL.
+// Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have that of
+// negative answers, the smaller of the SOA record's TTL and the number in it (RFC 2308, 5; RFC
+// 9077)? Method: a zone in which every set has another TTL.
 #[test]
 fn ttls_are_those_of_the_standards() {
     for (soa, minimum) in [(400, 300), (200, 300)] {

@@ -5,7 +5,8 @@ fn zone() -> Name {
     Name::parse(b"\x07example\x04test\0").expect("a name")
 }
 
-// Is a key that was made found again, by its zone and algorithm, and is its private half readable for its owner only?
+// Is a key that was made found again, by its zone and algorithm, and is its private half readable
+// for its owner only?
 #[test]
 fn keys_are_found_again() {
     let dir = tempfile::tempdir().expect("a directory");

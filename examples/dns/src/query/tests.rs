@@ -43,7 +43,8 @@ fn a_question_is_read() {
     assert!(Query::parse(&ixfr).is_ok());
 }
 
-// Is what is no question never answered, and what is a bad one answered with the code that says why?
+// Is what is no question never answered, and what is a bad one answered with the code that says
+// why?
 #[test]
 fn faults_are_told_apart() {
     let good = message([1, 0, 0, 0], b"");
@@ -82,8 +83,8 @@ fn faults_are_told_apart() {
     }
 }
 
-// Does no message whatever make the reader panic? Method: every message that differs from a good one in one byte, and
-// every beginning of one.
+// Does no message whatever make the reader panic? Method: every message that differs from a good
+// one in one byte, and every beginning of one.
 #[test]
 fn no_message_is_too_odd() {
     let good = message([1, 0, 0, 1], &opt(1_232, 0x8000, b"\0\x0a\0\x08abcdefgh"));

@@ -14,7 +14,8 @@ pub(crate) fn service(algorithm: Option<Algorithm>) -> Service {
     }
 }
 
-/// A question for the long texts, with an OPT record of `payload`, and `padding` bytes of an unknown option.
+/// A question for the long texts, with an OPT record of `payload`, and `padding` bytes of an
+/// unknown option.
 pub(crate) fn question(payload: u16, dnssec_ok: bool, padding: u16) -> Vec<u8> {
     let mut message = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x03big\x07example\x04test\0\0\x10\0\x01\0\0\x29".to_vec();
     message.extend(payload.to_be_bytes());
@@ -47,7 +48,8 @@ pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-// Does an answer keep to what its client takes, also where its question was long or the server has more room?
+// Does an answer keep to what its client takes, also where its question was long or the server has
+// more room?
 #[test]
 fn answers_keep_to_what_the_client_takes() {
     let service = service(None);

@@ -1,5 +1,5 @@
-//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the data, and entries
-//! over several lines.
+//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the
+//! data, and entries over several lines.
 
 use super::generic;
 use crate::query::rtype;
@@ -175,7 +175,8 @@ fn in_seconds(word: &mut String) {
     }
 }
 
-/// A time: seconds, or numbers with units such as `1h30m`; `None` if it is none, or too long for 32 bits.
+/// A time: seconds, or numbers with units such as `1h30m`; `None` if it is none, or too long for 32
+/// bits.
 fn seconds(text: &str) -> Option<u32> {
     let (mut sum, mut number) = (0_u32, None);
     for c in text.chars() {

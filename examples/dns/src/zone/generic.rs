@@ -6,7 +6,8 @@ use domain::base::iana::Rtype;
 use domain::utils::{base16, base64};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The bytes of `words`, the data of a record of `rtype` that is written by name; `None` if it is another type, or wrong.
+/// The bytes of `words`, the data of a record of `rtype` that is written by name; `None` if it is
+/// another type, or wrong.
 pub(super) fn data(rtype: Rtype, words: &[String], origin: &str) -> Option<Vec<u8>> {
     let word = |place: usize| words.get(place).map(String::as_str);
     let short = |place| Some(word(place)?.parse::<u16>().ok()?.to_be_bytes());
@@ -70,7 +71,8 @@ fn place(words: &[String]) -> Option<Vec<u8>> {
     words.next().is_none().then(|| [&[0][..], &sizes, numbers.as_flattened()].concat())
 }
 
-/// An angle of degrees and perhaps minutes and seconds, in thousandths of a second from 2^31 on, with its direction.
+/// An angle of degrees and perhaps minutes and seconds, in thousandths of a second from 2^31 on,
+/// with its direction.
 fn angle<'a>(words: &mut impl Iterator<Item = &'a str>, most: u32, [plus, minus]: [&str; 2]) -> Option<u32> {
     let mut thousandths = 0;
     for unit in [3_600_000.0, 60_000.0, 1_000.0, 0.0] {

@@ -1,4 +1,5 @@
-//! A zone in memory: a table from names to record sets, with what a search needs noted at each name.
+//! A zone in memory: a table from names to record sets, with what a search needs noted at each
+//! name.
 
 mod build;
 mod entries;
@@ -38,7 +39,8 @@ pub struct Zone {
 pub struct Node {
     /// The record sets, in the order of their types; none at an empty non-terminal.
     sets: Vec<RrSet>,
-    /// Length of the name at which the zone ends for this one: its own, or that of an ancestor, with NS records.
+    /// Length of the name at which the zone ends for this one: its own, or that of an ancestor,
+    /// with NS records.
     cut: Option<u8>,
     /// Whether there is a wildcard right below.
     has_wildcard: bool,
@@ -58,8 +60,9 @@ pub enum Place<'z> {
 }
 
 impl Zone {
-    /// Searches `name`, which must be within the zone (RFC 1034, 4.3.2; RFC 4592). DS records are their parent's
-    /// business, so for these a delegation is a name like others (RFC 4035, 3.1.4.1).
+    /// Searches `name`, which must be within the zone (RFC 1034, 4.3.2; RFC 4592). DS records are
+    /// their parent's business, so for these a delegation is a name like others (RFC 4035,
+    /// 3.1.4.1).
     pub fn search(&self, name: &[u8], rtype: u16) -> Place<'_> {
         // The apex is in the table, so some ancestor is found.
         let found = suffixes(name).find_map(|suffix| self.nodes.get(suffix).map(|node| (suffix, node)));

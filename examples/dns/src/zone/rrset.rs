@@ -1,5 +1,5 @@
-//! Record sets as answers carry them: built when the zone is loaded, so that an answer copies them and corrects a few
-//! pointers.
+//! Record sets as answers carry them: built when the zone is loaded, so that an answer copies them
+//! and corrects a few pointers.
 
 use crate::name::{Name, is_within, suffixes};
 use crate::query::{CLASS_IN, rtype};
@@ -9,7 +9,8 @@ use ring::digest::{SHA256, digest};
 /// What precedes a record's data: a pointer to the owner, type, class, TTL and length.
 pub(crate) const RECORD_HEAD_BYTES: usize = 12;
 
-/// Largest set: a message over TCP has room for it, its signature (541 bytes at most), the question (271) and an OPT record.
+/// Largest set: a message over TCP has room for it, its signature (541 bytes at most), the question
+/// (271) and an OPT record.
 pub(crate) const SET_MAX_BYTES: usize = 64_600;
 
 /// The records of one name and type.
@@ -107,8 +108,8 @@ impl RrSet {
         self.count == 0
     }
 
-    /// Writes the records to `out`, which must have [`RrSet::len`] bytes: each with the owner at `owner` and the apex at
-    /// `apex` in the message.
+    /// Writes the records to `out`, which must have [`RrSet::len`] bytes: each with the owner at
+    /// `owner` and the apex at `apex` in the message.
     pub(crate) fn write(&self, owner: u16, apex: u16, out: &mut [u8]) {
         out.copy_from_slice(&self.wire);
         for (places, target) in [(&self.owners, owner), (&self.apexes, apex)] {
@@ -126,7 +127,8 @@ impl RrSet {
         self.owners.iter().zip(ends).map(|(start, end)| &self.wire[usize::from(*start) + 2..end])
     }
 
-    /// The same set with at most `ttl`: what is negative may be remembered for a shorter time (RFC 2308, 5).
+    /// The same set with at most `ttl`: what is negative may be remembered for a shorter time (RFC
+    /// 2308, 5).
     pub(crate) fn with_ttl_at_most(mut self, ttl: u32) -> RrSet {
         self.ttl = self.ttl.min(ttl);
         for at in &self.owners {
@@ -137,8 +139,8 @@ impl RrSet {
     }
 }
 
-/// Appends `data`; names in it that lie in the zone end in a pointer, of which `apexes` gets the place. In types younger
-/// than RFC 1035 names may not be compressed (RFC 3597, 4).
+/// Appends `data`; names in it that lie in the zone end in a pointer, of which `apexes` gets the
+/// place. In types younger than RFC 1035 names may not be compressed (RFC 3597, 4).
 fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &mut Vec<u16>) {
     if matches!(rtype, rtype::DNAME | rtype::SRV) {
         wire.extend(data);
@@ -157,7 +159,8 @@ fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &m
     wire.extend(after);
 }
 
-/// The names in `data`, and what is before and after them, for the types that commonly have names of the same zone.
+/// The names in `data`, and what is before and after them, for the types that commonly have names
+/// of the same zone.
 fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     let (before, count) = match rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
@@ -177,7 +180,8 @@ fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     (before, names, rest)
 }
 
-/// Puts the name that ends the data of types which `domain` does not know into lower case (RFC 4034, 6.2).
+/// Puts the name that ends the data of types which `domain` does not know into lower case (RFC
+/// 4034, 6.2).
 pub(super) fn canonicalize(rtype: u16, data: &mut [u8]) {
     if matches!(rtype, rtype::AFSDB | rtype::RT | rtype::KX) {
         data.iter_mut().skip(2).for_each(|byte| byte.make_ascii_lowercase());

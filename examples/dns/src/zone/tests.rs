@@ -72,7 +72,8 @@ fn files_include_files() {
     assert!(load().expect_err("refused").contains("other): line 1: more than 8 files deep: $INCLUDE other"));
 }
 
-// Are records of a set sorted, without doubles, and of one TTL, and are names in them pointers to the apex?
+// Are records of a set sorted, without doubles, and of one TTL, and are names in them pointers to
+// the apex?
 #[test]
 fn sets_are_made_ready() {
     let zone = zone("m 90 MX 10 A.mail\nm MX 5 b.example.\nm MX 10 a.mail\nm MX 7 @").expect("a zone");

@@ -1,5 +1,6 @@
 //! Does the program answer as NSD and Knot do, where these two agree?
-//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags, answers and authorities, with their TTLs.
+//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags,
+//! answers and authorities, with their TTLs.
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
@@ -10,7 +11,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Every name of the zone but those of a circle, the names above each, a name below each, and each in capitals.
+/// Every name of the zone but those of a circle, the names above each, a name below each, and each
+/// in capitals.
 fn names() -> BTreeSet<String> {
     let zone = fs::read_to_string(example_zone()).expect("the zone");
     let owner = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
@@ -57,8 +59,8 @@ fn answers_are_those_of_nsd_and_knot() {
     assert!(compared > 10_000, "NSD and Knot agree on {compared} parts only");
 }
 
-// The same of a generated zone, in which wildcards, empty non-terminals, delegations and aliases lie above, below and beside
-// one another. FOREBAY_DNS_QUESTIONS asks more questions than 750.
+// The same of a generated zone, in which wildcards, empty non-terminals, delegations and aliases
+// lie above, below and beside one another. FOREBAY_DNS_QUESTIONS asks more questions than 750.
 #[test]
 fn answers_of_a_nasty_zone_are_those_of_nsd_and_knot() {
     if !have(&["kdig", "nsd", "knotd"]) {
@@ -79,7 +81,8 @@ fn answers_of_a_nasty_zone_are_those_of_nsd_and_knot() {
     }
 }
 
-/// Asks each server the questions of each way; the number of parts on which NSD and Knot agree, as this server must.
+/// Asks each server the questions of each way; the number of parts on which NSD and Knot agree, as
+/// this server must.
 fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize {
     let dir = tempfile::tempdir().expect("a directory");
     let zones = [("example.test".to_owned(), zone.to_owned())];

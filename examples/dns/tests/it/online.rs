@@ -1,6 +1,7 @@
-//! Does each server that the comparison has sign when it is asked, and anew for each name that was never asked for?
-//! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does; signatures are told apart.
-//! And do signed answers fit with the defaults?
+//! Does each server that the comparison has sign when it is asked, and anew for each name that was
+//! never asked for?
+//! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does;
+//! signatures are told apart. And do signed answers fit with the defaults?
 
 use crate::peers::{example, knot, powerdns};
 use crate::served::{A, essence, over_udp, question};
@@ -12,7 +13,8 @@ use std::path::Path;
 /// What asks for signatures, each algorithm by our name, that of the others, and its number.
 const ALGORITHMS: [(&str, &str, &str); 2] = [("ed25519", "ed25519", "15"), ("rsa2048", "rsasha256", "8")];
 
-/// The signatures of the address of `name`, and of what denies that it is in the zone, where the server does that.
+/// The signatures of the address of `name`, and of what denies that it is in the zone, where the
+/// server does that.
 fn signatures(server: SocketAddr, name: &str, algorithm: &str) -> BTreeSet<String> {
     let question = (format!("{name}.star.example.test"), "A");
     let said = kdig(server, &["+dnssec", "+bufsize=1232", "+authority"], &[question]).concat();
@@ -50,7 +52,8 @@ fn a_name_that_was_never_asked_for_takes_a_signature() {
 }
 
 // Do signed answers come whole over UDP with the defaults, to a client that shows no cookie?
-// Method: the proof that a name does not exist, which has two signatures, is the first question from its network.
+// Method: the proof that a name does not exist, which has two signatures, is the first question
+// from its network.
 #[test]
 fn with_the_defaults_signed_answers_fit() {
     for algorithm in ["ed25519", "p256", "rsa2048"] {

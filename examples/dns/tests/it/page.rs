@@ -1,12 +1,14 @@
 //! Does the README say what is so?
-//! Method: its questions are asked, of a server that was started as it says; its arguments are looked up in the help.
+//! Method: its questions are asked, of a server that was started as it says; its arguments are
+//! looked up in the help.
 
 use crate::support::{Server, example_zone, have, output};
 use std::process::Command;
 
 const PAGE: &str = include_str!("../../README.md");
 
-/// The answers to the page's lines that begin with `dig`, and to those alone that ask for signatures or do not.
+/// The answers to the page's lines that begin with `dig`, and to those alone that ask for
+/// signatures or do not.
 fn asked(server: &Server, signed: bool) -> Vec<String> {
     let port = server.address.port().to_string();
     PAGE.lines()

@@ -71,8 +71,9 @@ pub(crate) fn knot_config(dir: &Path, zones: &Zones, algorithm: Option<&str>) ->
     (port, file)
 }
 
-/// PowerDNS, with its files in `dir`; signing when asked with `algorithm`, where there is one. It denies by an NSEC3 record
-/// made for the question (narrow), whose signature is new for each name; that of a wildcard's records it keeps.
+/// PowerDNS, with its files in `dir`; signing when asked with `algorithm`, where there is one. It
+/// denies by an NSEC3 record made for the question (narrow), whose signature is new for each name;
+/// that of a wildcard's records it keeps.
 pub(crate) fn powerdns(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
     let (port, at, zone) = (free_port(), dir.display(), example_zone());
     let signing = algorithm.map(|algorithm| {

@@ -1,4 +1,5 @@
-//! Does the program serve over UDP and TCP, load zones again, keep the bound against amplification, and say what is wrong?
+//! Does the program serve over UDP and TCP, load zones again, keep the bound against amplification,
+//! and say what is wrong?
 //! Method: raw messages, signals, and its output.
 
 use crate::support::{PATIENCE, Process, Server, await_until, example_zone};
@@ -65,7 +66,8 @@ pub(crate) fn essence(answer: &[u8]) -> (u8, bool, u8) {
     (answer[3] & 0xf, answer[2] & 2 != 0, answer[7])
 }
 
-// Are short answers the same both ways, and long ones whole over TCP, where messages may come together or in pieces?
+// Are short answers the same both ways, and long ones whole over TCP, where messages may come
+// together or in pieces?
 #[test]
 fn udp_and_tcp_give_the_same_answers() {
     let server = Server::start(&example_zone(), &[]);
@@ -83,7 +85,8 @@ fn udp_and_tcp_give_the_same_answers() {
     }
     assert_eq!(read(&mut stream), answer);
     assert_eq!(essence(&over_udp(&server, &long)), (0, true, 0));
-    // With EDNS there is room; 8 times the question are not what it takes, but the network has credit from before.
+    // With EDNS there is room; 8 times the question are not what it takes, but the network has
+    // credit from before.
     let roomy = question(3, "mail.example.test", A, Some(b""));
     assert_eq!(essence(&over_udp(&server, &roomy)), (0, false, 1));
 }
@@ -141,7 +144,8 @@ impl Drop for Raised<'_> {
     }
 }
 
-// Does a reload lose no question, take what is new, and leave everything as it was where a file is wrong?
+// Does a reload lose no question, take what is new, and leave everything as it was where a file is
+// wrong?
 // Method: a client asks without a pause while files change 20 times.
 #[test]
 fn zones_are_loaded_again_without_loss() {
@@ -187,7 +191,8 @@ fn zones_are_loaded_again_without_loss() {
     assert_eq!(serial(), 20);
 }
 
-// Do the metrics tell what UDP alone does not, and why messages were refused, by the names of the README?
+// Do the metrics tell what UDP alone does not, and why messages were refused, by the names of the
+// README?
 #[test]
 fn metrics_tell_of_signatures_tcp_and_refusals() {
     let server = Server::start(&example_zone(), &["--sign", "ed25519"]);
@@ -222,8 +227,8 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
     assert_eq!([refused("opcode"), refused("format"), refused("other")], [1.0, 2.0, 0.0]);
 }
 
-// Is a client without a valid cookie sent no more than came from it? Is one with a cookie sent as much as it asks
-// for?
+// Is a client without a valid cookie sent no more than came from it? Is one with a cookie sent as
+// much as it asks for?
 #[test]
 fn only_cookies_open_the_way_for_long_answers() {
     let server = Server::start(&example_zone(), &["--set", "amplification=1", "--set", "amplification-allowance=0"]);
@@ -253,8 +258,8 @@ fn only_cookies_open_the_way_for_long_answers() {
     }
 }
 
-// Are connections beyond the limit served once others end, and does an idle one end? Does the program end while some are
-// open?
+// Are connections beyond the limit served once others end, and does an idle one end? Does the
+// program end while some are open?
 #[test]
 fn connections_are_bounded() {
     let mut server = Server::start(&example_zone(), &["--connections", "2"]);
@@ -266,7 +271,8 @@ fn connections_are_bounded() {
     for stream in &mut connections[..2] {
         read(stream);
     }
-    // The first two say nothing more; the third is served once one of them has been closed, which takes a second.
+    // The first two say nothing more; the third is served once one of them has been closed, which
+    // takes a second.
     assert_eq!(essence(&read(&mut connections[2])), (0, false, 2));
     let mut is_closed = |index: usize| {
         let stream: &mut TcpStream = &mut connections[index];
@@ -288,8 +294,8 @@ fn assert_answers(server: &Server) {
     assert_eq!(read(&mut stream), answer, "{}", server.address);
 }
 
-// Is each of several addresses served over UDP and TCP, also all of both families, each with sockets of its own? Sockets are
-// connected, so that they hear only from where they asked.
+// Is each of several addresses served over UDP and TCP, also all of both families, each with
+// sockets of its own? Sockets are connected, so that they hear only from where they asked.
 #[test]
 fn each_address_is_served() {
     let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2", "[::1]"], &example_zone(), &[]);
@@ -308,7 +314,8 @@ fn each_address_is_served() {
     }
 }
 
-// Where one connection is served at once, may that one be at any of the addresses, in whatever order?
+// Where one connection is served at once, may that one be at any of the addresses, in whatever
+// order?
 #[test]
 fn addresses_share_the_connections() {
     let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2"], &example_zone(), &["--connections", "1"]);
@@ -324,7 +331,8 @@ fn ended(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-// Does each wrong argument end the program with 2 and one line that names it, and a taken address of TCP with 1?
+// Does each wrong argument end the program with 2 and one line that names it, and a taken address
+// of TCP with 1?
 #[test]
 fn wrong_arguments_are_named() {
     let zone = format!("example.test={}", example_zone().display());
@@ -359,7 +367,8 @@ fn wrong_arguments_are_named() {
     assert!(said.starts_with(&format!("forebay-dns: TCP: {taken}: ")) && said.contains("in use"), "{said}");
 }
 
-// Is a bound that is too small for signed answers warned of at start, with the setting, its value and what they take?
+// Is a bound that is too small for signed answers warned of at start, with the setting, its value
+// and what they take?
 #[test]
 fn a_bound_below_signed_answers_is_warned_of() {
     let zone = format!("example.test={}", example_zone().display());

@@ -106,15 +106,16 @@ impl Server {
     }
 }
 
-/// A port that is free for UDP and TCP, and stays so until a server opens it. The system takes the ports of clients
-/// from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the same. Some servers make keys for
-/// seconds before they open theirs.
+/// A port that is free for UDP and TCP, and stays so until a server opens it. The system takes the
+/// ports of clients from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the
+/// same. Some servers make keys for seconds before they open theirs.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Ordering: relaxed. Only that each call has its own number matters. Processes begin at different places.
+        // Ordering: relaxed. Only that each call has its own number matters. Processes begin at
+        // different places.
         let place = std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(FIRST + place % COUNT).expect("below 32768");
         let address = (Ipv4Addr::LOCALHOST, port);

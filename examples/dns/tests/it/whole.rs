@@ -1,12 +1,13 @@
-//! Are answers whole: long ones for those that ask for few, delegations with all servers, and those that say which server
-//! it is? Method: messages are sent one by one, and looked at as bytes.
+//! Are answers whole: long ones for those that ask for few, delegations with all servers, and those
+//! that say which server it is? Method: messages are sent one by one, and looked at as bytes.
 
 use crate::served::{A, TXT, essence, over_udp, question};
 use crate::support::{Server, example_zone, have, kdig};
 use std::fs;
 use tempfile::NamedTempFile;
 
-// Is a client that asks one question after the other answered whole, and one that asks for far more cut?
+// Is a client that asks one question after the other answered whole, and one that asks for far more
+// cut?
 #[test]
 fn long_answers_are_cut_only_for_those_that_ask_for_many() {
     let server = Server::start(&example_zone(), &[]);

@@ -1,5 +1,6 @@
 //! Is every zone file that both Knot and NSD accept accepted, with the same data?
-//! Method: a file for each feature of `zones.txt`; all that the two serve is asked for, and the data compared as bytes.
+//! Method: a file for each feature of `zones.txt`; all that the two serve is asked for, and the
+//! data compared as bytes.
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
@@ -46,7 +47,8 @@ fn data(server: SocketAddr, questions: &[(String, &str)]) -> Vec<String> {
     kdig(server, &["+tcp", "+generic"], questions).iter().map(lines).collect()
 }
 
-/// A record with its hexadecimal digits in lower case, and so the letters of names: these are the same in capitals.
+/// A record with its hexadecimal digits in lower case, and so the letters of names: these are the
+/// same in capitals.
 fn in_lower_case(line: &str) -> String {
     let words: Vec<String> = line.split_whitespace().map(str::to_lowercase).collect();
     let (head, data) = words.split_at(words.len() - 1);

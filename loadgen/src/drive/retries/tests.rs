@@ -30,7 +30,8 @@ fn is_pause(from: Nanos, at: Nanos, nth: u32) -> bool {
     pause >= Nanos::new(mean.get() / 2) && pause < mean.plus(Nanos::new(mean.get() / 2))
 }
 
-// Is a request that nothing answers sent again after its timeout and a pause that doubles, and given up after the last?
+// Is a request that nothing answers sent again after its timeout and a pause that doubles, and
+// given up after the last?
 #[test]
 fn silence_is_timed_out_and_tried_again() {
     let schedule = schedule(1);
@@ -51,7 +52,8 @@ fn silence_is_timed_out_and_tried_again() {
     assert_eq!((clients.over, clients.counts(1).answered), (1, 2));
 }
 
-// Is a shed request sent again after the server's hint and a pause, no later than a minute, and its last end its fate?
+// Is a shed request sent again after the server's hint and a pause, no later than a minute, and its
+// last end its fate?
 #[test]
 fn hints_are_honoured_up_to_a_minute() {
     let schedule = schedule(1);
@@ -67,7 +69,8 @@ fn hints_are_honoured_up_to_a_minute() {
     }
 }
 
-// Does an answer to an earlier attempt end the request, whether the next is waited for or not yet sent? Does a shed one not?
+// Does an answer to an earlier attempt end the request, whether the next is waited for or not yet
+// sent? Does a shed one not?
 #[test]
 fn any_attempt_may_be_answered() {
     let schedule = schedule(1);
@@ -87,7 +90,8 @@ fn any_attempt_may_be_answered() {
     assert_eq!(clients.counts(1).retries(), 1, "the second attempt was on its way already");
 }
 
-// Without retries: does the first reply end a request, whatever it is, and is nothing timed or given up?
+// Without retries: does the first reply end a request, whatever it is, and is nothing timed or
+// given up?
 #[test]
 fn without_retries_nothing_is_timed() {
     let schedule = schedule(2);
@@ -112,8 +116,10 @@ fn the_warm_up_does_not_count() {
     assert_eq!(clients.counts(4), counts);
 }
 
-// Does each request end exactly once, with at most 1 + N attempts, and do the counts add up, whatever the server does?
-// Method: replies drawn at random, late, early, twice and in any order; what is due is sent at once.
+// Does each request end exactly once, with at most 1 + N attempts, and do the counts add up,
+// whatever the server does?
+// Method: replies drawn at random, late, early, twice and in any order; what is due is sent at
+// once.
 #[test]
 fn every_request_ends_once_whatever_comes_back() {
     let mut draw = SplitMix64::seed_from_u64(7);
@@ -183,7 +189,8 @@ fn a_late_retry_is_counted() {
     assert_eq!(clients.counts(2).late, 1);
 }
 
-// Is the pause of an attempt the same with the same seed, different for others, and spread over its whole range?
+// Is the pause of an attempt the same with the same seed, different for others, and spread over its
+// whole range?
 #[test]
 fn pauses_are_drawn_from_the_seed() {
     let retrying = Retrying { max: 2, backoff: BACKOFF };

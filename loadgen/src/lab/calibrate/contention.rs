@@ -1,5 +1,5 @@
-//! What a queue between workers costs when several use it at once. An operation of one user alone takes a time, and each
-//! other user makes it longer.
+//! What a queue between workers costs when several use it at once. An operation of one user alone
+//! takes a time, and each other user makes it longer.
 
 use super::{Row, cpus};
 use forebay::inside::runtime::queues::Queues;
@@ -11,15 +11,16 @@ use std::{hint, thread};
 const SPAN: Nanos = Nanos::from_micros(300);
 /// Jobs that a user pushes and pops between two readings of the clock.
 const JOBS: u64 = 64;
-/// Smallest share of a run in which a user has a CPU. With less, the other users had the queue to themselves.
+/// Smallest share of a run in which a user has a CPU. With less, the other users had the queue to
+/// themselves.
 const ON_CPU_MIN: f64 = 0.9;
 /// Largest number of runs until one counts, because each user had a CPU.
 const TRIES: usize = 3;
 /// Largest number of users. With more, a run takes longer and the slope is hardly better known.
 const USERS_MAX: usize = 16;
 
-/// What an operation takes a single user, and how much longer for each other user, with at most one thread for each CPU. Not
-/// known where no two threads are at work at once, as with one CPU.
+/// What an operation takes a single user, and how much longer for each other user, with at most one
+/// thread for each CPU. Not known where no two threads are at work at once, as with one CPU.
 pub(super) fn measure(part: usize) -> [Row; 2] {
     let users = cpus().min(USERS_MAX);
     let measured = |_| {
@@ -31,8 +32,8 @@ pub(super) fn measure(part: usize) -> [Row; 2] {
     [("serial", serial), ("contend", contend)]
 }
 
-/// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue with this many users.
-/// `None` if they did not use it together, each on a CPU.
+/// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue
+/// with this many users. `None` if they did not use it together, each on a CPU.
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
     let used = |user: usize| {

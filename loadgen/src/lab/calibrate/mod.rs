@@ -1,5 +1,5 @@
-//! `loadgen calibrate`: what each step of a server costs on this host, measured, as a file for `--overheads`.
-//! README.md beside this file says how.
+//! `loadgen calibrate`: what each step of a server costs on this host, measured, as a file for
+//! `--overheads`. README.md beside this file says how.
 
 mod contention;
 mod jobs;
@@ -33,13 +33,15 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A step of the table of overheads, and the samples of it in nanoseconds: none where this host cannot tell.
+/// A step of the table of overheads, and the samples of it in nanoseconds: none where this host
+/// cannot tell.
 type Row = (&'static str, Vec<f64>);
 
 /// Measures, writes the file and prints what it holds.
 ///
 /// # Errors
-/// When the file cannot be written to, and when the system has no sockets, threads or descriptors for it.
+/// When the file cannot be written to, and when the system has no sockets, threads or descriptors
+/// for it.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let out = Output::open("--out", &arguments.out)?;
     let rows = measured(if arguments.quick { 10 } else { 1 })
@@ -62,7 +64,8 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
     Ok(threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect())
 }
 
-/// The file: a step in each line. One that this host does not have costs what it costs on the stock machine.
+/// The file: a step in each line. One that this host does not have costs what it costs on the stock
+/// machine.
 fn file(rows: &[Row]) -> String {
     let mut text = format!(
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \

@@ -10,8 +10,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 /// Bytes of each datagram: a header of the bench protocol is as long.
 pub(super) const BYTES: usize = 48;
 
-/// What receives cost, each in CPU time of the calling thread: with the kernel's part of loopback, and without what
-/// other threads do meanwhile.
+/// What receives cost, each in CPU time of the calling thread: with the kernel's part of loopback,
+/// and without what other threads do meanwhile.
 ///
 /// # Errors
 /// When the system has no sockets for it.

@@ -1,4 +1,5 @@
-//! What a request costs beside its work: a server of one worker, and a client that is awake for each reply.
+//! What a request costs beside its work: a server of one worker, and a client that is awake for
+//! each reply.
 
 use super::network::BYTES;
 use super::{Row, cpus, quartiles, samples};
@@ -17,8 +18,9 @@ const REQUESTS: u64 = 200;
 /// A reply that takes longer is lost.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// Sending one reply: what remains of the time of a request after its work and its `receive`. It includes whatever the
-/// server does beside, with caches that the work has emptied. Not known where client and server share one CPU.
+/// Sending one reply: what remains of the time of a request after its work and its `receive`. It
+/// includes whatever the server does beside, with caches that the work has emptied. Not known where
+/// client and server share one CPU.
 ///
 /// # Errors
 /// When the system has no sockets or threads for it.
@@ -56,8 +58,8 @@ fn served(count: usize) -> io::Result<Vec<f64>> {
     })
 }
 
-/// Asks the server at `address`, and again for each answer; returns the time of an answer. Spins meanwhile: the server
-/// would pay for waking this thread.
+/// Asks the server at `address`, and again for each answer; returns the time of an answer. Spins
+/// meanwhile: the server would pay for waking this thread.
 fn asked(address: SocketAddr, count: usize) -> io::Result<Vec<f64>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(address)?;

@@ -30,7 +30,8 @@ fn hops() -> Nanos {
     to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
 }
 
-/// Jobs out of the deque of a victim, which is the one thread on the way there and the other on the way back.
+/// Jobs out of the deque of a victim, which is the one thread on the way there and the other on the
+/// way back.
 fn steals() -> Nanos {
     let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
     let (of_near, of_far) = (near.stealer(), far.stealer());
@@ -38,7 +39,8 @@ fn steals() -> Nanos {
     to_and_fro(there, (move |job| far.push(job), || of_near.steal().success()))
 }
 
-/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, each of which gives jobs and takes those of the other.
+/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, each of which gives jobs and
+/// takes those of the other.
 fn to_and_fro(
     (give, take): (impl Fn(u64), impl Fn() -> Option<u64>),
     (give_back, take_there): (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send),

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("demand").required(true).args(["workload", "replay"]))]
 pub(crate) struct PlanArguments {
-    /// Goal to hold, like p99-latency<=2ms [default: p99.9-slowdown<=10, or twice that of an idle server]
+    /// Goal to hold, like p99-latency<=2ms [default: p99.9-slowdown<=10, or twice that of an idle
+    /// server]
     ///
     /// PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME.
     #[arg(long, value_name = "GOAL")]
@@ -29,7 +30,8 @@ pub(crate) struct PlanArguments {
     pub(super) workload: Option<Workload>,
     /// Instead of --workload: requests that `GET /capture` wrote
     ///
-    /// curl -s http://127.0.0.1:9001/capture?seconds=10 | loadgen plan --replay /dev/stdin plans for a running server.
+    /// curl -s http://127.0.0.1:9001/capture?seconds=10 | loadgen plan --replay /dev/stdin plans
+    /// for a running server.
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
     /// Requests per second, to all servers [default: those of --replay]

@@ -1,5 +1,5 @@
-//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered, is
-//! `null`. If no policy holds the goal, `recommendation` is `null`.
+//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests
+//! were not answered, is `null`. If no policy holds the goal, `recommendation` is `null`.
 
 use super::text::toml;
 use crate::lab::sim::Fleet;

@@ -88,7 +88,8 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
 /// The question, and the source of its goal if none was given.
 ///
 /// # Errors
-/// What arithmetic forbids: too few workers for the work, or a goal that no number of workers holds.
+/// What arithmetic forbids: too few workers for the work, or a goal that no number of workers
+/// holds.
 fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Question<'a>, Option<String>), String> {
     let (policies, workload, rate) = (&arguments.policy, &demand.workload, demand.rate);
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
@@ -105,7 +106,8 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     let scenario = Scenario { fleet, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
     let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
-    // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.
+    // The more workers, the lower the load, and the longer a simulation lasts that looks for the
+    // highest one.
     let load = question.load_at(question.planned_rate(), *question.workers.end());
     policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
     if arguments.slo.is_none() {
@@ -121,7 +123,8 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     }
 }
 
-/// The numbers of workers to consider, where the planned rate keeps `busy` workers of each server that is left busy.
+/// The numbers of workers to consider, where the planned rate keeps `busy` workers of each server
+/// that is left busy.
 fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
     let pools = arguments.policy.iter().any(|spec| spec.has_pools());
     if arguments.workers == Some(1) && pools {
@@ -147,8 +150,8 @@ fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>
 /// The fewest requests that say anything.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// If no goal is given, a plan is for this p99.9 of the slowdown. If even an idle server is slower, it is for this many
-/// times the figure of that server.
+/// If no goal is given, a plan is for this p99.9 of the slowdown. If even an idle server is slower,
+/// it is for this many times the figure of that server.
 const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;
 

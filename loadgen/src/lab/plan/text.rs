@@ -25,7 +25,8 @@ pub(super) fn render(report: &Report<'_>) -> String {
     text
 }
 
-/// The row of a policy: what it begins with, its figures, and what was chosen, or why that does not hold.
+/// The row of a policy: what it begins with, its figures, and what was chosen, or why that does not
+/// hold.
 fn row(judged: &Judged) -> (String, &Judged, String) {
     let simulation = &judged.simulation;
     let first = format!("{:<10}{:>8}", simulation.spec.to_string(), simulation.workers);

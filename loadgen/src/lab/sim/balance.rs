@@ -7,14 +7,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds: they know the exact
-/// number of requests in a server at that moment. A real balancer learns it late.
+/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds:
+/// they know the exact number of requests in a server at that moment. A real balancer learns it
+/// late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Balance {
     /// Any server, each as likely as the others.
     Random,
-    /// The server to which the request's flow is hashed (rendezvous hashing: where a server is lost, its flows move and no
-    /// others). Request rates of flows fall with their rank to the power of `zipf`; 0 = all flows are alike.
+    /// The server to which the request's flow is hashed (rendezvous hashing: where a server is
+    /// lost, its flows move and no others). Request rates of flows fall with their rank to the
+    /// power of `zipf`; 0 = all flows are alike.
     FlowHash {
         /// The exponent of the flows' rates, 0 to [`ZIPF_MAX`].
         zipf: f64,
@@ -101,7 +103,8 @@ impl Balancer {
         Balancer { balance, servers, server_of, random }
     }
 
-    /// The server for the next request, which is of `flow`, where `in_flight` tells how many requests each one holds.
+    /// The server for the next request, which is of `flow`, where `in_flight` tells how many
+    /// requests each one holds.
     pub(super) fn choose(&mut self, flow: u16, in_flight: impl Fn(ServerId) -> usize) -> ServerId {
         let Balancer { servers, ref mut random, .. } = *self;
         match self.balance {
@@ -136,8 +139,8 @@ impl Balancer {
 
 /// The server of each flow: of all servers the one with the highest hash of flow and server.
 fn hashed(flows: u16, servers: usize, seed: u64) -> Vec<ServerId> {
-    // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do: seeds that differ by
-    // little would only change places of flows.
+    // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do:
+    // seeds that differ by little would only change places of flows.
     let mut draw = SplitMix64::seed_from_u64(seed ^ 0x7265_6e64_657a_0000);
     let keys: Vec<u64> = (0..servers).map(|_| draw.next_u64()).collect();
     let hash = |flow: u16, server: ServerId| SplitMix64::seed_from_u64(keys[server] ^ u64::from(flow)).next_u64();
@@ -193,7 +196,8 @@ mod tests {
         };
         let [none, one, never, other] = counts(Balance::JoinShortestQueue);
         assert!(none == 0 && never == 0 && one > 2_800 && other > 2_800, "{one} and {other}");
-        // Of the six pairs the first server wins one, the two with the fewest two and a half each, the last none.
+        // Of the six pairs the first server wins one, the two with the fewest two and a half each,
+        // the last none.
         let [first, one, never, other] = counts(Balance::TwoChoices);
         assert!((900..1_100).contains(&first) && never == 0, "{first}");
         assert!((2_350..2_650).contains(&one) && (2_350..2_650).contains(&other), "{one} and {other}");

@@ -18,15 +18,16 @@ pub(crate) trait VirtualEngine: Engine {
     fn arrive(&mut self, owner: WorkerId, arrival: Self::Arrival) -> bool;
     /// Makes the next calls count for `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// The time that passes before the `next` action of that worker. It is the cost of the last action, and of `next`
-    /// where others see its result later. A job that has ended gets its fate.
+    /// The time that passes before the `next` action of that worker. It is the cost of the last
+    /// action, and of `next` where others see its result later. A job that has ended gets its fate.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
-    /// In which slices the paused `job` would run on if nothing came. Returns their length, at least `slice`, and how
-    /// many of them end with a pause; zero if unknown.
+    /// In which slices the paused `job` would run on if nothing came. Returns their length, at
+    /// least `slice`, and how many of them end with a pause; zero if unknown.
     fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
         (Nanos::ZERO, 0)
     }
-    /// Notes that the paused `job` has run on for `time`: a whole number of the slices that [`Self::slices`] tells.
+    /// Notes that the paused `job` has run on for `time`: a whole number of the slices that
+    /// [`Self::slices`] tells.
     fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
 }
 
@@ -58,8 +59,8 @@ struct Worker<J> {
 }
 
 impl<E: VirtualEngine> Driver<E> {
-    /// A server at rest under `policy`; `queued` bounds the jobs in its queues. Its workers wake, look, and wait for one
-    /// another as `overheads` say.
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues. Its workers wake,
+    /// look, and wait for one another as `overheads` say.
     pub(crate) fn new(policy: Policy, engine: E, rest: Rest, overheads: &Overheads, queued: usize) -> Driver<E> {
         let policy = Arc::new(policy);
         let topology = policy.topology();
@@ -132,7 +133,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.rest(took);
     }
 
-    /// Lets the worker that would rest begin `job` instead, after `took`; without one it searches again.
+    /// Lets the worker that would rest begin `job` instead, after `took`; without one it searches
+    /// again.
     pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
         let VirtualWorld { me, now, .. } = self.world;
         if let Some(job) = job {
@@ -142,8 +144,9 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a rare search. With `until`
-    /// workers go on to act in turn, until one rests or the next would act after that.
+    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a
+    /// rare search. With `until` workers go on to act in turn, until one rests or the next would
+    /// act after that.
     pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
         loop {
             let next = self.act_once(balances);
@@ -209,7 +212,8 @@ impl<E: VirtualEngine> Driver<E> {
 }
 
 impl<J> Worker<J> {
-    /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if there is none.
+    /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if
+    /// there is none.
     #[inline(always)]
     fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
         let Some((job, left, watch)) = self.turn.pauses() else { return false };

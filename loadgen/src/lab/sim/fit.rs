@@ -1,4 +1,5 @@
-//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
+//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same
+//! estimators.
 
 use super::Setup;
 use super::stability::{share_out, unstable_from};
@@ -36,8 +37,9 @@ const REQUESTS: f64 = 1e6;
 const DRAWS: u64 = 20_000;
 
 impl Fit {
-    /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
-    /// cost. The slice is ten of the smallest class's cost, within what a server takes.
+    /// A fit to `workload` at the share `load` of this many workers, both with the time that
+    /// requests take beside their cost. The slice is ten of the smallest class's cost, within what
+    /// a server takes.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
@@ -56,8 +58,9 @@ impl Fit {
         Fit::of(slice, workers, load, times, by_class, workload.time_beside())
     }
 
-    /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each request takes
-    /// `beside` of a worker's time beside its cost. The slice is that of [`Fit::new`].
+    /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each
+    /// request takes `beside` of a worker's time beside its cost. The slice is that of
+    /// [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.
@@ -125,13 +128,15 @@ impl Fit {
         Made { chosen: made.chosen.clone() + &unstable, ..made }
     }
 
-    /// The load, as a share of all workers' capacity, above which the pools of `made` cannot keep up. `None` without pools.
+    /// The load, as a share of all workers' capacity, above which the pools of `made` cannot keep
+    /// up. `None` without pools.
     pub fn unstable_from(&self, made: &Made) -> Option<f64> {
         made.name.entry().has_pools().then(|| unstable_from(&self.demands(made.sizes().len()), &made.sizes()))
     }
 
-    /// The workers' time, in any unit, that is spent in each of `pools` pools. Where classes are known, each class begins in
-    /// a pool of its own, as far as there are pools. Otherwise all requests spend a slice in each pool but the last.
+    /// The workers' time, in any unit, that is spent in each of `pools` pools. Where classes are
+    /// known, each class begins in a pool of its own, as far as there are pools. Otherwise all
+    /// requests spend a slice in each pool but the last.
     fn demands(&self, pools: usize) -> Vec<f64> {
         if self.tuning.classified {
             let mut demands = vec![0.0; pools];
@@ -178,14 +183,16 @@ impl Fit {
         })
     }
 
-    /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for long.
+    /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for
+    /// long.
     pub fn adaptation(&self, name: PolicyName, known: bool) -> Adaptation {
         let tuning = self.tuning();
         let measured = tuning.measured.clone().filter(|_| known);
         Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
-    /// The budget that `auto` chooses for these service times. The slice, if it lets no request give way.
+    /// The budget that `auto` chooses for these service times. The slice, if it lets no request
+    /// give way.
     pub fn budget(&self) -> Nanos {
         self.decision().budget().unwrap_or(self.tuning.budget)
     }

@@ -12,7 +12,8 @@ use std::cell::RefCell;
 pub struct Fleet {
     /// Servers in all; above zero.
     pub servers: usize,
-    /// Servers that are lost, while as much comes as to all; fewer than there are. Those that are left know their load.
+    /// Servers that are lost, while as much comes as to all; fewer than there are. Those that are
+    /// left know their load.
     pub lost: usize,
     /// How the balancer chooses.
     pub balance: Balance,
@@ -24,8 +25,9 @@ impl Fleet {
         self.servers - self.lost
     }
 
-    /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and counts them in `tally`.
-    /// Returns the load that came to each server after the warm-up, as a share of its capacity.
+    /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and
+    /// counts them in `tally`. Returns the load that came to each server after the warm-up, as a
+    /// share of its capacity.
     ///
     /// # Panics
     /// If no server is left, or a request has no cost.

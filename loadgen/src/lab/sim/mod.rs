@@ -1,12 +1,16 @@
-//! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
+//! Virtual time: what a server under a policy would do with given requests, without threads,
+//! sockets or a clock.
 //!
-//! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](forebay::inside::sched::turn::Turn), under the
-//! same [`Policy`] objects. `world` is what that worker acts on, `model.rs` what a request is. What threads do beside
-//! the work has a price ([`Overheads`]), and they wait for one another where only one can be at a time
-//! (`world/contention.rs`). The same requests give the same result, bit for bit.
-//! Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`), and so are the groups of one server.
+//! [`simulate`] drives the very worker that the server's threads drive,
+//! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. `world` is what
+//! that worker acts on, `model.rs` what a request is. What threads do beside the work has a price
+//! ([`Overheads`]), and they wait for one another where only one can be at a time
+//! (`world/contention.rs`). The same requests give the same result, bit for bit. Several servers
+//! behind a balancer are a [`Fleet`], in one time (`servers.rs`), and so are the groups of one
+//! server.
 //!
-//! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
+//! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with
+//! the run.
 
 mod balance;
 #[cfg_attr(test, allow(dead_code, reason = "the explorer of the server uses more of it"))]
@@ -61,8 +65,8 @@ pub struct Setup {
     pub classified: bool,
     /// Bounds.
     pub limits: Limits,
-    /// How long requests may wait, and the service that is expected of them: one with a deadline must not begin where less
-    /// time is left.
+    /// How long requests may wait, and the service that is expected of them: one with a deadline
+    /// must not begin where less time is left.
     pub waits: WaitLimits,
     /// What the server does with its measurements; `None` = nothing changes.
     pub follows: Option<Follows>,
@@ -107,7 +111,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The bounds of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832 bytes.
+    /// The bounds of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832
+    /// bytes.
     pub const SERVER: Limits = Limits {
         batch: BATCH,
         packets_per_worker: PACKETS_PER_WORKER,
@@ -117,7 +122,8 @@ impl Limits {
 }
 
 impl Setup {
-    /// A server of workers that always look, without any overhead, with a checkpoint for each microsecond of cost.
+    /// A server of workers that always look, without any overhead, with a checkpoint for each
+    /// microsecond of cost.
     pub fn ideal(policy: Policy) -> Setup {
         Setup {
             groups: vec![policy.topology().workers()],
@@ -137,8 +143,8 @@ impl Setup {
         self.groups.iter().sum()
     }
 
-    /// The same server, where requests wait as under `max_wait` at a server that has measured `times`. A request that is
-    /// expected to end after its deadline does not begin.
+    /// The same server, where requests wait as under `max_wait` at a server that has measured
+    /// `times`. A request that is expected to end after its deadline does not begin.
     ///
     /// `of_class`: the times of each class, where classes may be known.
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
@@ -147,7 +153,8 @@ impl Setup {
         Setup { waits: WaitLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
     }
 
-    /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
+    /// A server with these overheads. Where waking costs something its workers sleep as in
+    /// `forebay serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
         let sleeps = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::LOOKS };
@@ -155,7 +162,8 @@ impl Setup {
     }
 }
 
-/// The result of `setup` for `incoming`, which come in the order of their times and are all consumed.
+/// The result of `setup` for `incoming`, which come in the order of their times and are all
+/// consumed.
 ///
 /// # Panics
 /// If a request comes to a socket that does not exist, or has no cost.
@@ -165,7 +173,8 @@ pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) 
     tally.into_inner()
 }
 
-/// As [`simulate`], into a tally that `incoming` may look at. Each request is drawn when the one before it has come.
+/// As [`simulate`], into a tally that `incoming` may look at. Each request is drawn when the one
+/// before it has come.
 ///
 /// # Panics
 /// As [`simulate`].

@@ -75,7 +75,8 @@ impl<'a> CostModel<'a> {
         other.requests.add(Request { socket: other.worker, ..request })
     }
 
-    /// Moves a batch out of the socket of `owner` into that of the present worker of `other`, the model of another group.
+    /// Moves a batch out of the socket of `owner` into that of the present worker of `other`, the
+    /// model of another group.
     pub(super) fn give_datagrams(&mut self, owner: WorkerId, other: &mut CostModel<'_>) -> usize {
         let batch = self.setup.limits.batch.min(other.packets).min(self.sockets[owner].len());
         for request in self.sockets[owner].drain(..batch) {
@@ -90,8 +91,8 @@ impl<'a> CostModel<'a> {
         self.cost = self.cost.plus(more);
     }
 
-    /// Follows what was measured until `now`; returns the policy if it changes. Workers found nothing to do for `idle` since
-    /// the start, and run slices that have lasted for `running`.
+    /// Follows what was measured until `now`; returns the policy if it changes. Workers found
+    /// nothing to do for `idle` since the start, and run slices that have lasted for `running`.
     pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
         let Follows { adaptation, max_wait, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
@@ -139,7 +140,8 @@ impl<'a> CostModel<'a> {
         cause.map(|cause| if let Cause::Expired(_) = cause { Fate::ShedExpired } else { Fate::ShedWaited })
     }
 
-    /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that takes.
+    /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that
+    /// takes.
     fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
         if fate != Fate::Answered {
             self.end(request, fate);
@@ -302,9 +304,9 @@ impl Engine for CostModel<'_> {
     }
 }
 
-/// How far a request that still needs `left` comes in one slice. The slice ends at the first checkpoint after `ask_after` or
-/// `expires_after`, or with the request. Returns the work done, the time that it takes, and the fate with which the request
-/// ends; `None` if it pauses.
+/// How far a request that still needs `left` comes in one slice. The slice ends at the first
+/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, the
+/// time that it takes, and the fate with which the request ends; `None` if it pauses.
 fn stretch(
     left: Nanos,
     step: Nanos,

@@ -11,7 +11,8 @@ use rand_xoshiro::SplitMix64;
 pub struct ArrivingRequest {
     /// The time at which the request comes; no earlier than the one before.
     pub at: Nanos,
-    /// The time at which the request should have come, from which its latency counts. No later than `at`.
+    /// The time at which the request should have come, from which its latency counts. No later than
+    /// `at`.
     pub due: Nanos,
     /// The CPU time that the request needs; above zero.
     pub cost: Nanos,
@@ -57,8 +58,8 @@ impl<'w> OpenLoop<'w> {
             .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
     }
 
-    /// All requests with their flows, in the order of their times, before they are given sockets. The rates of flows fall
-    /// with their rank to the power of `zipf`.
+    /// All requests with their flows, in the order of their times, before they are given sockets.
+    /// The rates of flows fall with their rank to the power of `zipf`.
     pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
@@ -69,14 +70,17 @@ impl<'w> OpenLoop<'w> {
     }
 }
 
-/// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as likely as any other.
+/// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as
+/// likely as any other.
 pub(crate) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
     spread_each(1, flows, sockets, seed).swap_remove(0)
 }
 
-/// The socket of each flow at each of `servers`, independently of the others; at the first as [`spread`] has it.
+/// The socket of each flow at each of `servers`, independently of the others; at the first as
+/// [`spread`] has it.
 pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
-    // Of the seed's own family and yet not the streams of times, costs and flows, which begin with the seed itself.
+    // Of the seed's own family and yet not the streams of times, costs and flows, which begin with
+    // the seed itself.
     let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
     let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
     (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()

@@ -1,8 +1,9 @@
-//! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
+//! A run of a real server, simulated: the same requests at the same times and sockets, on a server
+//! as it was.
 //!
-//! Times are divided by the run's time scale, so that costs are what the workload says. Requests come when they were
-//! *sent*, as at the real server. Their latency counts from when they should have been sent, as the client measured it. So
-//! both include how late the generator was.
+//! Times are divided by the run's time scale, so that costs are what the workload says. Requests
+//! come when they were *sent*, as at the real server. Their latency counts from when they should
+//! have been sent, as the client measured it. So both include how late the generator was.
 
 use super::{ArrivingRequest, Fit, Rest, Setup};
 use crate::lab::workload::{Recording, Trace};
@@ -12,8 +13,9 @@ use forebay::time::Nanos;
 
 /// What it takes to simulate a [`Trace`].
 pub trait Replay {
-    /// What each step costs: [`Overheads::STOCK`] on real cores. Emulated cores have the overheads that they were charged,
-    /// and the wake-up of their threads ([`Overheads::EMULATED`]) on the time scale of the costs.
+    /// What each step costs: [`Overheads::STOCK`] on real cores. Emulated cores have the overheads
+    /// that they were charged, and the wake-up of their threads ([`Overheads::EMULATED`]) on the
+    /// time scale of the costs.
     fn costs_of_steps(&self) -> Overheads;
 
     /// What policies are fitted to: the costs and the load of the run, and default settings.
@@ -37,7 +39,8 @@ impl Replay for Trace {
         let threads = if self.emulated { Overheads::EMULATED } else { Overheads::STOCK };
         let threads = threads.divided_by(self.time_scale);
         let wake = self.overheads.wake.plus(threads.wake);
-        // Emulated cores are threads, which were not charged for contention but had it, shorter by the time scale.
+        // Emulated cores are threads, which were not charged for contention but had it, shorter by
+        // the time scale.
         let charged = self.overheads.without_contention();
         if self.emulated { Overheads { wake, ..charged } } else { threads }
     }
@@ -93,7 +96,8 @@ mod tests {
         Trace::parse(&format!("{header}\n{lines}")).expect("a run")
     }
 
-    /// Are times divided, costs left alone, and the generator's lateness charged from the intended time?
+    /// Are times divided, costs left alone, and the generator's lateness charged from the intended
+    /// time?
     #[test]
     fn requests_come_when_they_were_sent_and_count_from_when_they_should_have_been() {
         let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
@@ -116,7 +120,8 @@ mod tests {
         assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
     }
 
-    /// Does a server in virtual time have what the real one had: its wake-up, its sleep, its policies' times?
+    /// Does a server in virtual time have what the real one had: its wake-up, its sleep, its
+    /// policies' times?
     #[test]
     fn the_server_is_that_of_the_run() {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");

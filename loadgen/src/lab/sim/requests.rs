@@ -1,5 +1,5 @@
-//! The requests that are under way, by number. A number is used again when its request has ended, so memory follows the
-//! requests that are under way and not those that ever came.
+//! The requests that are under way, by number. A number is used again when its request has ended,
+//! so memory follows the requests that are under way and not those that ever came.
 
 use super::ArrivingRequest;
 use forebay::inside::sched::WorkerId;

@@ -1,7 +1,8 @@
-//! Servers side by side in one virtual time. Each request is given to one of them. The earliest step of all is the next.
+//! Servers side by side in one virtual time. Each request is given to one of them. The earliest
+//! step of all is the next.
 //!
-//! A server is one group of workers or several, each with a world of its own. An idle group takes from a full one of its
-//! server (`help.rs`).
+//! A server is one group of workers or several, each with a world of its own. An idle group takes
+//! from a full one of its server (`help.rs`).
 
 mod help;
 
@@ -25,7 +26,8 @@ pub(super) struct Servers<'a> {
     each: usize,
     /// When a worker of each group acts next.
     event_list: EventList,
-    /// When the groups follow what they have measured next, and the time between; [`Nanos::MAX`] = never.
+    /// When the groups follow what they have measured next, and the time between; [`Nanos::MAX`] =
+    /// never.
     follow_at: Nanos,
     follow_every: Nanos,
     /// When sleepers look at full groups next; [`Nanos::MAX`] while nothing waits in one.
@@ -67,8 +69,8 @@ impl<'a> Servers<'a> {
         self.groups[server * self.each..][..self.each].iter().map(|group| group.driver.engine.in_flight()).sum()
     }
 
-    /// Lets `arrivals` come, which are requests and their flows in the order of their times, until all is done. `place`
-    /// gives each a server, and a socket there.
+    /// Lets `arrivals` come, which are requests and their flows in the order of their times, until
+    /// all is done. `place` gives each a server, and a socket there.
     pub(super) fn run(
         mut self,
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
@@ -99,8 +101,8 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Lets all groups follow what they have measured. Nothing else happens before `at`: of a silence beyond the window
-    /// all but its end is left out.
+    /// Lets all groups follow what they have measured. Nothing else happens before `at`: of a
+    /// silence beyond the window all but its end is left out.
     fn follow(&mut self, at: Nanos) {
         let now = self.follow_at;
         for group in 0..self.groups.len() {

@@ -1,8 +1,8 @@
 //! What pools of fixed sizes can bear: their stability bound, and sizes that are within it.
 
-/// The load, as a share of the capacity of all workers, from which on pools of these `sizes` fall behind for ever, whatever
-/// the order. At most 1, where all workers together are too few. `demands` is what each pool takes of the CPU time, in any
-/// unit.
+/// The load, as a share of the capacity of all workers, from which on pools of these `sizes` fall
+/// behind for ever, whatever the order. At most 1, where all workers together are too few.
+/// `demands` is what each pool takes of the CPU time, in any unit.
 ///
 /// # Panics
 /// If there is not one demand for each size.
@@ -15,12 +15,13 @@ pub(crate) fn unstable_from(demands: &[f64], sizes: &[usize]) -> f64 {
     demands.iter().zip(sizes).map(bound).fold(1.0, f64::min)
 }
 
-/// Divides `workers`, of which there is one for each pool at least, among pools of these `demands` (CPU time in any unit).
-/// With `busy` workers busy, the busiest pool is as little busy as it can be.
+/// Divides `workers`, of which there is one for each pool at least, among pools of these `demands`
+/// (CPU time in any unit). With `busy` workers busy, the busiest pool is as little busy as it can
+/// be.
 ///
-/// If that leaves a pool one worker, more comes at some moments than it can do. Then each pool gets what it keeps busy and
-/// the square root of that number. (Square-root staffing: Halfin and Whitt, 1981.) Not so if some pool could then hardly
-/// keep up, or not at all.
+/// If that leaves a pool one worker, more comes at some moments than it can do. Then each pool gets
+/// what it keeps busy and the square root of that number. (Square-root staffing: Halfin and Whitt,
+/// 1981.) Not so if some pool could then hardly keep up, or not at all.
 pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize> {
     let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let at_full_load = |demand: &f64| demand / total * workers as f64;
@@ -35,12 +36,14 @@ pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize
     best(WELL_WITHIN).or(best(1.0)).unwrap_or(preferred).clone()
 }
 
-/// The share of their bound up to which a margin for light pools is worth what it costs the heavy ones. Nearer, the queue
-/// of these is the longer one. Example: requests of 0.5 us take 0.9 of 14 workers, requests of 500 us the rest. At .98 of
-/// its bound, 2+12 has a p99.9 slowdown of 5, and 1+13 one of 23.
+/// The share of their bound up to which a margin for light pools is worth what it costs the heavy
+/// ones. Nearer, the queue of these is the longer one. Example: requests of 0.5 us take 0.9 of 14
+/// workers, requests of 500 us the rest. At .98 of its bound, 2+12 has a p99.9 slowdown of 5, and
+/// 1+13 one of 23.
 const WELL_WITHIN: f64 = 0.99;
 
-/// The number of `workers` that each pool gets so that the largest need per worker is as small as it can be.
+/// The number of `workers` that each pool gets so that the largest need per worker is as small as
+/// it can be.
 fn in_proportion(needs: &[f64], workers: usize) -> Vec<usize> {
     let mut sizes = vec![1; needs.len()];
     for _ in needs.len()..workers {
@@ -74,8 +77,8 @@ mod tests {
         assert_near(unstable_from(&[0.0, 1.0], &[1, 3]), 0.75);
     }
 
-    // Is what is recommended stable whenever any sizes are? Method: every mix of two pools in hundredths, every load in
-    // twentieths, against every division of the workers.
+    // Is what is recommended stable whenever any sizes are? Method: every mix of two pools in
+    // hundredths, every load in twentieths, against every division of the workers.
     #[test]
     fn what_is_recommended_is_stable_where_anything_is() {
         let mut unstable = 0;

@@ -1,4 +1,5 @@
-//! The results of a simulation: a fate for each request, and distributions that do not grow with the run.
+//! The results of a simulation: a fate for each request, and distributions that do not grow with
+//! the run.
 
 use crate::lab::stats::{Batches, Memory, Sample};
 use forebay::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
@@ -10,8 +11,8 @@ use hdrhistogram::Histogram;
 /// The fates that a simulated request can meet. It can also be dropped at a full socket.
 pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
-/// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones count as infinitely
-/// slow.
+/// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones
+/// count as infinitely slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
@@ -30,7 +31,8 @@ pub struct Tally {
     changes: Vec<(Nanos, String)>,
 }
 
-/// The utilisation above which a backlog that has grown stays: what is left is the run's own beginning and end.
+/// The utilisation above which a backlog that has grown stays: what is left is the run's own
+/// beginning and end.
 const SATURATED: f64 = 0.99;
 
 /// The most changes of policy that are kept: a day has some dozens.
@@ -62,8 +64,8 @@ impl Tally {
         self.cost_squares += seconds * seconds;
     }
 
-    /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full socket where that is
-    /// `None`.
+    /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full
+    /// socket where that is `None`.
     pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
         match fate {
             Some(fate) => {
@@ -78,8 +80,8 @@ impl Tally {
         }
     }
 
-    /// The same tally, of workers that share their work at `load`. A request takes a worker `beside` longer than its
-    /// cost. Intervals need both, and the run cannot show them.
+    /// The same tally, of workers that share their work at `load`. A request takes a worker
+    /// `beside` longer than its cost. Intervals need both, and the run cannot show them.
     pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
         let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
         let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
@@ -88,7 +90,8 @@ impl Tally {
         Tally { memory, ..self }
     }
 
-    /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each server.
+    /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each
+    /// server.
     pub fn of_servers(self, servers: usize) -> Tally {
         Tally { memory: self.memory.of_servers(servers), ..self }
     }
@@ -122,23 +125,24 @@ impl Tally {
         &self.changes
     }
 
-    /// Whether a backlog grows through the run. The latency of a class is then higher in the second half, by more than
-    /// chance. Near saturation a long spell of waiting looks like that. So the run must last for 20 relaxation
-    /// times, as for an interval, or leave its workers no time to catch up.
+    /// Whether a backlog grows through the run. The latency of a class is then higher in the second
+    /// half, by more than chance. Near saturation a long spell of waiting looks like that. So the
+    /// run must last for 20 relaxation times, as for an interval, or leave its workers no time to
+    /// catch up.
     pub fn is_unstable(&self) -> bool {
         let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
         tells && self.latency_us.occurring().any(|(number, ..)| self.latency_us.sample(Some(number)).grows())
     }
 
-    /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a
-    /// reference.
+    /// The share of the workers' time until the last answer in which they were busy, warm-up
+    /// included; `None` under a reference.
     pub fn utilisation(&self) -> Option<f64> {
         self.share_of_time(self.worked.busy)
     }
 
-    /// The share of the workers' time until the last answer that they have cost one another, part of
-    /// [`Tally::utilisation`]; `None` under a reference.
+    /// The share of the workers' time until the last answer that they have cost one another, part
+    /// of [`Tally::utilisation`]; `None` under a reference.
     pub fn contention(&self) -> Option<f64> {
         self.share_of_time(self.worked.contended)
     }
@@ -148,7 +152,8 @@ impl Tally {
         (all > 0.0).then(|| time.as_secs_f64() / all)
     }
 
-    /// The share of requests that were answered within `limit`: of `all`, and of each class that occurred, by name.
+    /// The share of requests that were answered within `limit`: of `all`, and of each class that
+    /// occurred, by name.
     pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
         self.latency_us.shares_within(limit.get())
     }
@@ -169,7 +174,8 @@ impl Tally {
         self.slowdown.blocks(self.memory)
     }
 
-    /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
+    /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered
+    /// ones.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
         self.slowdown.percentile(None, percentile)
     }
@@ -206,7 +212,8 @@ struct Class {
 /// Values are recorded in thousandths: nanoseconds, or thousandths of a slowdown.
 const THOUSANDTHS: f64 = 1_000.0;
 
-/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones are recorded as that.
+/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones
+/// are recorded as that.
 const VALUE_MAX: u64 = 1 << 45;
 
 impl Figure {
@@ -257,7 +264,8 @@ impl Figure {
         all.into_iter().chain(self.occurring().map(|(_, name, class)| (name, share(class)))).collect()
     }
 
-    /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the queue.
+    /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the
+    /// queue.
     fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
         let (all, whole) = (self.all(), self.sample(None));
         let block = |class: &Class, sample: &Sample| {

@@ -9,7 +9,8 @@ use forebay::inside::sched::{Patience, Policy, PolicyName};
 use forebay::metrics::Percentile;
 use inputs::{named, offer, policies, workload};
 
-// Has each request one fate, also where groups are of several sizes, and full? The bounds are so small that each is met.
+// Has each request one fate, also where groups are of several sizes, and full? The bounds are so
+// small that each is met.
 #[test]
 fn under_every_policy_and_load_each_request_has_one_fate() {
     let workload = workload("bimodal:0.9:2us:100us");
@@ -41,8 +42,9 @@ fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
 }
 
-// Does a worker hold no more than its packets, however many came before? Method: one packet and two places in the socket.
-// Two requests come while the second is at work and the third waits: one has a place.
+// Does a worker hold no more than its packets, however many came before? Method: one packet and two
+// places in the socket. Two requests come while the second is at work and the third waits: one has
+// a place.
 #[test]
 fn packets_run_out_and_come_back() {
     let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();
@@ -52,8 +54,9 @@ fn packets_run_out_and_come_back() {
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
 
-// Does a worker pay for what another one has received, and not for what it has received itself? Method: each of two workers
-// has a request. The first one receives what comes meanwhile, and runs one of it; the second one runs the other.
+// Does a worker pay for what another one has received, and not for what it has received itself?
+// Method: each of two workers has a request. The first one receives what comes meanwhile, and runs
+// one of it; the second one runs the other.
 #[test]
 fn what_another_worker_held_costs_a_hop() {
     let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy();
@@ -64,8 +67,8 @@ fn what_another_worker_held_costs_a_hop() {
     assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
 }
 
-/// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a Linux host. There are
-/// 400,000 requests. Setup and requests are `changed`.
+/// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a
+/// Linux host. There are 400,000 requests. Setup and requests are `changed`.
 fn levels_at(
     workload: &str,
     workers: usize,
@@ -84,8 +87,8 @@ fn levels_at(
     simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
 }
 
-// Does giving way leave heavy requests the capacity that they need? TPC-C on 14 workers at a load of .98, under `levels`,
-// and where capacity is never scarce.
+// Does giving way leave heavy requests the capacity that they need? TPC-C on 14 workers at a load
+// of .98, under `levels`, and where capacity is never scarce.
 #[test]
 fn near_saturation_heavy_requests_do_not_starve() {
     let tallies = [false, true].map(|never| {
@@ -102,8 +105,8 @@ fn near_saturation_heavy_requests_do_not_starve() {
     assert!(scarce * 2.0 < never, "{scarce}, where it is never scarce {never}");
 }
 
-// Is a run called unstable whose backlog grows to its end, and none at a load that its workers can do? Yields and looks
-// take what a load of .95 leaves.
+// Is a run called unstable whose backlog grows to its end, and none at a load that its workers can
+// do? Yields and looks take what a load of .95 leaves.
 #[test]
 fn a_backlog_that_grows_is_unstable() {
     let runs = [0.9, 0.95].map(|load| levels_at("extreme-bimodal", 14, load, (|_: &mut Setup| {}, |request| request)));
@@ -111,8 +114,9 @@ fn a_backlog_that_grows_is_unstable() {
     assert!(runs.each_ref().map(Tally::utilisation).is_sorted() && runs[1].utilisation() > Some(0.995));
 }
 
-// Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of the requests, as flows
-// are hashed. Two groups that help only when they are idle have a p99.9 slowdown of 161.
+// Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of
+// the requests, as flows are hashed. Two groups that help only when they are idle have a p99.9
+// slowdown of 161.
 #[test]
 fn the_longest_queues_are_relieved() {
     let mut count = 0;

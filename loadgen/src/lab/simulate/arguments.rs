@@ -12,8 +12,8 @@ use forebay::inside::sched::{MaxWait, Objective, PolicyName};
 use forebay::time::{Nanos, parse_duration};
 use std::path::PathBuf;
 
-/// Flags of `loadgen simulate`. A type written as a path is one value to clap: `auto` is no missing flag, and a range many
-/// loads.
+/// Flags of `loadgen simulate`. A type written as a path is one value to clap: `auto` is no missing
+/// flag, and a range many loads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
     /// What requests cost: a preset or a form (--help lists them)
@@ -27,17 +27,19 @@ pub(crate) struct SimulateArguments {
     pub(super) workers: Option<u16>,
     /// Groups of the workers, or auto
     ///
-    /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers of its own, and an idle
-    /// group takes from a full one. The policy pools has one group. So has a replayed run.
+    /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers
+    /// of its own, and an idle group takes from a full one. The policy pools has one group. So has
+    /// a replayed run.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
     pub(super) groups: std::option::Option<usize>,
     /// Number of servers behind a balancer
     ///
-    /// A load is a share of the capacity of all servers. Each has --workers workers and follows the policy by itself.
-    /// The balancer random takes any server, and jsq the one with the fewest requests. With two-choices it takes the better
-    /// of two at random. With flow-hash each of --flows has a server. With :zipf=S the rates of flows fall with their rank
-    /// to the power of S. A balancer knows the present number of requests and takes no time. With --lost 1 the last server
-    /// is gone, and as much comes as before. Its flows go to the others.
+    /// A load is a share of the capacity of all servers. Each has --workers workers and follows the
+    /// policy by itself. The balancer random takes any server, and jsq the one with the fewest
+    /// requests. With two-choices it takes the better of two at random. With flow-hash each of
+    /// --flows has a server. With :zipf=S the rates of flows fall with their rank to the power of
+    /// S. A balancer knows the present number of requests and takes no time. With --lost 1 the last
+    /// server is gone, and as much comes as before. Its flows go to the others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
     /// How the balancer chooses a server
@@ -52,22 +54,26 @@ pub(crate) struct SimulateArguments {
     pub(super) lost: Vec<u16>,
     /// Policies to compare
     ///
-    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority and jsq.
+    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority
+    /// and jsq.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Loads to offer, as shares of the workers' capacity
     ///
-    /// A list like 0.5,0.7, or a range like 0.1..0.9:0.1 (from, to, step), 0.001 to 10. Overheads count.
+    /// A list like 0.5,0.7, or a range like 0.1..0.9:0.1 (from, to, step), 0.001 to 10. Overheads
+    /// count.
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: std::vec::Vec<f64>,
     /// Instead of --load: find the highest load that holds this goal
     ///
-    /// A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10. A load is simulated
-    /// until the 95 % interval of the percentile lies on one side of the limit. After --requests it counts as not sustained.
-    /// Before a goal holds, a run takes 20 times the time in which a backlog relaxes (by theory). It also takes the time of
-    /// 1,000 services of the longest class. A goal fails where the sizes of groups cannot keep up. It fails where the
-    /// latency of a class grows as long as the run lasts. It fails where a class with 0.005 % of the requests or more
-    /// starves. Then its p99 is above the limit, and above ten times what its requests take alone.
+    /// A goal is PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10.
+    /// A load is simulated until the 95 % interval of the percentile lies on one side of the limit.
+    /// After --requests it counts as not sustained. Before a goal holds, a run takes 20 times the
+    /// time in which a backlog relaxes (by theory). It also takes the time of 1,000 services of the
+    /// longest class. A goal fails where the sizes of groups cannot keep up. It fails where the
+    /// latency of a class grows as long as the run lasts. It fails where a class with 0.005 % of
+    /// the requests or more starves. Then its p99 is above the limit, and above ten times what its
+    /// requests take alone.
     #[arg(long, value_name = "GOAL", conflicts_with = "load")]
     pub(super) max_load: Option<Goal>,
     /// Seed of arrivals, costs and flows
@@ -77,13 +83,16 @@ pub(crate) struct SimulateArguments {
     pub(super) seed: u64,
     /// Number of requests to measure [default: 1000000; with --max-load 30000000]
     ///
-    /// A tenth as many come before them as warm-up. With --max-load: the most requests for one load.
+    /// A tenth as many come before them as warm-up. With --max-load: the most requests for one
+    /// load.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
-    /// Sizes for pools, like front=3,heavy=11 [default: as many workers as light requests need, and the rest]
+    /// Sizes for pools, like front=3,heavy=11 [default: as many workers as light requests need, and
+    /// the rest]
     #[arg(long, value_name = "SIZES", value_parser = pools)]
     pub(super) pools: Option<std::vec::Vec<usize>>,
-    /// CPU time before a request may move to another worker [default: 10 x the smallest class's cost]
+    /// CPU time before a request may move to another worker [default: 10 x the smallest class's
+    /// cost]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) slice: Option<Nanos>,
     /// Time in one job until others receive from that worker's socket [default: as forebay serve]
@@ -124,16 +133,18 @@ pub(crate) struct SimulateArguments {
     pub(super) flows: Option<u16>,
     /// What each step of the server costs [default: stock]
     ///
-    /// With --replay of emulated cores the default is what these were charged, and a wake-up of 50 us divided by the time
-    /// scale.
+    /// With --replay of emulated cores the default is what these were charged, and a wake-up of 50
+    /// us divided by the time scale.
     ///
-    /// Set none costs nothing. Set lab has 0.1 us for a steal and a yield, and no network, as the literature assumes.
-    /// Set stock was measured with stock sockets on a small virtual machine. A request's way in and out takes 2.7 us there.
-    /// Set measured is what loadgen calibrate wrote to forebay-overheads.toml here, and file:PATH what it wrote there.
-    /// Single steps differ as in lab,send=2.3us. A step is steal, hop, yield, wake, receive, send, poll, look, notice or
+    /// Set none costs nothing. Set lab has 0.1 us for a steal and a yield, and no network, as the
+    /// literature assumes. Set stock was measured with stock sockets on a small virtual machine. A
+    /// request's way in and out takes 2.7 us there. Set measured is what loadgen calibrate wrote to
+    /// forebay-overheads.toml here, and file:PATH what it wrote there. Single steps differ as in
+    /// lab,send=2.3us. A step is steal, hop, yield, wake, receive, send, poll, look, notice or
     /// checkpoint.
     ///
-    /// A load is a share of capacity with these costs: each request takes its cost, a receive and a send.
+    /// A load is a share of capacity with these costs: each request takes its cost, a receive and a
+    /// send.
     #[arg(long, value_name = "SET")]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
@@ -171,8 +182,8 @@ const REQUESTS: u64 = 1_000_000;
 const REQUESTS_OF_SEARCH: u64 = 30_000_000;
 
 impl SimulateArguments {
-    /// Requests that a simulation measures, or at most measures. In a search by default no more of long ones than one
-    /// simulation may take.
+    /// Requests that a simulation measures, or at most measures. In a search by default no more of
+    /// long ones than one simulation may take.
     pub(super) fn requests_or_default(&self) -> u64 {
         let bounded = || most_requests(self.workload.mean(), self.checkpoint).min(REQUESTS_OF_SEARCH);
         self.requests.unwrap_or_else(|| if self.max_load.is_some() { bounded() } else { REQUESTS })
@@ -183,7 +194,8 @@ impl SimulateArguments {
         self.overheads.unwrap_or(Overheads::STOCK)
     }
 
-    /// These arguments with a workload whose requests take time beside their cost, as the overheads say.
+    /// These arguments with a workload whose requests take time beside their cost, as the overheads
+    /// say.
     pub(super) fn settled(&self) -> SimulateArguments {
         let beside = self.overheads_or_stock().per_request();
         SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }

@@ -62,8 +62,8 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
     Ok(workers)
 }
 
-/// The scenarios of `arguments`, which are settled: one for each fleet, without a fleet the one. The requests are those of
-/// `replayed` if there is a replay.
+/// The scenarios of `arguments`, which are settled: one for each fleet, without a fleet the one.
+/// The requests are those of `replayed` if there is a replay.
 ///
 /// # Errors
 /// A message about flags that contradict each other.
@@ -134,8 +134,8 @@ pub(super) fn carry_out(scenarios: &mut [Scenario<'_>], arguments: &SimulateArgu
     results
 }
 
-/// The fleets of servers of this many workers that `arguments` ask for: every balancer with all servers, and without those that are lost. One server
-/// without a balancer is `None`.
+/// The fleets of servers of this many workers that `arguments` ask for: every balancer with all
+/// servers, and without those that are lost. One server without a balancer is `None`.
 ///
 /// # Errors
 /// A message about flags that contradict each other.

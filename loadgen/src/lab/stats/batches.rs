@@ -4,8 +4,9 @@ use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
 use forebay::metrics::merge;
 
-/// The most batches: at this number, neighbours are merged in pairs and the batch length doubles. So there are 64 to 128 of
-/// them, enough for variances over longer and longer groups of them. A run of 10^7 values needs about 1 MB.
+/// The most batches: at this number, neighbours are merged in pairs and the batch length doubles.
+/// So there are 64 to 128 of them, enough for variances over longer and longer groups of them. A
+/// run of 10^7 values needs about 1 MB.
 const BATCHES_MAX: usize = 128;
 /// Values in each of the first batches.
 const LENGTH_MIN: u64 = 16;
@@ -14,8 +15,9 @@ const PENDING_MAX: usize = 1_024;
 /// Where the class stands in a key; the bin is below.
 const CLASS_SHIFT: u32 = 20;
 
-/// Consecutive batches of a stream of values of some classes, in the order of the stream. All classes share the limits
-/// of batches, so that one batch of each covers the same stretch of the stream.
+/// Consecutive batches of a stream of values of some classes, in the order of the stream. All
+/// classes share the limits of batches, so that one batch of each covers the same stretch of the
+/// stream.
 #[derive(Clone, Debug, Default)]
 pub struct Batches {
     /// The full batches.
@@ -31,8 +33,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds the next value of the stream, `f64::INFINITY` for what never came; negative values and NaN count as zero.
-    /// `class` is below 16.
+    /// Adds the next value of the stream, `f64::INFINITY` for what never came; negative values and
+    /// NaN count as zero. `class` is below 16.
     pub fn record(&mut self, class: u8, value: f64) {
         debug_assert!(class < 16, "class {class} does not fit");
         self.pending.push((u32::from(class) << CLASS_SHIFT) | bin_of(value));

@@ -5,7 +5,8 @@ use forebay::metrics::merge;
 /// Counts by key, ascending, each key once.
 pub(super) type Counts = Vec<(u32, u32)>;
 
-/// Bits of a value's mantissa in its bin: 128 bins for each power of two, so that a bin is less than 0.8 % wide.
+/// Bits of a value's mantissa in its bin: 128 bins for each power of two, so that a bin is less
+/// than 0.8 % wide.
 const MANTISSA_BITS: u32 = 7;
 
 /// A bin of values above that of every finite one.

@@ -6,7 +6,8 @@ const RELAXATIONS_MIN: f64 = 20.0;
 /// How long a queue remembers, in requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Requests for which a typical episode of waiting lasts at least: until one of the workers ends what it runs.
+    /// Requests for which a typical episode of waiting lasts at least: until one of the workers
+    /// ends what it runs.
     episode: f64,
     /// Requests for which a backlog remains.
     relaxation: f64,
@@ -22,16 +23,16 @@ impl Memory {
     /// Nothing is known beside the sample.
     pub const UNKNOWN: Memory = Memory { episode: 1.0, relaxation: 0.0 };
 
-    /// The memory of workers that share all work, at `load` (a share of their capacity). The mean of the squared costs is
-    /// `dispersion` times the square of the mean cost: 1 for equal costs, 2 for exponential ones. At a load of 1 and above
-    /// it is without end.
+    /// The memory of workers that share all work, at `load` (a share of their capacity). The mean
+    /// of the squared costs is `dispersion` times the square of the mean cost: 1 for equal costs, 2
+    /// for exponential ones. At a load of 1 and above it is without end.
     pub fn of_queue(load: f64, dispersion: f64) -> Memory {
         let odds = if load < 1.0 { load / (1.0 - load) } else { f64::INFINITY };
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }
     }
 
-    /// The memory at `load` where requests take the mean time `mean`, and their squared times have the mean
-    /// `mean_square`; [`Memory::UNKNOWN`] where no request took any.
+    /// The memory at `load` where requests take the mean time `mean`, and their squared times have
+    /// the mean `mean_square`; [`Memory::UNKNOWN`] where no request took any.
     pub fn of_moments(load: f64, mean: f64, mean_square: f64) -> Memory {
         if mean > 0.0 { Memory::of_queue(load, mean_square / (mean * mean)) } else { Memory::UNKNOWN }
     }
@@ -41,8 +42,9 @@ impl Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
-    /// The memory in the requests of this many servers together, each of which has a queue of its own that remembers as
-    /// much as this. Episodes on different servers are independent, so as many values are worth as much as on one.
+    /// The memory in the requests of this many servers together, each of which has a queue of its
+    /// own that remembers as much as this. Episodes on different servers are independent, so as
+    /// many values are worth as much as on one.
     pub fn of_servers(self, servers: usize) -> Memory {
         Memory { relaxation: self.relaxation * servers as f64, ..self }
     }

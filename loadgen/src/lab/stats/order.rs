@@ -1,4 +1,5 @@
-//! Bounds of a quantile by order statistics of independent values, of which there may be a fraction of one.
+//! Bounds of a quantile by order statistics of independent values, of which there may be a fraction
+//! of one.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
@@ -6,9 +7,10 @@ use statrs::function::beta::beta_reg;
 /// The share of intervals that may miss on each side.
 pub(super) const MISS: f64 = 0.025;
 
-/// The fewest independent values that are to be expected above a quantile for its interval to have an upper end. By the
-/// binomial test, 3.7 would be enough for the largest value to be that end. But in dependent samples their number is an
-/// estimate. Runs that overestimate it would be believed first.
+/// The fewest independent values that are to be expected above a quantile for its interval to have
+/// an upper end. By the binomial test, 3.7 would be enough for the largest value to be that end.
+/// But in dependent samples their number is an estimate. Runs that overestimate it would be
+/// believed first.
 const EVENTS_MIN: f64 = 6.0;
 
 /// The shares of a sample above the two ends of a quantile's interval.
@@ -21,8 +23,8 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values` independent values. They
-    /// invert the binomial test of that share.
+    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values`
+    /// independent values. They invert the binomial test of that share.
     pub(super) fn of(above: f64, values: f64) -> Ranks {
         let at_most = |few: f64| beta_reg(values - few, few + 1.0, 1.0 - above);
         let at_least = |many: f64| beta_reg(many, values - many + 1.0, above);
@@ -46,7 +48,8 @@ fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
     from
 }
 
-/// How many times wider an interval is if its variance was estimated from `groups` groups (2 or more).
+/// How many times wider an interval is if its variance was estimated from `groups` groups (2 or
+/// more).
 pub(super) fn widening(groups: usize) -> f64 {
     student(groups - 1) / Normal::standard().inverse_cdf(1.0 - MISS)
 }
@@ -61,7 +64,8 @@ pub(super) fn student(freedom: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Are ranks those of the textbook? Of 100 values the median is between the 40th and the 61st; 6,000 bound p99.9.
+    /// Are ranks those of the textbook? Of 100 values the median is between the 40th and the 61st;
+    /// 6,000 bound p99.9.
     #[test]
     fn ranks_are_those_of_the_binomial_test() {
         let median = Ranks::of(0.5, 100.0);

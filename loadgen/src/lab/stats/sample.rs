@@ -9,7 +9,8 @@ use forebay::metrics::{Block, Bounds};
 const GROUPS_MIN: usize = 8;
 /// The groups of batches that are compared for drift, half of them with the other half.
 const DRIFT_GROUPS: usize = 16;
-/// Student's 99.95 % quantile for the freedom of [`DRIFT_GROUPS`] in two halves: one stationary run in 1,000 is beyond.
+/// Student's 99.95 % quantile for the freedom of [`DRIFT_GROUPS`] in two halves: one stationary run
+/// in 1,000 is beyond.
 const DRIFT_MAX: f64 = 4.14;
 
 /// Values of a stream in consecutive batches.
@@ -45,14 +46,14 @@ impl Sample {
         self.count
     }
 
-    /// The quantile with the share `share` (0 to 1) of the values at or below it, to 0.8 % and not too low; 0 without
-    /// values.
+    /// The quantile with the share `share` (0 to 1) of the values at or below it, to 0.8 % and not
+    /// too low; 0 without values.
     pub fn quantile(&self, share: f64) -> f64 {
         if self.count == 0 { 0.0 } else { upper_edge(self.bin_below(1.0 - share)) }
     }
 
-    /// The 95 % interval of that quantile's long-run value; [`Interval::UNKNOWN`] where the run is too short for the
-    /// `memory` of its queue, or drifts.
+    /// The 95 % interval of that quantile's long-run value; [`Interval::UNKNOWN`] where the run is
+    /// too short for the `memory` of its queue, or drifts.
     pub fn interval(&self, share: f64, memory: Memory) -> Interval {
         if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
     }
@@ -69,8 +70,9 @@ impl Sample {
         Block::from_ranks(self.count - endless, self.count, value).bounded(self.bounds(memory))
     }
 
-    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift. The figures of a
-    /// run from an idle start are too good, if anything. So the lower end says something before [`Sample::interval`] does.
+    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not
+    /// drift. The figures of a run from an idle start are too good, if anything. So the lower end
+    /// says something before [`Sample::interval`] does.
     pub fn seen(&self, share: f64, memory: Memory) -> Interval {
         if self.count == 0 {
             return Interval::UNKNOWN;
@@ -82,14 +84,15 @@ impl Sample {
         }
     }
 
-    /// The number of independent values that would know the quantile as well: at most [`Sample::count`].
+    /// The number of independent values that would know the quantile as well: at most
+    /// [`Sample::count`].
     pub fn effective(&self, share: f64, memory: Memory) -> f64 {
         let groups = self.groups(share);
         let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
         let independent = above * (1.0 - above / values);
         let most = memory.effective_most(self.count).min(values);
-        // Batches shorter than the correlation time show too small a variance, and few groups an uncertain one: the
-        // least favourable size counts.
+        // Batches shorter than the correlation time show too small a variance, and few groups an
+        // uncertain one: the least favourable size counts.
         sizes(groups.len())
             .map(|size| {
                 let deviations = deviations(&groups, size);
@@ -99,19 +102,21 @@ impl Sample {
             .fold(most, f64::min)
     }
 
-    /// Whether the share above the quantile differs between the first half and the second by more than chance. Then a
-    /// backlog grows, or the warm-up was too short. False where there are too few batches to tell.
+    /// Whether the share above the quantile differs between the first half and the second by more
+    /// than chance. Then a backlog grows, or the warm-up was too short. False where there are too
+    /// few batches to tell.
     pub fn drifts(&self, share: f64) -> bool {
         self.drift(share).abs() > DRIFT_MAX
     }
 
-    /// Whether the median or p90 grows from the first half to the second by more than chance: a backlog that grows.
+    /// Whether the median or p90 grows from the first half to the second by more than chance: a
+    /// backlog that grows.
     pub fn grows(&self) -> bool {
         [0.5, 0.9].into_iter().any(|share| self.drift(share) > DRIFT_MAX)
     }
 
-    /// The change of the share above the quantile from one half to the other, in standard errors. It is 0 where there are
-    /// too few batches.
+    /// The change of the share above the quantile from one half to the other, in standard errors.
+    /// It is 0 where there are too few batches.
     fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
@@ -130,7 +135,8 @@ impl Sample {
         if error > 0.0 { change / error } else { change * f64::MAX }
     }
 
-    /// Each batch as a group, with the values above the quantile counted, or where no value is, those at it.
+    /// Each batch as a group, with the values above the quantile counted, or where no value is,
+    /// those at it.
     fn groups(&self, share: f64) -> Vec<Group> {
         let limit = self.bin_below(1.0 - share);
         let group = |batch: &Counts| {
@@ -179,9 +185,9 @@ fn variance_of_sum(deviations: &[f64]) -> f64 {
     count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()
 }
 
-/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms. It
-/// includes what differs from run to run. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or
-/// infinity.
+/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t
+/// for their logarithms. It includes what differs from run to run. [`Interval::UNKNOWN`] for fewer
+/// than two runs, and where one measured 0 or infinity.
 pub fn of_runs(ratios: &[f64]) -> Interval {
     if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
         return Interval::UNKNOWN;

@@ -6,7 +6,8 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// `exp(X)` of a first-order autoregression with standard normal values: each share has the normal quantile's.
+/// `exp(X)` of a first-order autoregression with standard normal values: each share has the normal
+/// quantile's.
 fn autoregression(seed: u64, correlation: f64, count: usize) -> Vec<f64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
@@ -20,7 +21,8 @@ fn autoregression(seed: u64, correlation: f64, count: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Sojourn times of M/M/1 with mean service 1, from a stationary start: exponential with mean 1 / (1 - load).
+/// Sojourn times of M/M/1 with mean service 1, from a stationary start: exponential with mean 1 /
+/// (1 - load).
 fn mm1(seed: u64, load: f64, count: usize) -> Vec<f64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut exponential = || -> f64 { Exp1.sample(&mut rng) };
@@ -46,8 +48,8 @@ fn held(runs: impl Iterator<Item = Sample>, share: f64, memory: Memory, truth: f
     (bounded.clone().filter(|interval| (interval.low..=interval.high).contains(&truth)).count(), bounded.count())
 }
 
-/// Do 95 % intervals hold the known quantiles of an autoregression, where 39 of 40 values repeat what is known? Runs of
-/// 20,000 values; with the intervals of independent values a quarter holds.
+/// Do 95 % intervals hold the known quantiles of an autoregression, where 39 of 40 values repeat
+/// what is known? Runs of 20,000 values; with the intervals of independent values a quarter holds.
 #[test]
 fn intervals_hold_what_an_autoregression_has() {
     for (share, normal) in [(0.5, 0.0_f64), (0.9, 1.2816), (0.99, 2.3263)] {
@@ -68,10 +70,11 @@ fn intervals_hold_what_a_queue_has() {
     }
 }
 
-/// Is the interval of eight batches the one computed by hand? Of the values 1.05^1 to 1.05^128, 65 are from the median on.
-/// Batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these: the squares of the deviations from 65 / 8 sum up to 136.875. With
-/// 8 / 7 for the common mean, and Student's 2.3646 over 1.96 squared for eight groups, their variance is 227.69. So
-/// 65 * 63 / 227.69 = 17.98 independent values know the median as well. Of as many, 4.39 are above the upper end with a
+/// Is the interval of eight batches the one computed by hand? Of the values 1.05^1 to 1.05^128, 65
+/// are from the median on. Batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these: the squares of the
+/// deviations from 65 / 8 sum up to 136.875. With 8 / 7 for the common mean, and Student's 2.3646
+/// over 1.96 squared for eight groups, their variance is 227.69. So 65 * 63 / 227.69 = 17.98
+/// independent values know the median as well. Of as many, 4.39 are above the upper end with a
 /// chance of 2.5 %: 31 of 128. As many are below the lower end.
 #[test]
 fn eight_batches_have_the_interval_of_the_textbook() {
@@ -153,7 +156,8 @@ fn runs_are_joined() {
     assert!(width(&joined) < width(&runs[0]), "{} and {}", width(&joined), width(&runs[0]));
 }
 
-// Does the width of intervals decide, never the number of values? The same 40,000 values in two orders.
+// Does the width of intervals decide, never the number of values? The same 40,000 values in two
+// orders.
 #[test]
 fn the_width_decides_and_not_the_count() {
     let mixed: Vec<f64> = (0..40_000_u32).map(|number| f64::from(number * 7_919 % 1_000 + 1_000)).collect();

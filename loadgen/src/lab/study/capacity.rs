@@ -24,8 +24,8 @@ const HUNDREDTHS: u32 = 100;
 /// The number of simulations in one search.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
-/// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or for the scenario's
-/// requests. A load that is not decided counts as not sustained.
+/// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or
+/// for the scenario's requests. A load that is not decided counts as not sustained.
 pub(crate) fn max_load(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal) -> Sustained {
     let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
     let (mut holds, mut open) = (0, HUNDREDTHS);

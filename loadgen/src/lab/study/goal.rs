@@ -8,7 +8,8 @@ use forebay::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// A goal: a percentile of latency or slowdown, of all requests or of one class, and its upper bound.
+/// A goal: a percentile of latency or slowdown, of all requests or of one class, and its upper
+/// bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
@@ -30,7 +31,8 @@ impl Goal {
         self.values(tally).percentile(self.class, self.percentile)
     }
 
-    /// The figure of requests that never wait, the share `share` of which counts: each takes one of `times`, and `beside`.
+    /// The figure of requests that never wait, the share `share` of which counts: each takes one of
+    /// `times`, and `beside`.
     pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
         if times.count() == 0 {
             0.0
@@ -163,7 +165,8 @@ mod tests {
         }
     }
 
-    // Is a run that is too short for its load known to be, where a count would have called p99.9 known?
+    // Is a run that is too short for its load known to be, where a count would have called p99.9
+    // known?
     #[test]
     fn short_runs_cannot_tell() {
         let workload: Workload = "extreme-bimodal".parse().expect("a preset");

@@ -1,8 +1,9 @@
 //! Whether a policy holds a goal at a load: a simulation that goes on until its intervals tell.
 //!
-//! A run from an idle start flatters: queues that grow without bound, and long requests that meet rarely, are not yet there.
-//! So a goal *holds* after the least length of a run at the earliest (see [`Trial::least`]). It *fails* as soon as the
-//! interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
+//! A run from an idle start flatters: queues that grow without bound, and long requests that meet
+//! rarely, are not yet there. So a goal *holds* after the least length of a run at the earliest
+//! (see [`Trial::least`]). It *fails* as soon as the interval of its percentile lies above the
+//! limit. What neither happens to within the most requests is undecided.
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
@@ -45,7 +46,8 @@ pub(crate) enum Cause {
     Server(f64),
     /// The percentile of the goal is above its limit.
     Goal,
-    /// A class waits for more than ten times what it takes alone, and longer than the goal allows: its slowdown.
+    /// A class waits for more than ten times what it takes alone, and longer than the goal allows:
+    /// its slowdown.
     Starves(&'static str, f64),
     /// The latency of a class grows for as long as the run lasts.
     Grows(&'static str),
@@ -96,21 +98,23 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Services of the longest class, one after the other on each worker, that the least run has time for.
+/// Services of the longest class, one after the other on each worker, that the least run has time
+/// for.
 const LONGEST_SERVICES: f64 = 1_000.0;
 /// The shortest least run, for percentiles beyond p99.
 const LEAST: u64 = 10_000;
 /// The first look at a run, in measured requests; each further one comes after half as many again.
 const FIRST: u64 = 20_000;
 const GROWTH: f64 = 1.5;
-/// The least share of the requests of a class whose starvation is a failure: in 20 million requests it has 1,000.
+/// The least share of the requests of a class whose starvation is a failure: in 20 million requests
+/// it has 1,000.
 const SHARE_MIN: f64 = 0.000_05;
 /// A class starves beyond this many times what one of its requests takes alone.
 const STARVED: f64 = 10.0;
 /// The highest quantile of a class that is looked at for starvation.
 const GUARDED: f64 = 0.99;
-/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be the whole run. There
-/// only a figure above this many times the limit exceeds it.
+/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be
+/// the whole run. There only a figure above this many times the limit exceeds it.
 const FAR: f64 = 3.0;
 const FAR_UNTIL: f64 = 0.1;
 
@@ -126,8 +130,9 @@ struct Trial<'t> {
 }
 
 impl Scenario<'_> {
-    /// The least measured requests of a run at `load` that can say that a goal holds. They cover 20 times the time in which
-    /// a backlog relaxes, by theory. They also cover 1,000 services of the longest class.
+    /// The least measured requests of a run at `load` that can say that a goal holds. They cover 20
+    /// times the time in which a backlog relaxes, by theory. They also cover 1,000 services of the
+    /// longest class.
     fn least(&self, load: f64, memory: Memory) -> u64 {
         let beside = self.workload.time_beside();
         let longest = self.workload.classes().iter().map(|class| class.cost.mean().plus(beside)).max();
@@ -143,7 +148,8 @@ impl Scenario<'_> {
             .of_servers(self.fleet.map_or(1, Fleet::left))
     }
 
-    /// Why no run of any length is needed to say that `load` is too much for what is unstable from `bound` on.
+    /// Why no run of any length is needed to say that `load` is too much for what is unstable from
+    /// `bound` on.
     fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
         let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
         if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
@@ -163,8 +169,9 @@ impl Scenario<'_> {
         Trial { goal, memory, guarded, least: self.least(load, memory), most }
     }
 
-    /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured requests. What cannot be
-    /// stable is not simulated to any length. The verdict on recorded requests is as certain as they are: all of them come.
+    /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured
+    /// requests. What cannot be stable is not simulated to any length. The verdict on recorded
+    /// requests is as certain as they are: all of them come.
     pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Judged {
         let bound = self.unstable_from(spec, load).unwrap_or(1.0);
         let hopeless = self.hopeless(load, bound);
@@ -195,7 +202,8 @@ impl Scenario<'_> {
 }
 
 impl Trial<'_> {
-    /// The measured requests at the look after that at `measured`: the least run has one of its own.
+    /// The measured requests at the look after that at `measured`: the least run has one of its
+    /// own.
     fn next(&self, measured: u64) -> u64 {
         let next = (measured as f64 * GROWTH) as u64;
         if measured < self.least && next > self.least { self.least.min(self.most) } else { next.min(self.most) }
@@ -219,7 +227,8 @@ impl Trial<'_> {
         for (number, limit) in &self.guarded {
             let class = tally.slowdown.sample(Some(*number));
             let name = CLASS_NAMES[usize::from(*number)];
-            // A run that is long enough answers with its figure: few requests of a class need not say it twice over.
+            // A run that is long enough answers with its figure: few requests of a class need not
+            // say it twice over.
             let lowest = |sample: &Sample| match is_long {
                 true => sample.quantile(guarded),
                 false => sample.seen(guarded, memory(sample)).low / factor,

@@ -1,4 +1,5 @@
-//! The studies behind `loadgen simulate` and `loadgen plan`: many simulations in virtual time, compared.
+//! The studies behind `loadgen simulate` and `loadgen plan`: many simulations in virtual time,
+//! compared.
 
 pub(crate) mod advice;
 pub(crate) mod capacity;

@@ -5,7 +5,8 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::{iter, thread};
 
-/// Applies `work` to each of `items`, in parallel on all CPUs; returns the results in the order of the items.
+/// Applies `work` to each of `items`, in parallel on all CPUs; returns the results in the order of
+/// the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(items.len());
     let left = Mutex::new(items.iter().enumerate());

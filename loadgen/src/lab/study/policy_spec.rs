@@ -1,4 +1,5 @@
-//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
+//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation
+//! only.
 
 use crate::lab::sim::Reference;
 use forebay::inside::sched::{Entry, PolicyName, name_here};
@@ -16,7 +17,8 @@ pub(crate) enum PolicySpec {
 }
 
 impl PolicySpec {
-    /// The time for which the policy runs a request before the next one, if it is a parameter of the spec.
+    /// The time for which the policy runs a request before the next one, if it is a parameter of
+    /// the spec.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
             PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),

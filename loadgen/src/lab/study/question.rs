@@ -1,4 +1,5 @@
-//! What a plan asks: how few workers hold a goal, under which policy, and what becomes of them when the demand changes.
+//! What a plan asks: how few workers hold a goal, under which policy, and what becomes of them when
+//! the demand changes.
 
 use super::goal::Goal;
 use super::judge::Judged;
@@ -15,8 +16,8 @@ use std::ops::RangeInclusive;
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// The scenario of every simulation, except for the number of workers of each server. Its requests are the most of one
-    /// simulation.
+    /// The scenario of every simulation, except for the number of workers of each server. Its
+    /// requests are the most of one simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate in requests per second.
     pub(crate) rate: f64,
@@ -38,26 +39,30 @@ impl<'a> Question<'a> {
         self.scenario.fleet.map_or(1, |fleet| fleet.servers)
     }
 
-    /// The share of the capacity of `workers` workers at each server that `rate` requests per second are.
+    /// The share of the capacity of `workers` workers at each server that `rate` requests per
+    /// second are.
     pub(crate) fn load_at(&self, rate: f64, workers: usize) -> f64 {
         self.scenario.workload.load_at(rate, workers * self.servers(), 1)
     }
 
-    /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for the planned rate.
+    /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for
+    /// the planned rate.
     fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
         let flows = Scenario::flows_for(workers * self.servers());
         let scenario = Scenario { workers, flows, ..self.scenario.clone() };
         Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
 
-    /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most `most` of them.
+    /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most
+    /// `most` of them.
     pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Judged {
         let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
         scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
     }
 
-    /// The figure of the goal for requests that never wait, where it is above the limit: no number of workers holds such
-    /// a goal. A request takes its cost, and the time to receive and answer it.
+    /// The figure of the goal for requests that never wait, where it is above the limit: no number
+    /// of workers holds such a goal. A request takes its cost, and the time to receive and answer
+    /// it.
     pub(crate) fn impossible(&self) -> Option<f64> {
         let figure = self.alone(&self.goal, self.scenario.overheads.per_request(), DOUBT);
         (figure > self.goal.limit).then_some(figure)
@@ -69,8 +74,8 @@ impl<'a> Question<'a> {
         self.alone(goal, self.scenario.overheads.per_request().plus(wake), 0.0)
     }
 
-    /// The figure of `goal` where each request takes its cost and `beside`, of a percentile that is lower by `doubt`
-    /// standard errors.
+    /// The figure of `goal` where each request takes its cost and `beside`, of a percentile that is
+    /// lower by `doubt` standard errors.
     fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
         let fit = self.scenario.fit(1.0);
         let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
@@ -82,7 +87,8 @@ impl<'a> Question<'a> {
 
 /// Costs of a class are drawn where they vary: of so few the highest percentiles are uncertain.
 const DRAWS: f64 = 20_000.0;
-/// The standard errors by which a goal that is refused without a simulation is missed: one in 30,000 is beyond.
+/// The standard errors by which a goal that is refused without a simulation is missed: one in
+/// 30,000 is beyond.
 const DOUBT: f64 = 4.0;
 
 /// A possible change, and how the settings do then.

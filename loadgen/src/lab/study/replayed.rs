@@ -39,8 +39,9 @@ impl Replayed {
         requests.iter().any(|request| request.intended != requests[0].intended)
     }
 
-    /// The requests in their order, at their intended times, and the source port of each, on a server of this many workers.
-    /// The times are stretched so that `rate` requests come in a second. Classes have the numbers of `workload`.
+    /// The requests in their order, at their intended times, and the source port of each, on a
+    /// server of this many workers. The times are stretched so that `rate` requests come in a
+    /// second. Classes have the numbers of `workload`.
     pub(super) fn stretched(
         &self,
         rate: f64,
@@ -55,7 +56,8 @@ impl Replayed {
         let sockets = spread(u16::MAX, workers, seed);
         let mut last = Nanos::ZERO;
         requests.iter().map(move |request| {
-            // In the order of sending, which differs from that of intended times by the generator's lateness.
+            // In the order of sending, which differs from that of intended times by the generator's
+            // lateness.
             last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
             let arriving = ArrivingRequest {
                 at: last,

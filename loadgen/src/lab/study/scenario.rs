@@ -41,12 +41,13 @@ pub(crate) struct Scenario<'a> {
     pub(crate) objective: Objective,
     /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
-    /// Recorded requests in their order, in place of drawn ones, whose times are stretched so that they amount to the load.
+    /// Recorded requests in their order, in place of drawn ones, whose times are stretched so that
+    /// they amount to the load.
     pub(crate) stretched: Option<&'a Replayed>,
     /// How drawn requests follow one another.
     pub(crate) shape: Shape,
-    /// Counts simulated requests, from every thread that simulates, and names the current simulation: `pools on 14
-    /// workers`. Of several at once, that is the last to start.
+    /// Counts simulated requests, from every thread that simulates, and names the current
+    /// simulation: `pools on 14 workers`. Of several at once, that is the last to start.
     pub(crate) progress: ProgressBar,
 }
 
@@ -63,8 +64,8 @@ pub(crate) struct Simulation {
     pub(crate) fleet: Option<(Fleet, f64)>,
     /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues. `None`
-    /// where that is all the capacity, or unknown.
+    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however
+    /// long the queues. `None` where that is all the capacity, or unknown.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
 }
@@ -84,11 +85,12 @@ const REPORTED: u64 = 1 << 14;
 const SECOND: Nanos = Nanos::from_secs(1);
 const WINDOW: u64 = 10;
 
-/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
-/// load that it can bear needs ten times as long.
+/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a
+/// server at ten times the load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
-/// The most requests of that mean cost with that step between checkpoints that one simulation may measure.
+/// The most requests of that mean cost with that step between checkpoints that one simulation may
+/// measure.
 pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
     let steps = mean.as_secs_f64() / step.as_secs_f64();
     // With a tenth of warm-up, and a little to spare.
@@ -96,7 +98,8 @@ pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
 }
 
 impl<'a> Scenario<'a> {
-    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated
+    /// time ends.
     ///
     /// # Errors
     /// A message that names the flags in question and what is allowed.
@@ -189,7 +192,8 @@ impl<'a> Scenario<'a> {
         self.run_on(spec, load, warmup, self.incoming(load, warmup, self.requests), &RefCell::default())
     }
 
-    /// The requests that come at `load`, each with its source port: `warmup` of them before `most` are measured.
+    /// The requests that come at `load`, each with its source port: `warmup` of them before `most`
+    /// are measured.
     pub(super) fn incoming(
         &self,
         load: f64,
@@ -216,8 +220,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// Simulates `spec` with `incoming`, of which `warmup` are not measured. They are as much as `load`, and are counted in
-    /// `tally`, which is taken.
+    /// Simulates `spec` with `incoming`, of which `warmup` are not measured. They are as much as
+    /// `load`, and are counted in `tally`, which is taken.
     pub(super) fn run_on(
         &self,
         spec: PolicySpec,
@@ -264,8 +268,9 @@ impl<'a> Scenario<'a> {
         Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally }
     }
 
-    /// A server under `policy`, which follows what it measures if the policy does. It begins to measure with the run if the
-    /// warm-up is as long as its window. In a shorter run it is a server that has measured these requests before.
+    /// A server under `policy`, which follows what it measures if the policy does. It begins to
+    /// measure with the run if the warm-up is as long as its window. In a shorter run it is a
+    /// server that has measured these requests before.
     fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup, Fit) {
         let (made, setup, fit) = self.server(policy, load);
         if !policy.entry().adapts {
@@ -288,8 +293,8 @@ impl<'a> Scenario<'a> {
         (made, Setup { policy, follows, ..setup }, fit)
     }
 
-    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
-    /// capacity.
+    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None`
+    /// where that is all the capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
             PolicySpec::Server(policy) => {
@@ -300,7 +305,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the bound of one server.
+    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the
+    /// bound of one server.
     fn bound(&self, of_server: Option<f64>) -> Option<f64> {
         let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
         let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
@@ -335,7 +341,8 @@ impl<'a> Scenario<'a> {
         (made, setup, fit)
     }
 
-    /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would measure.
+    /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would
+    /// measure.
     pub(crate) fn fit(&self, load: f64) -> Fit {
         let fit = match self.replayed {
             Some(run) => run.offered.fit(),

@@ -1,5 +1,5 @@
-//! The search of a plan: the number of workers is bisected for each policy, and the best policy is confirmed with other
-//! seeds.
+//! The search of a plan: the number of workers is bisected for each policy, and the best policy is
+//! confirmed with other seeds.
 
 use super::judge::{Judged, Verdict};
 use super::parallel;
@@ -20,16 +20,18 @@ pub(crate) struct Answer {
 pub(crate) struct Search {
     /// One answer for each policy, in their order.
     pub(crate) answers: Vec<Answer>,
-    /// The number of the policy that holds the goal on the fewest workers, by runs with other seeds.
+    /// The number of the policy that holds the goal on the fewest workers, by runs with other
+    /// seeds.
     pub(crate) chosen: Option<usize>,
-    /// The same policy on one worker fewer, which does not hold the goal; `None` where the work alone forbids it.
+    /// The same policy on one worker fewer, which does not hold the goal; `None` where the work
+    /// alone forbids it.
     pub(crate) less: Option<Judged>,
 }
 
 /// The most requests of one step of a bisection.
 const BISECTED: u64 = 1_000_000;
-/// Near the edge one worker fewer may take many times the requests to tell. It gets so many times those of the settings
-/// chosen, and at least [`LESS_LEAST`].
+/// Near the edge one worker fewer may take many times the requests to tell. It gets so many times
+/// those of the settings chosen, and at least [`LESS_LEAST`].
 const LESS: u64 = 3;
 const LESS_LEAST: u64 = 500_000;
 
@@ -89,8 +91,9 @@ impl Question<'_> {
         BISECTED.min(self.scenario.requests)
     }
 
-    /// `spec` on `workers` workers, by runs with other seeds than that of the bisection, which chose what looks best with
-    /// its own. Of the runs, the first that does not hold the goal, or else the one with the worst figure.
+    /// `spec` on `workers` workers, by runs with other seeds than that of the bisection, which
+    /// chose what looks best with its own. Of the runs, the first that does not hold the goal, or
+    /// else the one with the worst figure.
     fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64) -> Judged {
         self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
@@ -101,7 +104,8 @@ impl Question<'_> {
         looks.into_iter().min_by(by).expect("there are two seeds")
     }
 
-    /// Takes workers away from `answer` for as long as the goal holds; returns the first look that does not hold it.
+    /// Takes workers away from `answer` for as long as the goal holds; returns the first look that
+    /// does not hold it.
     fn descend(&self, answer: &mut Answer) -> Option<Judged> {
         loop {
             let Simulation { spec, workers, .. } = answer.judged.simulation;

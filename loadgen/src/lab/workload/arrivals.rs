@@ -1,5 +1,6 @@
-//! The requests offered to a server: arrival time, cost and flow of each. The load generator and the simulator draw
-//! them here, so that the same seed offers the same requests to both. [`Shape`] says how they follow one another.
+//! The requests offered to a server: arrival time, cost and flow of each. The load generator and
+//! the simulator draw them here, so that the same seed offers the same requests to both. [`Shape`]
+//! says how they follow one another.
 
 use super::Workload;
 use forebay::time::{Nanos, parse_duration};
@@ -24,8 +25,8 @@ pub struct Arrival {
 
 /// Arrivals without end, in the order of their times: Poisson, unless shaped otherwise.
 ///
-/// Times, costs and flows come from three streams of one seed that do not overlap. So a different workload keeps the times,
-/// and a different number of flows keeps both.
+/// Times, costs and flows come from three streams of one seed that do not overlap. So a different
+/// workload keeps the times, and a different number of flows keeps both.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'w> {
     workload: &'w Workload,
@@ -49,8 +50,8 @@ impl<'w> Arrivals<'w> {
         Arrivals { workload, rate, flows, ranks: None, at_seconds: 0.0, streams, phases: None }
     }
 
-    /// The same arrivals, not yet begun, on flows whose rates fall with their rank to the power of `exponent` (Zipf): flow
-    /// 0 has the highest. With 0 all flows are alike, as without.
+    /// The same arrivals, not yet begun, on flows whose rates fall with their rank to the power of
+    /// `exponent` (Zipf): flow 0 has the highest. With 0 all flows are alike, as without.
     ///
     /// # Panics
     /// If `exponent` is below zero, or not finite.
@@ -97,14 +98,16 @@ fn streams(seed: u64) -> [Xoshiro256PlusPlus; 3] {
     [times, costs, flows]
 }
 
-/// How requests follow one another. All shapes have the same rate, the same shares and the same costs in the long run.
+/// How requests follow one another. All shapes have the same rate, the same shares and the same
+/// costs in the long run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// Poisson arrivals, each with a cost of its own.
     #[default]
     Poisson,
-    /// A Poisson process whose rate is 1.5 times the mean in bursts, and half the mean between them. Both last this long in
-    /// the mean, exponentially distributed (a Markov-modulated Poisson process of two states).
+    /// A Poisson process whose rate is 1.5 times the mean in bursts, and half the mean between
+    /// them. Both last this long in the mean, exponentially distributed (a Markov-modulated Poisson
+    /// process of two states).
     Bursts(Nanos),
 }
 
@@ -136,11 +139,13 @@ impl FromStr for Shape {
     }
 }
 
-/// The shortest and the longest mean length of bursts. Each is drawn: in an hour with one per microsecond billions.
+/// The shortest and the longest mean length of bursts. Each is drawn: in an hour with one per
+/// microsecond billions.
 const MEAN_MIN: Nanos = Nanos::from_micros(1);
 const MEAN_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// How much higher the rate is in a burst, and how much lower between bursts, as a share of the mean rate.
+/// How much higher the rate is in a burst, and how much lower between bursts, as a share of the
+/// mean rate.
 const SWING: f64 = 0.5;
 
 /// The phases of bursts.
@@ -157,7 +162,8 @@ impl Phases {
         Phases { mean_seconds: mean.as_secs_f64(), is_burst: true, ends_at: 0.0 }
     }
 
-    /// The time of the next arrival after the one at `at`, in seconds, with `rate` arrivals per second in the mean.
+    /// The time of the next arrival after the one at `at`, in seconds, with `rate` arrivals per
+    /// second in the mean.
     pub(super) fn after<R: Rng + ?Sized>(&mut self, mut at: f64, rate: f64, random: &mut R) -> f64 {
         loop {
             let swing = if self.is_burst { SWING } else { -SWING };
@@ -215,8 +221,9 @@ mod shape_tests {
         Arrivals::new(&workload, RATE, 16, 7).shaped(shape).take(REQUESTS).collect()
     }
 
-    // Is the rate that of the mean, and do counts in a burst's time vary as those of the process do? Its index of dispersion
-    // for long counts is 1 + rate * swing^2 * mean length (both phases as long: Fischer and Meier-Hellstern, 1993).
+    // Is the rate that of the mean, and do counts in a burst's time vary as those of the process
+    // do? Its index of dispersion for long counts is 1 + rate * swing^2 * mean length (both phases
+    // as long: Fischer and Meier-Hellstern, 1993).
     #[test]
     fn bursts_keep_the_rate_and_vary_it() {
         let dispersion = |shape: Shape| {

@@ -1,5 +1,5 @@
-//! The cost of one request of a class: drawn from a distribution, or recorded (`file:PATH`: a cost a line, every line equally
-//! likely).
+//! The cost of one request of a class: drawn from a distribution, or recorded (`file:PATH`: a cost
+//! a line, every line equally likely).
 
 use super::{Class, lines};
 use forebay::fate::{CLASS_NAMES, CLASSES};
@@ -9,19 +9,19 @@ use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use std::io::Read;
 use std::sync::Arc;
 
-/// The largest cost of one request, an hour: what a server's cost cap allows at most. A larger cost drawn from a
-/// distribution counts as an hour.
+/// The largest cost of one request, an hour: what a server's cost cap allows at most. A larger cost
+/// drawn from a distribution counts as an hour.
 pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
-/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far
-/// above, the distribution's parameters overflow.
+/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth
+/// of the mean; far above, the distribution's parameters overflow.
 pub const VARIATION_MAX: f64 = 1_000.0;
 /// The largest exponent of a Pareto cost: there it hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;
 /// The smallest exponent of a bounded Pareto cost. Near zero the logarithm of the cost is uniform.
 pub const BOUNDED_ALPHA_MIN: f64 = 0.01;
 
-/// The distribution of a class's CPU time. A value that is not parsed must keep to the bounds of each variant; parsing
-/// ensures them.
+/// The distribution of a class's CPU time. A value that is not parsed must keep to the bounds of
+/// each variant; parsing ensures them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// Always the same; above zero and at most [`COST_MAX`], like the means below.
@@ -45,7 +45,8 @@ pub enum Cost {
         /// The exponent; above 1, where the mean is, and at most [`ALPHA_MAX`].
         alpha: f64,
     },
-    /// Bounded Pareto: a power law between two costs. Its variance is finite, and most of the time may be in few requests.
+    /// Bounded Pareto: a power law between two costs. Its variance is finite, and most of the time
+    /// may be in few requests.
     BoundedPareto {
         /// The smallest cost, above zero.
         low: Nanos,
@@ -81,7 +82,8 @@ impl Cost {
             Cost::Pareto { mean, alpha } => {
                 Pareto::new(ns(mean) * (alpha - 1.0) / alpha, alpha).expect("alpha above one").sample(rng)
             }
-            // The inverse of the distribution function, (1 - (low / cost)^alpha) / (1 - (low / high)^alpha).
+            // The inverse of the distribution function, (1 - (low / cost)^alpha) / (1 - (low /
+            // high)^alpha).
             Cost::BoundedPareto { low, high, alpha } => {
                 let below = rng.random::<f64>() * (-alpha * (ns(high) / ns(low)).ln()).exp_m1();
                 (ns(low) * (-below.ln_1p() / alpha).exp()).clamp(ns(low), ns(high))
@@ -128,8 +130,8 @@ impl Recorded {
     }
 }
 
-/// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and comments from `#` to
-/// the end of a line. It has `bytes_max` bytes at most.
+/// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and
+/// comments from `#` to the end of a line. It has `bytes_max` bytes at most.
 pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, String> {
     let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
     let (mut count, too_large) = (0, format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
@@ -218,7 +220,8 @@ mod recorded_tests {
         assert_eq!(long.cost.mean(), Nanos::from_micros(1_250));
     }
 
-    // Does a file become a workload whose mean is that of its lines, each of which is drawn equally often?
+    // Does a file become a workload whose mean is that of its lines, each of which is drawn equally
+    // often?
     #[test]
     fn every_line_is_drawn_equally_often() {
         let workload = workload(&file(RECORDING.as_bytes())).expect("a workload");

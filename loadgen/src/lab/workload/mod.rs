@@ -1,8 +1,9 @@
 //! Workloads: classes of requests, with their shares and costs.
 //!
-//! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`]) or from one of the
-//! general [`FORMS`]. Parsing is a matter of the text alone, except for the form `file:PATH`, which reads that file.
-//! Drawing is pure: the caller brings the random numbers, so the same seed gives the same requests.
+//! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`])
+//! or from one of the general [`FORMS`]. Parsing is a matter of the text alone, except for the form
+//! `file:PATH`, which reads that file. Drawing is pure: the caller brings the random numbers, so
+//! the same seed gives the same requests.
 //!
 //! ```
 //! use loadgen::lab::workload::Workload;
@@ -32,8 +33,8 @@ use rand::{Rng, RngExt};
 
 /// A workload: one to [`forebay::fate::CLASSES`] classes whose shares sum to 1.
 ///
-/// A class's number is its place: `short` is number 0. Presets number their classes by cost, the cheapest first; in
-/// `bimodal:P:A:B`, `short` is the one of cost `A`.
+/// A class's number is its place: `short` is number 0. Presets number their classes by cost, the
+/// cheapest first; in `bimodal:P:A:B`, `short` is the one of cost `A`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     name: String,
@@ -71,8 +72,8 @@ impl Workload {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }
 
-    /// The same workload, each of whose requests takes `beside` of a worker's time beside its cost: what it takes to
-    /// receive and answer it. Rates and loads count it; costs do not contain it.
+    /// The same workload, each of whose requests takes `beside` of a worker's time beside its cost:
+    /// what it takes to receive and answer it. Rates and loads count it; costs do not contain it.
     pub fn with_time_beside(self, beside: Nanos) -> Workload {
         Workload { beside, ..self }
     }
@@ -82,13 +83,14 @@ impl Workload {
         self.beside
     }
 
-    /// Requests per second that occupy the share `load` of `workers` workers, when each cost, and the time beside it, is
-    /// multiplied by `time_scale`.
+    /// Requests per second that occupy the share `load` of `workers` workers, when each cost, and
+    /// the time beside it, is multiplied by `time_scale`.
     pub fn rate_at(&self, load: f64, workers: usize, time_scale: u64) -> f64 {
         load * workers as f64 / ((self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64)
     }
 
-    /// The share of `workers` workers that `rate` requests per second occupy: the inverse of [`Workload::rate_at`].
+    /// The share of `workers` workers that `rate` requests per second occupy: the inverse of
+    /// [`Workload::rate_at`].
     pub fn load_at(&self, rate: f64, workers: usize, time_scale: u64) -> f64 {
         rate * (self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64 / workers as f64
     }
@@ -131,7 +133,8 @@ mod tests {
             ("tpcc", 19_068.0),
             ("rocksdb", 318_250.0),
             ("micropools", 1_199.9),
-            // Of the costs that its tasks have; the packet benchmark that it comes from published none.
+            // Of the costs that its tasks have; the packet benchmark that it comes from published
+            // none.
             ("packet-chain", 42_000.0),
         ];
         assert_eq!(published_ns.map(|(name, _)| name), PRESETS.map(|(name, _)| name));
@@ -172,8 +175,8 @@ mod tests {
                 shorts += f64::from(u8::from(class == 0));
             }
             let (mean, expected) = (sum_ns / f64::from(draws), workload.mean_seconds() * 1e9);
-            // The rarest class, 0.01 % of micropools with a sixth of its mean, is drawn about 200 times: good to 7 % of
-            // that sixth. All others are closer.
+            // The rarest class, 0.01 % of micropools with a sixth of its mean, is drawn about 200
+            // times: good to 7 % of that sixth. All others are closer.
             assert!((mean / expected - 1.0).abs() < 0.03, "{text}: drew a mean of {mean} ns, expected {expected} ns");
             assert!((shorts / f64::from(draws) - workload.classes()[0].share).abs() < 0.002, "{text}: share of short");
         }

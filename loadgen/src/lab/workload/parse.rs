@@ -6,12 +6,13 @@ use forebay::fate::CLASSES;
 use forebay::time::{Nanos, parse_duration};
 use std::str::FromStr;
 
-/// The presets, the workloads that the literature compares schedulers on: shares of requests, and what they cost in ns.
+/// The presets, the workloads that the literature compares schedulers on: shares of requests, and
+/// what they cost in ns.
 ///
-/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment, OrderStatus, NewOrder,
-/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond. `packet-chain`: a
-/// packet is searched for ends of lines and makes 60 random reads, about 2 us. One in a thousand goes on with two tasks of
-/// 20 ms.
+/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment,
+/// OrderStatus, NewOrder, Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short
+/// string, about a microsecond. `packet-chain`: a packet is searched for ends of lines and makes 60
+/// random reads, about 2 us. One in a thousand goes on with two tasks of 20 ms.
 pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
     ("extreme-bimodal", &[(0.995, 500), (0.005, 500_000)]),
     ("high-bimodal", &[(0.5, 1_000), (0.5, 100_000)]),
@@ -23,12 +24,14 @@ pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
     ("packet-chain", &[(0.999, 2_000), (0.001, 40_002_000)]),
 ];
 
-/// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
-/// between 0 and 1. `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
-/// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from
-/// [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with the
-/// costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or
-/// `CLASS COST`. Every line is equally likely. Blank lines and comments after `#` do not count.
+/// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is
+/// a share of requests, between 0 and 1. `CV` is standard deviation over mean, at most
+/// [`VARIATION_MAX`]; `ALPHA` is above 1 and at most [`ALPHA_MAX`]. Durations are at most
+/// [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from [`BOUNDED_ALPHA_MIN`].
+/// `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with
+/// the costs of any form of one class. `file`: each request costs what one line of the file at
+/// `PATH` says, written `COST` or `CLASS COST`. Every line is equally likely. Blank lines and
+/// comments after `#` do not count.
 pub const FORMS: [&str; 8] = [
     "fixed:D",
     "exponential:MEAN",
@@ -189,7 +192,8 @@ mod tests {
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Numbers and durations of which some are right, some at a bound, and some far beyond all sense.
+    /// Numbers and durations of which some are right, some at a bound, and some far beyond all
+    /// sense.
     fn part() -> impl Strategy<Value = String> {
         prop_oneof![
             "[0-9]{1,24}(ns|us|ms|s|min|h)",
@@ -215,8 +219,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is
-        // allowed?
+        // Is any text either a workload of which every draw is a cost within its bounds, or refused
+        // with what is allowed?
         #[test]
         fn any_form_is_drawn_from_or_refused(
             form in prop::sample::select(vec![

@@ -120,8 +120,8 @@ fn each_defect_is_a_reason_of_its_own() {
     }
 }
 
-// A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests. That is nothing at p99, and
-// most of the latency at p99.9.
+// A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests. That is
+// nothing at p99, and most of the latency at p99.9.
 #[test]
 fn slip_is_judged_at_the_percentile_that_is_claimed() {
     let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
@@ -157,7 +157,8 @@ fn without_an_answer_there_is_nothing_to_trust() {
     }
 }
 
-// Is a cause told before what follows from it, and does each reason say what it does to the figures?
+// Is a cause told before what follows from it, and does each reason say what it does to the
+// figures?
 #[test]
 fn causes_come_first_and_each_reason_has_a_direction() {
     let facts = Facts { restarted: Some("it had 5".into()), overshoot_share: Some(Ok(0.5)), foreign: 4_000, ..sound() };
@@ -172,8 +173,8 @@ fn causes_come_first_and_each_reason_has_a_direction() {
     }
 }
 
-// By how much does a late host raise a figure? By nothing where that does not show, by its longest lateness where it does,
-// and by an unknown time where that was not measured.
+// By how much does a late host raise a figure? By nothing where that does not show, by its longest
+// lateness where it does, and by an unknown time where that was not measured.
 #[test]
 fn a_late_host_raises_figures_by_what_it_was_late() {
     let raised = |facts: &Facts, slip_us| raised_us(&result(100.0, slip_us, 0), facts, Percentile::P99, 100.0);

@@ -36,7 +36,8 @@ fn ideal(policy: &str, workload: &Workload, workers: usize) -> Setup {
     Setup::ideal(Fit::new(workload, workers, 0.7).policy(name).policy())
 }
 
-// Servers of one worker each, exponential costs: by chance each is M/M/1, whose latency is exponential too.
+// Servers of one worker each, exponential costs: by chance each is M/M/1, whose latency is
+// exponential too.
 #[test]
 fn by_chance_each_server_is_alone() {
     let workload = workload("exponential:10us");
@@ -50,7 +51,8 @@ fn by_chance_each_server_is_alone() {
     assert!(loads.iter().all(|load| (load / 0.7 - 1.0).abs() < 0.02), "{loads:?}");
 }
 
-// A mean latency of the sum of load^(2^i - 2) services (Mitzenmacher 1996; Vvedenskaya et al. 1996).
+// A mean latency of the sum of load^(2^i - 2) services (Mitzenmacher 1996; Vvedenskaya et al.
+// 1996).
 #[test]
 fn two_choices_are_as_good_as_published() {
     let workload = workload("exponential:10us");

@@ -3,7 +3,8 @@
 use super::*;
 use forebay::inside::sched::Objective;
 
-// Is the tail of TPC-C shorter where classes are known: of 100 us, behind 20 us, from the begin? A tenth is, of 1 M.
+// Is the tail of TPC-C shorter where classes are known: of 100 us, behind 20 us, from the begin? A
+// tenth is, of 1 M.
 #[test]
 fn known_classes_make_the_tail_of_levels_shorter() {
     let workload = workload("tpcc");
@@ -39,7 +40,8 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     assert!(short_with < 8.0, "{short_with}: light requests still go first");
 }
 
-// p99.9 is no longer than in the order of arrival, which is kept where no other is better, and than with the slowdown's.
+// p99.9 is no longer than in the order of arrival, which is kept where no other is better, and than
+// with the slowdown's.
 #[test]
 fn levels_for_the_latency_make_its_tail_shorter() {
     let p99_9 = |workload: &Workload, policy, objective| {

@@ -1,5 +1,5 @@
-//! Does virtual time reproduce the tails of queueing theory? Method: p99.9 of the latency in simulated runs with fixed
-//! seeds against exact distributions, within 5 %.
+//! Does virtual time reproduce the tails of queueing theory? Method: p99.9 of the latency in
+//! simulated runs with fixed seeds against exact distributions, within 5 %.
 
 use super::{MEAN_NS, arrivals, assert_near, erlang_c, own_queues, shared_queue, workload};
 use forebay::metrics::Percentile;
@@ -25,9 +25,9 @@ fn quantile(exceed: impl Fn(f64) -> f64) -> f64 {
     below
 }
 
-/// The share of requests that take longer than `time` mean service times in M/M/k. The wait is zero, or exponential
-/// with the rate k (1 - load). Source: Gross, Shortle, Thompson and Harris, Fundamentals of Queueing Theory, section
-/// 3.3.
+/// The share of requests that take longer than `time` mean service times in M/M/k. The wait is
+/// zero, or exponential with the rate k (1 - load). Source: Gross, Shortle, Thompson and Harris,
+/// Fundamentals of Queueing Theory, section 3.3.
 fn m_m_k_exceeds(workers: usize, load: f64, time: f64) -> f64 {
     let rate = workers as f64 * (1.0 - load);
     let waits = erlang_c(workers, load);
@@ -42,8 +42,8 @@ struct MD1 {
 }
 
 impl MD1 {
-    /// Up to `requests` requests at once. Source: Ramaswami, 1988. It balances crossings between "fewer than i" and "i
-    /// or more" at the ends of service, and adds positive terms only.
+    /// Up to `requests` requests at once. Source: Ramaswami, 1988. It balances crossings between
+    /// "fewer than i" and "i or more" at the ends of service, and adds positive terms only.
     fn new(load: f64, requests: usize) -> MD1 {
         // Arrivals in one service time: this many, and so many or more.
         let mut exactly = vec![(-load).exp()];
@@ -61,8 +61,8 @@ impl MD1 {
         MD1 { load, at_most: at_most.collect() }
     }
 
-    /// The share of requests that wait for longer than `time` (Franx, A simple solution for the M/D/c waiting time
-    /// distribution, Operations Research Letters 29, 2001).
+    /// The share of requests that wait for longer than `time` (Franx, A simple solution for the
+    /// M/D/c waiting time distribution, Operations Research Letters 29, 2001).
     fn waits_longer(&self, time: f64) -> f64 {
         let services = time.floor() as usize + 1;
         let expected = self.load * (services as f64 - time);
@@ -77,7 +77,8 @@ impl MD1 {
     }
 }
 
-// At .95 p99.9 of 4 M requests has a standard error of 5 %; the seed is fixed, and the next test tells more with less.
+// At .95 p99.9 of 4 M requests has a standard error of 5 %; the seed is fixed, and the next test
+// tells more with less.
 #[test]
 fn m_m_14_has_the_tail_of_first_come_first_served() {
     for (load, requests) in [(0.9, 1_000_000), (0.95, 4_000_000)] {
@@ -107,10 +108,10 @@ fn m_d_1_has_the_tail_of_franx() {
     }
 }
 
-/// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for the last stretch a of a
-/// longer one. That begins only while no request of cost a is there. The balance of crossings gives the density of M/D/1
-/// with short requests alone, times a factor. That is (short rate x P(no such work) + long rate) / (short rate x (1 - short
-/// load)).
+/// SRPT with costs of a and b on one worker. A request of cost a waits for those before it, and for
+/// the last stretch a of a longer one. That begins only while no request of cost a is there. The
+/// balance of crossings gives the density of M/D/1 with short requests alone, times a factor. That
+/// is (short rate x P(no such work) + long rate) / (short rate x (1 - short load)).
 #[test]
 fn srpt_has_the_tail_of_its_short_requests() {
     const LOAD: f64 = 0.8;

@@ -1,4 +1,5 @@
-//! Does `/slow` tell of the last minute, and of what a request waits for? Method: what a worker records, in made-up time.
+//! Does `/slow` tell of the last minute, and of what a request waits for? Method: what a worker
+//! records, in made-up time.
 
 use super::super::number;
 use super::*;
@@ -24,7 +25,8 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     slow.report(metrics, &[], &[], &ClassNames::default(), at)
 }
 
-// Is a request gone after a minute? Are the times of those with one culprit added up, of the minute and since the start?
+// Is a request gone after a minute? Are the times of those with one culprit added up, of the minute
+// and since the start?
 #[test]
 fn the_last_minute_is_told_and_times_add_up() {
     let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());

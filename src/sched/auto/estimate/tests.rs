@@ -34,7 +34,8 @@ fn a_gap_stands_between_two_humps() {
     }
 }
 
-// Does the time beside the handler, which a light request takes as a heavy one does, count for the light ones?
+// Does the time beside the handler, which a light request takes as a heavy one does, count for the
+// light ones?
 #[test]
 fn the_time_beside_handlers_is_work_too() {
     let free = bimodal((500, 99_500), (500_000, 500));

@@ -3,18 +3,20 @@
 use super::SHARE_MIN;
 use std::mem;
 
-/// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is limited.
+/// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is
+/// limited.
 pub(super) const MEAN_OF: f64 = 8.0;
-/// For this many decisions a prefix counts as validated after its last validated sample: a minute, in which one that
-/// asks for little is sampled.
+/// For this many decisions a prefix counts as validated after its last validated sample: a minute,
+/// in which one that asks for little is sampled.
 pub(super) const VALIDATED_FOR: u8 = 240;
-/// Standard deviations by which a source offers more than its level before it is cut. With none, one honest source in twelve
-/// is cut at any time if each sends a heavy request in five seconds. With three, some of a hundred that flood with heavy
-/// requests are not cut for ten seconds.
+/// Standard deviations by which a source offers more than its level before it is cut. With none,
+/// one honest source in twelve is cut at any time if each sends a heavy request in five seconds.
+/// With three, some of a hundred that flood with heavy requests are not cut for ten seconds.
 const SURE: f64 = 2.5;
 /// Requests of one prefix that say as much of what was shed of it as those of all do.
 const TELL: f64 = 4.0;
-/// The least part of the time that a source asks for which counts as that before its requests step aside.
+/// The least part of the time that a source asks for which counts as that before its requests step
+/// aside.
 const LIGHT_MIN: f64 = 0.05;
 
 /// Of which part of a request a sample is.
@@ -57,7 +59,8 @@ pub(super) struct Counts {
 pub(super) struct Known {
     /// Since the last decision.
     now: Counts,
-    /// Its samples in a period, with those refused, and the share of it that came in: means over [`MEAN_OF`] decisions.
+    /// Its samples in a period, with those refused, and the share of it that came in: means over
+    /// [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
     /// As [`Counts`].
@@ -98,15 +101,16 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// What this prefix asked for, over what it had, where all together `asked` for so many times as much. Sockets shed the
-    /// same part of every source, if each holds some of every source. A flood may be one flow, and fill one.
+    /// What this prefix asked for, over what it had, where all together `asked` for so many times
+    /// as much. Sockets shed the same part of every source, if each holds some of every source. A
+    /// flood may be one flow, and fill one.
     pub(super) fn asked(&self, asked: f64) -> f64 {
         let Counts { unbegun, begun, .. } = self.now;
         1.0 + (unbegun + (asked - 1.0) * TELL) / (begun + TELL)
     }
 
-    /// Ends so many periods, in which this `share` came in. What was known before is replaced if it `begins`. Returns what
-    /// was counted in them.
+    /// Ends so many periods, in which this `share` came in. What was known before is replaced if it
+    /// `begins`. Returns what was counted in them.
     pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) -> Counts {
         let counts = mem::take(&mut self.now);
         let Counts { used, refused, first, begun, ended, .. } = counts;
@@ -128,26 +132,29 @@ impl Known {
         counts
     }
 
-    /// Samples in a period that it would have if all of it came in. Of a source from which little comes in, most periods see
-    /// nothing; and one is not cut for one heavy request. So it is a ratio of means.
+    /// Samples in a period that it would have if all of it came in. Of a source from which little
+    /// comes in, most periods see nothing; and one is not cut for one heavy request. So it is a
+    /// ratio of means.
     pub(super) fn offered(&self) -> f64 {
         self.used / self.share.max(SHARE_MIN * SHARE_MIN)
     }
 
-    /// [`Known::offered`] at least: a few heavy requests of a source that sends few may come in one mean's time.
+    /// [`Known::offered`] at least: a few heavy requests of a source that sends few may come in one
+    /// mean's time.
     pub(super) fn surely_offered(&self) -> f64 {
         // The variance of such a mean (Roberts 1959, of the EWMA chart).
         let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
         self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
     }
 
-    /// Whether the cores end more of its requests in a second if they refuse those that step aside than if they serve all.
+    /// Whether the cores end more of its requests in a second if they refuse those that step aside
+    /// than if they serve all.
     pub(super) fn refuses(&self) -> bool {
         self.ended * self.used > self.begun * self.first
     }
 
-    /// The part of what it offers that must come in: what its requests take before they first step aside, if those that do
-    /// are refused.
+    /// The part of what it offers that must come in: what its requests take before they first step
+    /// aside, if those that do are refused.
     pub(super) fn light(&self) -> f64 {
         if self.refuses() { (self.first / self.used).max(LIGHT_MIN) } else { 1.0 }
     }
@@ -157,8 +164,9 @@ impl Known {
 mod tests {
     use super::*;
 
-    // Where few requests are heavy, do light ones need what all take before they step aside? Where to refuse those that step
-    // aside ends fewer requests in a second, do they need all? In samples: requests that end, that step aside, and the rest.
+    // Where few requests are heavy, do light ones need what all take before they step aside? Where
+    // to refuse those that step aside ends fewer requests in a second, do they need all? In
+    // samples: requests that end, that step aside, and the rest.
     #[test]
     fn light_requests_need_little_where_few_are_heavy() {
         for ((many, light), (few, first), rest, needs) in [

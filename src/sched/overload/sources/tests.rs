@@ -1,5 +1,5 @@
-//! Are the sources that take too much limited, and no other? Method: sources of a constant rate on cores of a fixed capacity, a
-//! quarter of a second at a time.
+//! Are the sources that take too much limited, and no other? Method: sources of a constant rate on
+//! cores of a fixed capacity, a quarter of a second at a time.
 
 use super::known::VALIDATED_FOR;
 use super::*;
@@ -59,9 +59,10 @@ impl Server {
         (0..count).map(|_| self.pass(demands, standing)).sum()
     }
 
-    /// Lets periods pass in which attackers ask for so many times the capacity, and others for so much of it. In each of
-    /// `checked`, up to the last, each attacker keeps a share in `shares`, and the others keep all at any time. Returns the
-    /// share of the capacity that is used from period 20 on.
+    /// Lets periods pass in which attackers ask for so many times the capacity, and others for so
+    /// much of it. In each of `checked`, up to the last, each attacker keeps a share in `shares`,
+    /// and the others keep all at any time. Returns the share of the capacity that is used from
+    /// period 20 on.
     fn cuts(
         &mut self,
         (others, load): (u64, f64),
@@ -94,8 +95,8 @@ fn honest(count: u64, load: f64, validated: bool) -> Vec<(u64, bool, f64)> {
 
 const ATTACKER: u64 = 1 << 40;
 
-// Is a flood cut, and no other source at any time? Do the others have room beside it, where one source alone has none to
-// spare?
+// Is a flood cut, and no other source at any time? Do the others have room beside it, where one
+// source alone has none to spare?
 #[test]
 fn those_that_flood_are_cut_and_no_others() {
     for (others, attackers, from, shares, most) in
@@ -110,8 +111,8 @@ fn those_that_flood_are_cut_and_no_others() {
     }
 }
 
-// A flood of a thousand times the capacity comes from more prefixes than rules may name. Does a fiftieth of each still come
-// in, so that the server sees who sends?
+// A flood of a thousand times the capacity comes from more prefixes than rules may name. Does a
+// fiftieth of each still come in, so that the server sees who sends?
 #[test]
 fn the_gate_closes_to_a_fiftieth() {
     let mut server = Server::default();
@@ -121,8 +122,9 @@ fn the_gate_closes_to_a_fiftieth() {
     assert!(shares.iter().all(|share| (0.02..0.021).contains(share)), "{shares:?}");
 }
 
-// While heavy requests alone wait, is a flood of them cut within a second? Are those cut that ask for more than the source
-// in the middle, to what others leave: a fifth of the capacity, and three fifths?
+// While heavy requests alone wait, is a flood of them cut within a second? Are those cut that ask
+// for more than the source in the middle, to what others leave: a fifth of the capacity, and three
+// fifths?
 #[test]
 fn heavy_requests_are_cut_to_what_others_leave() {
     for (others, attackers, periods, shares) in [
@@ -135,7 +137,8 @@ fn heavy_requests_are_cut_to_what_others_leave() {
     }
 }
 
-// A queue that stood for a part of a period, and left the cores idle for the rest: is what they can do still known?
+// A queue that stood for a part of a period, and left the cores idle for the rest: is what they can
+// do still known?
 #[test]
 fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     let mut sources = Sources::default();
@@ -151,8 +154,8 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     assert!((4_750.0..4_900.0).contains(&target), "{target}");
 }
 
-// A flood of four times the capacity, of which most is shed, so that the cores are busy. Is it cut at once, and next to what
-// it asks for, in which the time to shed is no part?
+// A flood of four times the capacity, of which most is shed, so that the cores are busy. Is it cut
+// at once, and next to what it asks for, in which the time to shed is no part?
 #[test]
 fn what_it_takes_to_shed_is_no_demand() {
     let (mut sources, mut rules) = (Sources::default(), Rules::OPEN);
@@ -165,8 +168,8 @@ fn what_it_takes_to_shed_is_no_demand() {
     }
 }
 
-// A flood that is one flow fills one socket, from which most is shed. Is what each source offers known by what was shed of it?
-// By what was shed of all, where little is known of it?
+// A flood that is one flow fills one socket, from which most is shed. Is what each source offers
+// known by what was shed of it? By what was shed of all, where little is known of it?
 #[test]
 fn what_is_shed_of_one_source_says_little_of_others() {
     let mut sources = Sources::default();
@@ -209,8 +212,8 @@ fn a_flood_is_soon_cut_to_the_capacity() {
     }
 }
 
-// A hundred that ask for twice the capacity in heavy requests, of which few come in: in most periods none of a source. Do
-// they stay cut?
+// A hundred that ask for twice the capacity in heavy requests, of which few come in: in most
+// periods none of a source. Do they stay cut?
 #[test]
 fn sources_of_rare_requests_stay_cut() {
     let (mut sources, mut rules, mut kept) = (Sources::default(), Rules::OPEN, 0.0);
@@ -227,8 +230,8 @@ fn sources_of_rare_requests_stay_cut() {
     assert!(kept < 0.5, "{kept}");
 }
 
-// Two hundred send a heavy request in five seconds each, by chance. A hundred flood with light ones. Is hardly any of the
-// former cut, and each of the latter?
+// Two hundred send a heavy request in five seconds each, by chance. A hundred flood with light
+// ones. Is hardly any of the former cut, and each of the latter?
 #[test]
 fn chance_cuts_no_source_of_few_heavy_requests() {
     let (mut sources, mut rules, mut cut, mut spared, mut state) = (Sources::default(), Rules::OPEN, 0, 0, 7_u64);
@@ -252,7 +255,8 @@ fn chance_cuts_no_source_of_few_heavy_requests() {
     assert!(cut < 0.01 && spared == 0, "{cut} of the honest ones cut, {spared} times one of the others not");
 }
 
-// 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all of these?
+// 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all
+// of these?
 #[test]
 fn forged_prefixes_leave_validated_ones_alone() {
     let (mut server, honest) = (Server::default(), honest(100, 0.4, true));
@@ -272,7 +276,8 @@ fn forged_prefixes_leave_validated_ones_alone() {
     assert!(server.sources.known.len() <= KNOWN_MAX);
 }
 
-// The same where heavy requests alone wait, and each validated prefix is quiet for four seconds after each request.
+// The same where heavy requests alone wait, and each validated prefix is quiet for four seconds
+// after each request.
 #[test]
 fn quiet_validated_prefixes_are_remembered() {
     let (mut server, mut kept) = (Server::default(), 0.0);
@@ -289,7 +294,8 @@ fn quiet_validated_prefixes_are_remembered() {
     assert!((1_000.0..0.7 * CAPACITY).contains(&kept), "{kept} of what may be forged, {CAPACITY} with what is not");
 }
 
-// A queue stands for long after a burst: do validated prefixes keep what they ask for, however far the target falls?
+// A queue stands for long after a burst: do validated prefixes keep what they ask for, however far
+// the target falls?
 #[test]
 fn a_low_target_is_taken_from_what_may_be_forged() {
     let known = |validated| {
@@ -334,7 +340,8 @@ fn fewer_rules_are_those_that_matter_most() {
 }
 
 proptest! {
-    // Does the level fill the target, give none more than it asks for, and no one less than another that asks for more?
+    // Does the level fill the target, give none more than it asks for, and no one less than another
+    // that asks for more?
     #[test]
     fn a_level_is_max_min_fair(
         demands in prop::collection::vec((0.1..100.0_f64, 1.0..5.0_f64), 1..50),

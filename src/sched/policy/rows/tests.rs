@@ -1,5 +1,5 @@
-//! Is the row that CONTRIBUTING.md shows one that compiles, and one whose jobs workers find? `tests/release/one_place.rs` does
-//! the rest of what the page says.
+//! Is the row that CONTRIBUTING.md shows one that compiles, and one whose jobs workers find?
+//! `tests/release/one_place.rs` does the rest of what the page says.
 
 use super::*;
 

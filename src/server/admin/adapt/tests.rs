@@ -9,7 +9,8 @@ fn config(pairs: &[(&str, &str)]) -> Config {
     Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
 }
 
-/// As the server's, but for yields, looks and notices: how long they take here must not decide what a test sees.
+/// As the server's, but for yields, looks and notices: how long they take here must not decide what
+/// a test sees.
 fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (Nanos::new(100), Nanos::ZERO, Nanos::ZERO))
 }
@@ -19,7 +20,8 @@ fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     Recent { service_times, busy_workers, idle_workers: 1.0, ..Recent::default() }
 }
 
-// Are there levels where a hundredth of the time passes checkpoints, and none where a hundred-thousandth does?
+// Are there levels where a hundredth of the time passes checkpoints, and none where a
+// hundred-thousandth does?
 #[test]
 fn auto_makes_no_levels_of_what_cannot_give_way() {
     for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
@@ -32,7 +34,8 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
-// Do classes begin at levels of their own where policies may know them, and is it published? Nowhere else?
+// Do classes begin at levels of their own where policies may know them, and is it published?
+// Nowhere else?
 #[test]
 fn auto_knows_classes_where_it_may() {
     for classify in ["header", "none"] {
@@ -47,8 +50,8 @@ fn auto_knows_classes_where_it_may() {
     }
 }
 
-/// `loadgen simulate` and `plan` predict a server's decisions. From the same requests both must make the same policy,
-/// whether it follows measurements or a plan.
+/// `loadgen simulate` and `plan` predict a server's decisions. From the same requests both must
+/// make the same policy, whether it follows measurements or a plan.
 #[cfg(feature = "cli")]
 #[test]
 fn a_server_decides_what_the_planner_predicts() {
@@ -102,8 +105,8 @@ fn a_server_decides_what_the_planner_predicts() {
     }
 }
 
-// Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between 0.5 ms and 500 ms is
-// worth yields of 0.1 ms, and none of 40 ms.
+// Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between
+// 0.5 ms and 500 ms is worth yields of 0.1 ms, and none of 40 ms.
 #[test]
 fn auto_weighs_the_yields_of_emulated_cores() {
     let decided = |overheads: &str| {
@@ -145,8 +148,8 @@ impl<'m> Measuring<'m> {
         Measuring { collector, recorder, adaptation: adaptation(config) }
     }
 
-    /// Whether another choice comes into force after a second with this many requests of each mix. Each request waited
-    /// for `queue`, and handlers were busy for `busy` in all.
+    /// Whether another choice comes into force after a second with this many requests of each mix.
+    /// Each request waited for `queue`, and handlers were busy for `busy` in all.
     fn second(&mut self, served: impl IntoIterator<Item = (Mix, u64)>, queue: Nanos, busy: Nanos) -> bool {
         let Measuring { collector, recorder, adaptation } = self;
         for (mix, requests) in served {
@@ -174,9 +177,9 @@ impl Drop for Measuring<'_> {
     }
 }
 
-// Does first come, first served wait until no queue stands and no heavy request is left half-done? Method: requests
-// that are alike come after heavy ones, of which many have begun and do not end. Then come ones that keep all workers
-// busy; then some are idle.
+// Does first come, first served wait until no queue stands and no heavy request is left half-done?
+// Method: requests that are alike come after heavy ones, of which many have begun and do not end.
+// Then come ones that keep all workers busy; then some are idle.
 #[test]
 fn auto_keeps_levels_while_requests_are_left() {
     let metrics = WorkerMetrics::new(4);

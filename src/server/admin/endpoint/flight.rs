@@ -1,5 +1,5 @@
-//! What the recorders of the workers hold, for pages. `GET /slow` names culprits. `GET /capture` is what the server saw for
-//! some seconds, as a trace that `simulate` and `loadgen` replay.
+//! What the recorders of the workers hold, for pages. `GET /slow` names culprits. `GET /capture` is
+//! what the server saw for some seconds, as a trace that `simulate` and `loadgen` replay.
 
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
@@ -19,7 +19,8 @@ const WRITTEN_AT_ONCE: usize = 1_000;
 /// The requests that `GET /slow` shows of each kind.
 const SHOWN: usize = 32;
 
-/// What is known of slow requests and of the last minutes, and the capture under way with who waits for it.
+/// What is known of slow requests and of the last minutes, and the capture under way with who waits
+/// for it.
 #[derive(Default)]
 pub(in crate::server::admin) struct Flight<'m> {
     slow: Slow,
@@ -78,7 +79,8 @@ impl Desk<'_, '_> {
     }
 }
 
-/// What was `captured` by a server with this `config`: a trace as text, with an account of what it leaves out.
+/// What was `captured` by a server with this `config`: a trace as text, with an account of what it
+/// leaves out.
 pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
     let emulated = config.burn == Burn::Sleep;
     let header = Trace {

@@ -29,12 +29,13 @@ use tokio::time::timeout;
 /// Bounds on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
-    /// stalled one.
+    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so
+    /// the oldest is a stalled one.
     pub(in crate::server::admin) connections: usize,
     /// The longest time from accepting to the end of the request's header.
     pub(in crate::server::admin) header: Nanos,
-    /// The longest time from accepting to the last byte of the reply. A capture takes 62 seconds at most.
+    /// The longest time from accepting to the last byte of the reply. A capture takes 62 seconds at
+    /// most.
     pub(in crate::server::admin) connection: Nanos,
 }
 
@@ -43,7 +44,8 @@ impl Limits {
         Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
-/// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
+/// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some
+/// hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
 
 const JSON: &str = "application/json";
@@ -51,7 +53,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Answer = Response<Full<Bytes>>;
 
-/// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
+/// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at
+/// once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// Accepts until released, and then stays as it is: without a listener.
@@ -169,8 +172,8 @@ async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
     ask(asker, |desk| desk.snapshot()).await
 }
 
-/// Whether the request names this host as only its clients can. A name that others own may mean this host to a browser (DNS
-/// rebinding), and their page could then read the answer.
+/// Whether the request names this host as only its clients can. A name that others own may mean
+/// this host to a browser (DNS rebinding), and their page could then read the answer.
 fn names_host(request: &Request<Incoming>) -> bool {
     let is_own = |authority: Authority| {
         let name = authority.host().trim_matches(['[', ']']);
@@ -250,8 +253,8 @@ fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec
 /// A browser runs only scripts and styles that carry this text, which others cannot guess.
 static NONCE: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState::new().hash_one("page")));
 
-/// The page, which may talk to this server alone. The browser polls the other paths and draws, so the server keeps nothing
-/// for it.
+/// The page, which may talk to this server alone. The browser polls the other paths and draws, so
+/// the server keeps nothing for it.
 fn page() -> Answer {
     let body = include_str!("../page.html").replace("/*style*/", PAGE_STYLE).replace("/*charts*/", PAGE_CHARTS);
     let policy = format!(

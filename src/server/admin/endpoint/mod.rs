@@ -1,4 +1,5 @@
-//! What the endpoint adds to the control thread: pages over HTTP, and what their clients ask of the server.
+//! What the endpoint adds to the control thread: pages over HTTP, and what their clients ask of the
+//! server.
 
 pub(super) mod flight;
 pub(super) mod http;
@@ -36,7 +37,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     fn ready(&self) -> Result<(), String> {
         match self.phase.load() {
             Phase::Serving => {}
-            // Connections that came before the successor had the listener ask about the address, which is served.
+            // Connections that came before the successor had the listener ask about the address,
+            // which is served.
             Phase::HandedOver => return Ok(()),
             Phase::LameDuck => return Err("lame duck".to_owned()),
             Phase::Draining => return Err("draining".to_owned()),

@@ -22,11 +22,12 @@ pub(in crate::server) struct Door {
 }
 
 impl Door {
-    /// Listens at `path`, for this user alone. Replaces the socket of a server that has ended without removing it.
+    /// Listens at `path`, for this user alone. Replaces the socket of a server that has ended
+    /// without removing it.
     ///
     /// # Errors
-    /// The kernel's error; [`io::ErrorKind::AddrInUse`] also when something other than a socket is in the way, or a socket
-    /// at which a server listens.
+    /// The kernel's error; [`io::ErrorKind::AddrInUse`] also when something other than a socket is
+    /// in the way, or a socket at which a server listens.
     pub(in crate::server) fn open(path: &Path) -> io::Result<Door> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {

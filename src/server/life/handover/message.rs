@@ -1,5 +1,5 @@
-//! The messages of a hand-over: JSON, each in one packet of a Unix socket that keeps packets apart, with descriptors
-//! beside it.
+//! The messages of a hand-over: JSON, each in one packet of a Unix socket that keeps packets apart,
+//! with descriptors beside it.
 
 use crate::time::Nanos;
 use rustix::io::{Errno, retry_on_intr};
@@ -33,15 +33,17 @@ pub(super) enum Message {
     Hello { protocol: u32, version: String },
     /// The predecessor will not, and serves on.
     Refused { reason: String },
-    /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this socket's listener follow.
-    /// `kept`: they outlive both servers. `gro`: they are received from in GRO batches. `watchdog_us`: the predecessor's
-    /// supervisor expects a sign of life this often.
+    /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this
+    /// socket's listener follow. `kept`: they outlive both servers. `gro`: they are received from
+    /// in GRO batches. `watchdog_us`: the predecessor's supervisor expects a sign of life this
+    /// often.
     Offer { sockets: usize, kept: bool, gro: bool, watchdog_us: Option<u64> },
     /// Some of the descriptors.
     Descriptors,
     /// The successor has made everything that it needs: from here on it only has to begin.
     Ready,
-    /// The predecessor receives no more. Its last readings of the kernel's drop counters, by socket.
+    /// The predecessor receives no more. Its last readings of the kernel's drop counters, by
+    /// socket.
     Begin { dropped: Vec<Option<u32>> },
     /// The successor serves.
     Serving,
@@ -82,7 +84,8 @@ pub(super) struct Connection(Socket);
 #[derive(Debug)]
 pub(super) enum Heard {
     Message(Message, Vec<OwnedFd>),
-    /// The other end has been closed. A process that lives says why before it closes: the other one has died.
+    /// The other end has been closed. A process that lives says why before it closes: the other one
+    /// has died.
     Gone,
     /// Nothing came in time.
     Late,
@@ -101,7 +104,8 @@ impl Connection {
         Connection::new(socket)
     }
 
-    /// An error unless the other process is this user's, as the kernel saw it when it connected or listened.
+    /// An error unless the other process is this user's, as the kernel saw it when it connected or
+    /// listened.
     pub(super) fn check_peer(&self) -> io::Result<()> {
         let (peer, own) = (sockopt::socket_peercred(&self.0)?.uid, rustix::process::geteuid());
         if peer == own {

@@ -1,4 +1,5 @@
-//! A restart that loses nothing: a server that starts takes the sockets of the one that runs. README.md argues each step.
+//! A restart that loses nothing: a server that starts takes the sockets of the one that runs.
+//! README.md argues each step.
 
 mod door;
 mod message;
@@ -12,8 +13,9 @@ pub(in crate::server) use successor::{Predecessor, ask};
 use crate::time::Nanos;
 use std::io;
 
-/// The longest wait for the other process's next message. A successor prepares for longest. After the offer, and
-/// before it says that it is ready, it makes packets and threads for up to 1,024 workers.
+/// The longest wait for the other process's next message. A successor prepares for longest. After
+/// the offer, and before it says that it is ready, it makes packets and threads for up to 1,024
+/// workers.
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Why a server that runs did not hand over, or one that starts could not take over.

@@ -1,4 +1,5 @@
-//! The side of a hand-over that runs: gives its sockets to a successor, and goes once that one serves.
+//! The side of a hand-over that runs: gives its sockets to a successor, and goes once that one
+//! serves.
 
 use super::PATIENCE;
 use super::door::Door;
@@ -15,7 +16,8 @@ use std::thread;
 
 /// A process that connects says at once what it wants.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
-/// The longest time for which no process receives: the successor's workers run, and only wait for the word.
+/// The longest time for which no process receives: the successor's workers run, and only wait for
+/// the word.
 const SERVING_WITHIN: Nanos = Nanos::from_secs(1);
 /// The interval of looking whether the server has been asked to stop meanwhile.
 const LOOK_EVERY: Nanos = Nanos::from_millis(20);
@@ -71,7 +73,8 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Offers the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor only has to begin.
+    /// Offers the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor
+    /// only has to begin.
     ///
     /// # Errors
     /// Why it cannot begin.
@@ -94,8 +97,9 @@ impl Asked {
         self.await_ready(is_stopping)
     }
 
-    /// Lets the successor begin, now that this server receives no more. `dropped` are the kernel's drop counters as of then,
-    /// by socket. `Ok` when the successor serves: this server must finish what it has received, and go.
+    /// Lets the successor begin, now that this server receives no more. `dropped` are the kernel's
+    /// drop counters as of then, by socket. `Ok` when the successor serves: this server must finish
+    /// what it has received, and go.
     ///
     /// # Errors
     /// Why it does not serve.

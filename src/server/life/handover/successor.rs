@@ -1,5 +1,5 @@
-//! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins when that one has
-//! stopped receiving.
+//! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins
+//! when that one has stopped receiving.
 
 use super::door::Door;
 use super::message::{Connection, Heard, Message, PROTOCOL};
@@ -11,7 +11,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a server that runs gives to its successor: its UDP sockets, its admin listener, its door, and its word.
+/// What a server that runs gives to its successor: its UDP sockets, its admin listener, its door,
+/// and its word.
 pub(in crate::server) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 
 /// The server from which a successor takes over, which serves until the successor does.
@@ -28,12 +29,12 @@ pub(crate) struct Predecessor {
     inodes: Vec<u64>,
 }
 
-/// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does not run that long
-/// finds the word that this server serves when it wakes up.
+/// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does
+/// not run that long finds the word that this server serves when it wakes up.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Asks the server that listens at `path` for its sockets. `None` if there is no server. One that goes without a word, for
-/// what is offered does not fit, changes nothing.
+/// Asks the server that listens at `path` for its sockets. `None` if there is no server. One that
+/// goes without a word, for what is offered does not fit, changes nothing.
 pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
@@ -67,8 +68,8 @@ pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverErr
 }
 
 impl Predecessor {
-    /// Says that this server only has to begin, and waits until it may. Returns the last readings of the kernel's drop
-    /// counters, by inode: none if the predecessor has died.
+    /// Says that this server only has to begin, and waits until it may. Returns the last readings
+    /// of the kernel's drop counters, by inode: none if the predecessor has died.
     pub(in crate::server) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
         if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
@@ -81,8 +82,8 @@ impl Predecessor {
         }
     }
 
-    /// Says that this server serves, and waits until the predecessor goes, or has died. Returns the reason
-    /// if the predecessor serves on after all.
+    /// Says that this server serves, and waits until the predecessor goes, or has died. Returns the
+    /// reason if the predecessor serves on after all.
     pub(in crate::server) fn say_serving(self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
             // What it said before it closed can still be heard.

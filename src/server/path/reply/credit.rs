@@ -1,9 +1,12 @@
-//! How much may be sent to sources that may be forged: per prefix and second, not more than a multiple of what came
-//! from there. So forged requests gain nothing by answers that are longer than requests.
+//! How much may be sent to sources that may be forged: per prefix and second, not more than a
+//! multiple of what came from there. So forged requests gain nothing by answers that are longer
+//! than requests.
 //!
-//! `--source-prefix` says how many bits of an address a prefix has. A keyed hash chooses one of [`PLACES`] words for its credit. Prefixes that share a word share their credit: together they are sent no more than
-//! the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst in the
-//! next. Only an allowance for each second, where there is one, is kept for [`KEPT`] seconds: a token bucket.
+//! `--source-prefix` says how many bits of an address a prefix has. A keyed hash chooses one of
+//! [`PLACES`] words for its credit. Prefixes that share a word share their credit: together they
+//! are sent no more than the multiple of what they sent together. Credit ends with its second, so
+//! that a quiet one allows no burst in the next. Only an allowance for each second, where there is
+//! one, is kept for [`KEPT`] seconds: a token bucket.
 
 use crate::net::SourcePrefix;
 use crate::time::Nanos;
@@ -14,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Half a megabyte: of 1,000 prefixes in one second, eight share their word with another one.
 const PLACES: usize = 1 << 16;
 
-/// Seconds for which an allowance that was not used is kept: a client that asks for much at once, and then rests.
+/// Seconds for which an allowance that was not used is kept: a client that asks for much at once,
+/// and then rests.
 const KEPT: u32 = 8;
 
 /// The credit of all prefixes.
@@ -31,16 +35,17 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so many `bits`. Beside that
-    /// of `allowance` bytes in each second.
+    /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so
+    /// many `bits`. Beside that of `allowance` bytes in each second.
     pub(crate) fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
         debug_assert!(amplification >= 1, "a reply may be as long as its request");
         let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
         Credit { amplification, allowance, bits, keys: RandomState::new(), places }
     }
 
-    /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes, which are no fewer than
-    /// the request's. Returns the bytes taken: as many as the request has, at least.
+    /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes,
+    /// which are no fewer than the request's. Returns the bytes taken: as many as the request has,
+    /// at least.
     pub(crate) fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
         // A datagram has 16 bits, an amplification 10.
         let given = request as u32 * self.amplification;
@@ -54,7 +59,8 @@ impl Credit {
         taken as usize
     }
 
-    /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second is over.
+    /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second
+    /// is over.
     pub(crate) fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
         if second(taken_at) == second(now) {
             self.update(source, now, |credit| credit.saturating_add(bytes as u32));
@@ -73,7 +79,8 @@ impl Credit {
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
-    /// What is kept of the bytes `left` after so many `seconds`. Apart from the way of requests within one second.
+    /// What is kept of the bytes `left` after so many `seconds`. Apart from the way of requests
+    /// within one second.
     #[cold]
     fn kept(&self, left: u32, seconds: u64) -> u32 {
         let kept = (u64::from(self.allowance) * seconds).saturating_add(left.into());
@@ -81,7 +88,8 @@ impl Credit {
     }
 }
 
-/// Seconds since the clock's beginning, from [`KEPT`] on: a place that nothing has used is full. 32 bits are 136 years.
+/// Seconds since the clock's beginning, from [`KEPT`] on: a place that nothing has used is full. 32
+/// bits are 136 years.
 fn second(now: Nanos) -> u64 {
     now.get() / 1_000_000_000 + u64::from(KEPT)
 }
@@ -98,7 +106,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    // Does a request give as much as it has, what was not sent serve the next one, and no second the next one?
+    // Does a request give as much as it has, what was not sent serve the next one, and no second
+    // the next one?
     #[test]
     fn credit_is_what_came_and_was_not_sent() {
         let (credit, from) = (Credit::new(1, 0, NETWORK), source("192.0.2.1"));
@@ -117,7 +126,8 @@ mod tests {
         assert_eq!(Credit::new(3, 0, NETWORK).take(from, now, 40, 100), 100);
     }
 
-    // Is a client that asks for little spared, one that asks for much cut, and no more kept than some seconds give?
+    // Is a client that asks for little spared, one that asks for much cut, and no more kept than
+    // some seconds give?
     #[test]
     fn an_allowance_is_a_token_bucket() {
         let (credit, from) = (Credit::new(1, 1_000, NETWORK), source("192.0.2.1"));
@@ -129,7 +139,8 @@ mod tests {
     }
 
     proptest! {
-        // Is no network ever sent more in a second than the multiple of what it sent, whatever it asks for?
+        // Is no network ever sent more in a second than the multiple of what it sent, whatever it
+        // asks for?
         #[test]
         fn no_more_is_sent_than_came(
             requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),

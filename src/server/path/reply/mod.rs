@@ -1,4 +1,5 @@
-//! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for other work.
+//! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for
+//! other work.
 
 pub(crate) mod credit;
 
@@ -24,8 +25,8 @@ struct Waiting<'s, T> {
     packet: Packet<'s, T>,
     /// The number of its datagrams.
     datagrams: usize,
-    /// For a request that was served: the sample to record once the kernel has taken all datagrams, and when the reply was
-    /// finished. Any other request has its fate already.
+    /// For a request that was served: the sample to record once the kernel has taken all datagrams,
+    /// and when the reply was finished. Any other request has its fate already.
     served: Option<(Sample, Nanos)>,
     /// Whether the kernel takes all datagrams, as far as is known.
     taken: bool,
@@ -56,16 +57,18 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         self.replies.iter().filter(|reply| reply.served.is_none()).count()
     }
 
-    /// Adds the reply in `packet`, of so many datagrams, for which there must be room. If the request was `served`, its
-    /// sample lacks only the time to send the reply, which was finished at the time beside it.
+    /// Adds the reply in `packet`, of so many datagrams, for which there must be room. If the
+    /// request was `served`, its sample lacks only the time to send the reply, which was finished
+    /// at the time beside it.
     pub(crate) fn put(&mut self, packet: Packet<'s, T>, datagrams: usize, served: Option<(Sample, Nanos)>) {
         self.datagrams += datagrams;
         self.replies.push(Waiting { packet, datagrams, served, taken: true });
     }
 
-    /// Sends everything through `sockets` of `link`, one for each address, records the requests served, and gives the
-    /// packets to `recycle`. If the kernel takes nothing, probes whether it would take anything, and tells `sending`, one
-    /// for each address. Returns the time after the send.
+    /// Sends everything through `sockets` of `link`, one for each address, records the requests
+    /// served, and gives the packets to `recycle`. If the kernel takes nothing, probes whether it
+    /// would take anything, and tells `sending`, one for each address. Returns the time after the
+    /// send.
     pub(crate) fn flush<L: Link>(
         &mut self,
         link: &mut L,
@@ -96,8 +99,8 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         now
     }
 
-    /// Sends the replies to all requests that came to `address` through its socket, in their order, and notes what the kernel
-    /// took.
+    /// Sends the replies to all requests that came to `address` through its socket, in their order,
+    /// and notes what the kernel took.
     fn send<S>(
         &mut self,
         link: &mut impl Link<Socket = S>,
@@ -141,38 +144,43 @@ fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterato
     packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
 }
 
-/// The longest time that a reply waits between two requests: some times what one call for many replies saves.
+/// The longest time that a reply waits between two requests: some times what one call for many
+/// replies saves.
 const WAIT_MAX: Nanos = Nanos::from_micros(8);
 
 /// A time without a checkpoint that no reply should wait.
 const STRETCH_LONG: Nanos = Nanos::from_micros(100);
 
-/// What the thread has used is read this often while replies wait, which takes 1 us. What a request uses is then known to half
-/// of a long stretch.
+/// What the thread has used is read this often while replies wait, which takes 1 us. What a request
+/// uses is then known to half of a long stretch.
 const READ_EVERY: Nanos = Nanos::from_micros(50);
 
-/// Requests whose replies leave one by one after one that came to a checkpoint, or to the bound of [`WAIT_MAX`].
+/// Requests whose replies leave one by one after one that came to a checkpoint, or to the bound of
+/// [`WAIT_MAX`].
 const AFTER_PAUSE: u32 = 32;
 
-/// Requests whose replies leave one by one after one that was long without a checkpoint, the first time.
+/// Requests whose replies leave one by one after one that was long without a checkpoint, the first
+/// time.
 const AFTER_LONG: u32 = 512;
 
-/// The same when long ones follow each other. Where one request in a thousand is long, one reply in seventeen waits
-/// for another request, and one in 17,000 for a long one.
+/// The same when long ones follow each other. Where one request in a thousand is long, one reply in
+/// seventeen waits for another request, and one in 17,000 for a long one.
 const AFTER_LONG_MAX: u32 = 16_384;
 
-/// A long one follows another one soon within this many times the requests for which the last one was remembered.
-/// Interruptions that take .5 % of the time in pieces of 500 us come once in 30,000 requests at 300,000/s, and are not soon.
+/// A long one follows another one soon within this many times the requests for which the last one
+/// was remembered. Interruptions that take .5 % of the time in pieces of 500 us come once in 30,000
+/// requests at 300,000/s, and are not soon.
 const SOON: u32 = 8;
 
-/// Whether finished replies may wait for the replies to the requests behind them, to leave in one call. The last
-/// requests of one worker say that.
+/// Whether finished replies may wait for the replies to the requests behind them, to leave in one
+/// call. The last requests of one worker say that.
 ///
-/// How long the next request takes is unknown. Replies wait for its first checkpoint at most, and only while the last
-/// requests were all over sooner than that. A request that keeps its worker without a checkpoint shows that this is no
-/// bound here. One during which the kernel ran other threads shows nothing ([`ThreadUse`] tells). One alone may still be the
-/// hypervisor's doing, which takes the processor away for as long. So the memory of it is short at first, and doubles when
-/// the next one follows soon.
+/// How long the next request takes is unknown. Replies wait for its first checkpoint at most, and
+/// only while the last requests were all over sooner than that. A request that keeps its worker
+/// without a checkpoint shows that this is no bound here. One during which the kernel ran other
+/// threads shows nothing ([`ThreadUse`] tells). One alone may still be the hypervisor's doing,
+/// which takes the processor away for as long. So the memory of it is short at first, and doubles
+/// when the next one follows soon.
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
     /// Requests until replies may wait again.
@@ -198,7 +206,8 @@ impl Gathering {
         self.one_by_one == 0 && oldest < WAIT_MAX
     }
 
-    /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's thread has used.
+    /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's
+    /// thread has used.
     #[inline]
     pub(in crate::server::path) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
         if now.minus(self.read_at) >= READ_EVERY {
@@ -206,8 +215,8 @@ impl Gathering {
         }
     }
 
-    /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it ran, replies `waited`
-    /// for its first checkpoint. `used` as in [`Gathering::on_wait`].
+    /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it
+    /// ran, replies `waited` for its first checkpoint. `used` as in [`Gathering::on_wait`].
     #[inline]
     pub(in crate::server::path) fn on_first_run(
         &mut self,
@@ -231,7 +240,8 @@ impl Gathering {
     /// The part of a run that the thread can have worked for.
     #[cold]
     fn worked(&self, ran: Nanos, used: ThreadUse) -> Nanos {
-        // What the thread has worked for since the last reading is this request's, and that of others before it.
+        // What the thread has worked for since the last reading is this request's, and that of
+        // others before it.
         used.worked_since(&self.used_before).map_or(ran, |worked| ran.min(worked))
     }
 
@@ -260,8 +270,8 @@ impl ThreadUse {
         ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
     }
 
-    /// The most that the thread can have worked for since `before`; `None` where it has waited, which may have been its work's
-    /// doing.
+    /// The most that the thread can have worked for since `before`; `None` where it has waited,
+    /// which may have been its work's doing.
     pub(in crate::server::path) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
         (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
     }

@@ -10,8 +10,8 @@ use crate::server::path::common::Transport;
 use crate::server::path::packet::PacketBody;
 use std::io;
 
-/// A link to two sockets. The first takes no datagram of one byte, and the second takes nothing. Each call has the
-/// socket and the lengths of its messages.
+/// A link to two sockets. The first takes no datagram of one byte, and the second takes nothing.
+/// Each call has the socket and the lengths of its messages.
 #[derive(Default)]
 struct HalfOpen {
     calls: Vec<(usize, Vec<usize>)>,
@@ -61,9 +61,9 @@ fn packet<'s>(pool: &'s ObjectPool<PacketBody<()>>, address: u8, lengths: &[usiz
     packet
 }
 
-// Does each reply leave by the socket of its address, in order, with all its datagrams? Is one counted as answered
-// if the kernel has taken all of these? Is each of them unsent that it has not taken, and the time of those
-// replies unanswered?
+// Does each reply leave by the socket of its address, in order, with all its datagrams? Is one
+// counted as answered if the kernel has taken all of these? Is each of them unsent that it has not
+// taken, and the time of those replies unanswered?
 #[test]
 fn replies_leave_by_address() {
     let (pool, metrics) = (pool(), WorkerMetrics::new(1));
@@ -156,8 +156,9 @@ fn replies_wait_for_brief_requests_only() {
     assert_eq!(gathering.one_by_one, AFTER_LONG, "the longer memory counts");
 }
 
-// Does time count for which the kernel ran other threads, or in which the request waited for something? What the thread
-// used after the last reading may have been this request's; what it used before was not.
+// Does time count for which the kernel ran other threads, or in which the request waited for
+// something? What the thread used after the last reading may have been this request's; what it used
+// before was not.
 #[test]
 fn a_thread_without_its_processor_is_not_in_a_long_request() {
     for (cpu, waits, expected) in
@@ -176,8 +177,8 @@ fn a_thread_without_its_processor_is_not_in_a_long_request() {
     }
 }
 
-/// The share of requests for which replies could wait, and of those that were long meanwhile, when one in `every` is
-/// long.
+/// The share of requests for which replies could wait, and of those that were long meanwhile, when
+/// one in `every` is long.
 fn shares(every: u32) -> (f64, f64) {
     let (mut gathering, mut waited, mut met) = (Gathering::default(), 0_u32, 0_u32);
     let requests = 1_000_000;
@@ -190,8 +191,8 @@ fn shares(every: u32) -> (f64, f64) {
     (f64::from(waited) / f64::from(requests), f64::from(met) / f64::from(requests))
 }
 
-// Do replies seldom meet a long request where these are common, and nearly always wait where the host interrupts now
-// and then?
+// Do replies seldom meet a long request where these are common, and nearly always wait where the
+// host interrupts now and then?
 #[test]
 fn memory_follows_how_often_requests_are_long() {
     for every in [10, 100, 1_000] {

@@ -1,15 +1,18 @@
-//! The paths that a source file names, in `use` declarations and elsewhere: comments and literals are none.
+//! The paths that a source file names, in `use` declarations and elsewhere: comments and literals
+//! are none.
 //!
-//! A visitor of syn would not be shorter. syn leaves what stands in a macro as tokens, and these name paths too.
+//! A visitor of syn would not be shorter. syn leaves what stands in a macro as tokens, and these
+//! name paths too.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
 /// A path as it is written, `use` groups taken apart. Single words are paths too.
 pub(crate) struct Named {
-    /// Its segments; the last is `*` for a glob. From the root of Forebay if `in_crate`, under which the load generator
-    /// stands as `loadgen`.
+    /// Its segments; the last is `*` for a glob. From the root of Forebay if `in_crate`, under
+    /// which the load generator stands as `loadgen`.
     pub(crate) segments: Vec<String>,
-    /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own name.
+    /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own
+    /// name.
     pub(crate) in_crate: bool,
     /// Whether a `use` names it.
     pub(crate) is_use: bool,

@@ -1,15 +1,18 @@
-//! The table of imports that each module may have (`layers.txt`), and the check of one file against it.
+//! The table of imports that each module may have (`layers.txt`), and the check of one file against
+//! it.
 
 use super::paths::{Named, paths};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// A row of `layers.txt`: what a module may name. Of several rows that a file lies under, the longest counts.
+/// A row of `layers.txt`: what a module may name. Of several rows that a file lies under, the
+/// longest counts.
 struct Layer {
     module: &'static str,
     /// Other modules of this crate, or parts of them.
     imports: Vec<&'static str>,
-    /// Paths that must not appear: whole, as a part of a longer one, or as one word. A `*` at the end takes any ending.
+    /// Paths that must not appear: whole, as a part of a longer one, or as one word. A `*` at the
+    /// end takes any ending.
     banned: Vec<&'static str>,
 }
 
@@ -93,13 +96,15 @@ fn is_own(module: &[String], segments: &[String]) -> bool {
     is_below(module, LOADGEN) == is_below(segments, LOADGEN)
 }
 
-/// The module of each crate that stands for `module` where circles are looked for: the one below the root.
+/// The module of each crate that stands for `module` where circles are looked for: the one below
+/// the root.
 pub(crate) fn top_of(module: &[String]) -> Option<String> {
     let depth = if is_below(module, LOADGEN) { 2 } else { 1 };
     (module.len() >= depth).then(|| module[..depth].join("::"))
 }
 
-/// The top modules of its own crate that the file `module`, which holds `text`, names. Its own may be among them.
+/// The top modules of its own crate that the file `module`, which holds `text`, names. Its own may
+/// be among them.
 pub(crate) fn imports(module: &[String], text: &str) -> Vec<String> {
     let named = paths(text, module).into_iter().filter(|named| named.in_crate && is_own(module, &named.segments));
     named.filter_map(|named| top_of(&named.segments)).collect()
@@ -115,7 +120,8 @@ fn contains(segments: &[String], banned: &str) -> bool {
     segments.windows(banned.len()).any(|window| window.iter().zip(&banned).all(matches))
 }
 
-/// `src/net/socket.rs` is `net::socket`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's roots are nothing.
+/// `src/net/socket.rs` is `net::socket`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's
+/// roots are nothing.
 pub(crate) fn module_of(path: &str) -> Vec<String> {
     let segments = path.trim_end_matches(".rs").split('/');
     let segments = segments.filter(|segment| !matches!(*segment, "src" | "mod" | "lib" | "main"));

@@ -1,6 +1,7 @@
-//! DARC: workers are reserved for each class, as many as its share of the work keeps busy. (Demoulin et al., "When Idling
-//! is Ideal", SOSP 2021.) It knows each request's class and cost beforehand. A worker that is reserved for a class also
-//! serves lighter ones, never heavier ones, and idles where only heavier ones wait.
+//! DARC: workers are reserved for each class, as many as its share of the work keeps busy.
+//! (Demoulin et al., "When Idling is Ideal", SOSP 2021.) It knows each request's class and cost
+//! beforehand. A worker that is reserved for a class also serves lighter ones, never heavier ones,
+//! and idles where only heavier ones wait.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::RequestId;
@@ -22,7 +23,8 @@ impl Darc {
         Darc { waiting: Default::default(), demands: Default::default(), serving: vec![None; workers] }
     }
 
-    /// The heaviest class that `worker` serves. The first workers are reserved for the lightest class, one at least.
+    /// The heaviest class that `worker` serves. The first workers are reserved for the lightest
+    /// class, one at least.
     fn heaviest(&self, worker: WorkerId) -> usize {
         let workers = self.serving.len();
         let sum = |demands: &[Nanos]| demands.iter().map(|demand| demand.as_secs_f64()).sum::<f64>();
@@ -68,7 +70,8 @@ mod tests {
     use crate::lab::sim::{ArrivingRequest, Reference};
     use forebay::time::Nanos;
 
-    // Does a heavy request wait while the worker that is reserved for light ones is idle, and does that serve a light one?
+    // Does a heavy request wait while the worker that is reserved for light ones is idle, and does
+    // that serve a light one?
     #[test]
     fn a_reserved_worker_idles_while_heavy_requests_wait() {
         let us = Nanos::from_micros;

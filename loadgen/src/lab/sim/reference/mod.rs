@@ -1,5 +1,6 @@
-//! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
-//! like, or see all queues at once. Nothing costs anything but what their parameters say.
+//! Policies that no server can follow, as bounds: they know each request's cost beforehand,
+//! interrupt wherever they like, or see all queues at once. Nothing costs anything but what their
+//! parameters say.
 
 mod darc;
 mod processor_sharing;
@@ -21,9 +22,11 @@ use std::str::FromStr;
 pub enum Reference {
     /// Shortest remaining processing time first, with preemption: an oracle.
     Srpt,
-    /// All requests progress at once, each at an equal share of the workers and at most at the rate of one.
+    /// All requests progress at once, each at an equal share of the workers and at most at the rate
+    /// of one.
     ProcessorSharing,
-    /// One queue; a request that has run for a quantum goes to the end of the queue if another waits.
+    /// One queue; a request that has run for a quantum goes to the end of the queue if another
+    /// waits.
     RoundRobin {
         /// CPU time of a turn; above zero.
         quantum: Nanos,
@@ -54,8 +57,8 @@ const NAMED: [(&str, Reference); 6] = [
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `ps`, `priority`, `jsq`, `darc`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`. A
-    /// quantum is above zero, a switch at most 10ms.
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `darc`, `central` (round robin of 5us, 1us to switch)
+    /// and `rr:QUANTUM:SWITCH`. A quantum is above zero, a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         let round_robin = || {
             let (quantum, switch) = text.strip_prefix("rr:")?.split_once(':')?;
@@ -87,7 +90,8 @@ impl Reference {
         tally.into_inner()
     }
 
-    /// As [`Reference::simulate`], into a tally that `incoming` may look at, as in [`simulate_into`](super::simulate_into).
+    /// As [`Reference::simulate`], into a tally that `incoming` may look at, as in
+    /// [`simulate_into`](super::simulate_into).
     ///
     /// # Panics
     /// If there is no worker.
@@ -164,9 +168,9 @@ mod tests {
         }
     }
 
-    // Does the shortest remaining one go first and interrupt? Are processors shared equally, with one for each at most? Do
-    // turns end after a quantum if another waits? Do lighter classes go first and interrupt no other, and is the shortest queue
-    // joined?
+    // Does the shortest remaining one go first and interrupt? Are processors shared equally, with
+    // one for each at most? Do turns end after a quantum if another waits? Do lighter classes go
+    // first and interrupt no other, and is the shortest queue joined?
     #[test]
     fn latencies_are_those_of_each_discipline() {
         let us = Nanos::from_micros;

@@ -7,8 +7,8 @@ use forebay::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Two present requests have been given the same CPU time since the later one came. Only the clock of that time differs
-/// from the real one.
+/// Two present requests have been given the same CPU time since the later one came. Only the clock
+/// of that time differs from the real one.
 pub(super) struct ProcessorSharing {
     workers: usize,
     /// CPU time that a request present from the start would have been given, in [`UNITS`].

@@ -1,6 +1,6 @@
-//! Queues whose order makes the policy. One for all workers: round robin, priority of classes, or the shortest remaining
-//! processing time. Central preemption is round robin with a cost for each switch. One for each worker: the shortest is
-//! joined.
+//! Queues whose order makes the policy. One for all workers: round robin, priority of classes, or
+//! the shortest remaining processing time. Central preemption is round robin with a cost for each
+//! switch. One for each worker: the shortest is joined.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::{Request, RequestId};
@@ -24,7 +24,8 @@ pub(super) struct Queues {
     /// Those that wait: for any worker in the only queue, or for the worker of that number.
     waiting: Vec<Waiting>,
     put: u64,
-    /// Where the search for the shortest queue begins, so that of several equal ones each has its turn.
+    /// Where the search for the shortest queue begins, so that of several equal ones each has its
+    /// turn.
     rotation: WorkerId,
     serving: Vec<Option<Turn>>,
 }
@@ -36,7 +37,8 @@ struct Turn {
 }
 
 impl Queues {
-    /// Round robin with this quantum and the cost `switch` of a switch, where the order is that of coming.
+    /// Round robin with this quantum and the cost `switch` of a switch, where the order is that of
+    /// coming.
     pub(super) fn round_robin(workers: usize, quantum: Nanos, switch: Nanos) -> Queues {
         let (waiting, serving) = (vec![Waiting::new()], vec![None; workers]);
         Queues { rank: |_, put| [put, 0], preempts: false, quantum, switch, waiting, put: 0, rotation: 0, serving }
@@ -60,11 +62,13 @@ impl Queues {
         Queues { waiting, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 
-    /// The worker to which a request comes: the one that is free first, or the one with the fewest requests.
+    /// The worker to which a request comes: the one that is free first, or the one with the fewest
+    /// requests.
     fn worker(&mut self, stage: &Stage<'_>) -> WorkerId {
         let workers = self.serving.len();
         if self.waiting.len() == 1 {
-            // A free worker has the time `Nanos::MAX` in the event list, which is later than any other.
+            // A free worker has the time `Nanos::MAX` in the event list, which is later than any
+            // other.
             return (0..workers).rev().max_by_key(|worker| stage.event_list.of(*worker)).expect("somebody works");
         }
         let held = |worker: &WorkerId| self.waiting[*worker].len() + usize::from(self.serving[*worker].is_some());

@@ -1,4 +1,5 @@
-//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule, which threads follow too.
+//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule, which threads
+//! follow too.
 
 use super::{Group, Servers};
 use forebay::inside::sched::View;
@@ -13,8 +14,8 @@ impl Group<'_> {
 }
 
 impl Servers<'_> {
-    /// A worker of `group` has searched for `took` and found nothing: takes what waits in a full group of the same server.
-    /// False if there is nothing.
+    /// A worker of `group` has searched for `took` and found nothing: takes what waits in a full
+    /// group of the same server. False if there is nothing.
     pub(super) fn help(&mut self, group: usize, took: Nanos) -> bool {
         if self.each == 1 || !self.groups[group].driver.helps() {
             return false;
@@ -31,8 +32,8 @@ impl Servers<'_> {
         })
     }
 
-    /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues, where these are far
-    /// longer than its own.
+    /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues,
+    /// where these are far longer than its own.
     pub(super) fn balance(&mut self, group: usize) -> bool {
         let held = |group: usize| self.groups[group].driver.world.held();
         let Some(longest) = self.others(group).max_by_key(|other| held(*other)) else { return false };
@@ -72,7 +73,8 @@ impl Servers<'_> {
         true
     }
 
-    /// After a step of `group` at `now`: while something waits in a full group, a sleeper of another one looks in a while.
+    /// After a step of `group` at `now`: while something waits in a full group, a sleeper of
+    /// another one looks in a while.
     pub(super) fn doze(&mut self, group: usize, now: Nanos) {
         let group = &self.groups[group];
         if self.each > 1 && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {

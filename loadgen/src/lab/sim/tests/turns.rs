@@ -1,5 +1,6 @@
-//! Does a worker step aside and wake others as its turn says? Method: one worker in a world that a test fills by
-//! hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool that does not exist: a checkpoint.
+//! Does a worker step aside and wake others as its turn says? Method: one worker in a world that a
+//! test fills by hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool
+//! that does not exist: a checkpoint.
 
 use crate::lab::sim::Rest;
 use crate::lab::sim::world::{Fault, VirtualWorld};
@@ -91,7 +92,8 @@ impl Scene {
     }
 }
 
-// Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in sockets or deques?
+// Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in
+// sockets or deques?
 #[test]
 fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
@@ -108,8 +110,8 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     assert_eq!(queues.map(leaves), [false, true, true, true, false, false]);
 }
 
-// Does a heavy request let another have its turn where there is room for it to wait itself, and otherwise run on? The queues
-// hold 64.
+// Does a heavy request let another have its turn where there is room for it to wait itself, and
+// otherwise run on? The queues hold 64.
 #[test]
 fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {

@@ -1,15 +1,18 @@
 //! Contention in virtual time: places that serve one worker after the other.
 //!
-//! A queue between workers, a socket and the watch set each are a *serial resource*. An operation holds one for
-//! [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker that uses it or waits for it when the
-//! operation begins. Workers are served in the order in which they come, and their cores are busy while they wait.
+//! A queue between workers, a socket and the watch set each are a *serial resource*. An operation
+//! holds one for [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker
+//! that uses it or waits for it when the operation begins. Workers are served in the order in which
+//! they come, and their cores are busy while they wait.
 //!
-//! The constant of a step includes its operations, where a worker meets no other. These are the push and the pop of a
-//! hop or a yield, and the lock of a receive. So a worker pays here only for others: until it is its turn, and
-//! [`Overheads::contend`] for each of them. Its own [`Overheads::serial`] stands in the constant, and keeps others out
-//! all the same. A look that finds nothing reads, and holds nothing.
+//! The constant of a step includes its operations, where a worker meets no other. These are the
+//! push and the pop of a hop or a yield, and the lock of a receive. So a worker pays here only for
+//! others: until it is its turn, and [`Overheads::contend`] for each of them. Its own
+//! [`Overheads::serial`] stands in the constant, and keeps others out all the same. A look that
+//! finds nothing reads, and holds nothing.
 //!
-//! A queue is one resource, whatever its shards are: every push and every pop counts in one word (`runtime/queues.rs`).
+//! A queue is one resource, whatever its shards are: every push and every pop counts in one word
+//! (`runtime/queues.rs`).
 
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{PoolId, WorkerId};
@@ -40,7 +43,8 @@ pub(crate) struct Contention {
     total: Nanos,
 }
 
-/// Operations at one place that are not over, in their order; those of one step of one worker count as one.
+/// Operations at one place that are not over, in their order; those of one step of one worker count
+/// as one.
 type Line = Vec<Hold>;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +65,8 @@ impl Contention {
         Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
     }
 
-    /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
+    /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the
+    /// other.
     #[inline]
     pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
         if !self.resources.is_empty() {
@@ -101,8 +106,9 @@ impl Contention {
     }
 }
 
-/// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at `ready_at`. Returns when it
-/// begins, for how long others keep the worker waiting, and how many others use the place or wait for it.
+/// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at
+/// `ready_at`. Returns when it begins, for how long others keep the worker waiting, and how many
+/// others use the place or wait for it.
 fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
     // Each ends after the one before it.
     if line.last().is_none_or(|last| last.until <= now) {
@@ -150,7 +156,8 @@ mod tests {
         // Until 10, 10 + 13 and 23 + 16, of which each has 10 in its constants.
         let paid = [0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 1)]));
         assert_eq!(paid, [0, 10 + 3, 23 + 6]);
-        // At 11 the first one is through, and worker 1 has the queue until 23: two are before the fourth.
+        // At 11 the first one is through, and worker 1 has the queue until 23: two are before the
+        // fourth.
         assert_eq!(step(&mut contention, 3, 11, &[(QUEUE, 1)]), 39 - 11 + 6);
         // The other places are free all the while, and the queue is from 55 on.
         assert_eq!(step(&mut contention, 0, 11, &[(Serial::Socket(1), 1), (Serial::WatchSet, 1)]), 0);
@@ -173,10 +180,12 @@ mod tests {
     fn operations_of_one_step_wait_once_and_one_after_the_other() {
         let mut contention = contention(10, 3);
         step(&mut contention, 0, 0, &[(QUEUE, 1), (Serial::WatchSet, 3)]);
-        // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held until 30.
+        // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held
+        // until 30.
         assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Serial::WatchSet, 1)]), 10 + 6 + 14 + 3);
         assert_eq!(step(&mut contention, 2, 0, &[(QUEUE, 1)]), 10 + 2 * 13 + 2 * 3);
-        // Behind its own operation, which is over, stand two more: it waits for them, and they are two.
+        // Behind its own operation, which is over, stand two more: it waits for them, and they are
+        // two.
         assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
     }
 }

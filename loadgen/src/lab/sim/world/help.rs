@@ -31,7 +31,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// A job for another group, or a socket in which datagrams wait, and for how long others keep the visitor waiting.
+    /// A job for another group, or a socket in which datagrams wait, and for how long others keep
+    /// the visitor waiting.
     pub(crate) fn give(&mut self, now: Nanos) -> Option<(Result<J, WorkerId>, Nanos)> {
         let (given, place) = match self.queues.pop_any() {
             Some((pool, job)) => (Ok(job), Some(Serial::Queue(pool))),
@@ -52,7 +53,8 @@ impl<J> VirtualWorld<J> {
         Some((given, self.contention.take_delay()))
     }
 
-    /// A worker of another group, in whose world `other` it is, has moved these datagrams into its own socket.
+    /// A worker of another group, in whose world `other` it is, has moved these datagrams into its
+    /// own socket.
     pub(crate) fn moved(&mut self, owner: WorkerId, datagrams: usize, other: &mut VirtualWorld<J>) {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;

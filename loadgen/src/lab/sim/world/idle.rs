@@ -1,5 +1,5 @@
-//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
-//! without its races.
+//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of
+//! `runtime/sleep/README.md` without its races.
 
 use super::{Socket, VirtualWorld};
 use forebay::inside::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId};
@@ -118,8 +118,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Called when the time of this worker has come. If it is idle it was woken, or it looks again; false if it goes on
-    /// waiting.
+    /// Called when the time of this worker has come. If it is idle it was woken, or it looks again;
+    /// false if it goes on waiting.
     pub(crate) fn rise(&mut self) -> bool {
         let id = self.me;
         if !self.idle.seats[id].idle {
@@ -137,7 +137,8 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
+    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see
+    /// it.
     pub(crate) fn readable(&mut self, owner: WorkerId) {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
@@ -162,8 +163,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found nothing that it may
-    /// take.
+    /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found
+    /// nothing that it may take.
     fn watch_sockets(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
@@ -176,8 +177,8 @@ impl<J> VirtualWorld<J> {
         if !spurious && (at <= self.now || !spins) {
             self.wake(watcher);
         } else if at <= self.now {
-            // There is something to take and nothing to take it with: no packets are free, and a worker that frees one
-            // looks itself.
+            // There is something to take and nothing to take it with: no packets are free, and a
+            // worker that frees one looks itself.
         } else if !spins {
             self.idle.backs_off = true;
             self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(self.nap_min)));
@@ -198,7 +199,8 @@ impl<J> VirtualWorld<J> {
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
     }
 
-    /// When the watcher may take something from a watched socket; `None` while there is nothing to take.
+    /// When the watcher may take something from a watched socket; `None` while there is nothing to
+    /// take.
     pub(crate) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has
-//! set.
+//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment
+//! that the driver has set.
 
 mod contention;
 mod help;
@@ -37,12 +37,12 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) heartbeat: Nanos,
     /// Since when each worker has been in one job; [`Nanos::MAX`] while it is in none.
     pub(super) busy_since: Box<[Nanos]>,
-    /// The deque of each worker. One for each, however many the policy asks for: without contention more would change
-    /// nothing but which jobs are stolen together.
+    /// The deque of each worker. One for each, however many the policy asks for: without contention
+    /// more would change nothing but which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     pub(super) in_deques: usize,
-    /// Whether searches leave out deques and queues that are empty. Where nothing can be, a search is not made, but costs
-    /// as much.
+    /// Whether searches leave out deques and queues that are empty. Where nothing can be, a search
+    /// is not made, but costs as much.
     pub(super) skips_empty: bool,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
@@ -59,7 +59,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) acted: (Nanos, WorkerId),
     /// How the jobs of each worker notice arrivals.
     pub(super) notices: Box<[Notice]>,
-    /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
+    /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn
+    /// first.
     pub(super) armed: VecDeque<WorkerId>,
     /// The time between two looks of jobs that watch by looks.
     pub(super) interval: Nanos,
@@ -148,7 +149,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for what they may discard.
+    /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for
+    /// what they may discard.
     #[cfg(test)]
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;

@@ -1,4 +1,5 @@
-//! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
+//! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the
+//! watched sockets.
 
 use super::VirtualWorld;
 use super::contention::Serial;
@@ -6,8 +7,8 @@ use forebay::inside::sched::bounds::LOOK_MAX;
 use forebay::inside::sched::{Noticed, Watch, WorkerId};
 use forebay::time::Nanos;
 
-/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
-/// worker at each arrival (`runtime/notice`).
+/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees,
+/// once, and for one worker at each arrival (`runtime/notice`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The kernel does not know that the worker wants to know.
@@ -29,8 +30,9 @@ pub(crate) struct VainPauses {
 }
 
 impl<J> VirtualWorld<J> {
-    /// The pauses of this worker's job, which watches as closely as `watch` says, that change nothing. The first is at
-    /// `first`. Returns the least time between two of them, and when there is none any more.
+    /// The pauses of this worker's job, which watches as closely as `watch` says, that change
+    /// nothing. The first is at `first`. Returns the least time between two of them, and when there
+    /// is none any more.
     pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
         if self.flags[self.me].get() {
             return None;
@@ -51,7 +53,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs for `period`.
+    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs
+    /// for `period`.
     pub(crate) fn leave_out(&mut self, first: Nanos, period: Nanos, count: u64) {
         self.vain[self.me] = Some(VainPauses { first, period });
         self.event_list.set(self.me, first.plus(period.times(count)));
@@ -67,7 +70,8 @@ impl<J> VirtualWorld<J> {
     fn call(&mut self, worker: WorkerId) {
         let Some(VainPauses { first, period }) = self.vain[worker] else { return };
         let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
-        // Of several events at one time the one of the lowest worker is the first, and all are before an arrival.
+        // Of several events at one time the one of the lowest worker is the first, and all are
+        // before an arrival.
         if at == self.now && self.acted.0 == self.now && worker < self.acted.1 {
             at = at.plus(period);
         }
@@ -87,7 +91,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
+    /// The watched sockets in which something waits, at most `most`; the one that the last look
+    /// named first comes last.
     pub(crate) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
             return Noticed::default();
@@ -112,7 +117,8 @@ impl<J> VirtualWorld<J> {
         self.interval.minus(self.now.minus(self.looked_at)).max(Nanos::new(1))
     }
 
-    /// Before a slice of a job that watches by the kernel's notices; it asks at its next checkpoint.
+    /// Before a slice of a job that watches by the kernel's notices; it asks at its next
+    /// checkpoint.
     pub(crate) fn watch_for_notice(&mut self) -> Nanos {
         // The kernel gives notice of the next arrival, or of one that waits already.
         if self.notices[self.me] == Notice::Off {

@@ -14,8 +14,9 @@ fn judge(workload: &str, policy: &str, load: f64, sizes: Option<&[usize]>, goal:
     scenario.judge(policy.parse().expect("a policy"), load, &goal, most)
 }
 
-// Is a goal that M/M/4 holds decided so, one that it misses as well, and one at the very figure mostly not? Each look may
-// err in one run of 20, and looks of one run are alike: of 6 seeds at most 2 decide.
+// Is a goal that M/M/4 holds decided so, one that it misses as well, and one at the very figure
+// mostly not? Each look may err in one run of 20, and looks of one run are alike: of 6 seeds at
+// most 2 decide.
 #[test]
 fn what_theory_knows_is_found() {
     let workload: Workload = "exponential:100us".parse().expect("a form");
@@ -30,11 +31,12 @@ fn what_theory_knows_is_found() {
     assert!(told <= 2, "{told} of 6 told");
 }
 
-/// p99 of the sojourn in M/M/4 at .8, in services: where `(1 - c) e^-t + 5 c (e^-.8t - .8 e^-t)` is .01, with Erlang's chance
-/// of a wait c = .5964.
+/// p99 of the sojourn in M/M/4 at .8, in services: where `(1 - c) e^-t + 5 c (e^-.8t - .8 e^-t)` is
+/// .01, with Erlang's chance of a wait c = .5964.
 const EXACT_P99: f64 = 6.893;
 
-// Does nothing hold before the least run, however clear it looks, and everything after at most what was asked for?
+// Does nothing hold before the least run, however clear it looks, and everything after at most what
+// was asked for?
 #[test]
 fn nothing_holds_before_the_least_run() {
     let goal = "p50-slowdown<=1000";
@@ -43,7 +45,8 @@ fn nothing_holds_before_the_least_run() {
         let scenario = Scenario::new(&workload, 4, Overheads::NONE, 1, 1);
         scenario.least(load, scenario.memory(load))
     };
-    // The time of 1,000 services of 20 us, in which 4 workers begin .5 x 80,000 us / 1.19 us requests.
+    // The time of 1,000 services of 20 us, in which 4 workers begin .5 x 80,000 us / 1.19 us
+    // requests.
     let mixed = "bimodal:0.99:1us:20us";
     assert_eq!(least(mixed, 0.5), (0.5 * 80_000.0 / 1.19_f64).ceil() as u64);
     assert_eq!(judge(mixed, "global", 0.5, None, goal, 200_000).requests, least(mixed, 0.5));
@@ -54,7 +57,8 @@ fn nothing_holds_before_the_least_run() {
     assert!((near / (20.0 * 99.0 * 99.0 * 2.0) - 1.0).abs() < 0.05, "{near}");
 }
 
-// Are pools that cannot keep up, and loads that nothing can bear, failures without a long run, whatever they look like?
+// Are pools that cannot keep up, and loads that nothing can bear, failures without a long run,
+// whatever they look like?
 #[test]
 fn what_cannot_be_stable_fails_at_once() {
     let goal = "p50-slowdown<=1000";
@@ -68,7 +72,8 @@ fn what_cannot_be_stable_fails_at_once() {
     assert_eq!(judge(mixed, "pools", 0.9, Some(&[1, 3]), "p50-slowdown<=1000", 1_000_000).verdict.name(), "fails");
 }
 
-// Does a queue that theory calls stable and is not, as switching doubles the work, fail by its growth?
+// Does a queue that theory calls stable and is not, as switching doubles the work, fail by its
+// growth?
 #[test]
 fn what_grows_is_unstable() {
     let grows = judge("fixed:10us", "rr:5us:5us", 0.8, None, "p50-slowdown<=1000000", 300_000);
@@ -77,7 +82,8 @@ fn what_grows_is_unstable() {
     assert_eq!(stable.verdict, Verdict::Holds);
 }
 
-// Is a class that waits for very long a failure where the percentile does not see it? Is a rarer one left out?
+// Is a class that waits for very long a failure where the percentile does not see it? Is a rarer
+// one left out?
 #[test]
 fn a_class_that_starves_is_a_failure() {
     let goal = "p99-slowdown<=20";
@@ -88,8 +94,8 @@ fn a_class_that_starves_is_a_failure() {
     assert!(starving.verdict.cause().is_some_and(|cause| cause.to_string().contains("class long starves, p99")));
 }
 
-// Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server that is left? Is a server
-// that is too slow the cause, where one is?
+// Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server
+// that is left? Is a server that is too slow the cause, where one is?
 #[test]
 fn a_trace_comes_to_all_servers_of_a_fleet() {
     let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";

@@ -1,4 +1,5 @@
-//! Is what is recommended confirmed by other requests than those by which it was found, and is it the fewest workers?
+//! Is what is recommended confirmed by other requests than those by which it was found, and is it
+//! the fewest workers?
 
 use super::*;
 use crate::lab::study::scenario::Scenario;
@@ -20,7 +21,8 @@ fn ask<T>(
     answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
 }
 
-// Is the recommendation the look with the worst figure of two other seeds than that of the bisection?
+// Is the recommendation the look with the worst figure of two other seeds than that of the
+// bisection?
 #[test]
 fn a_recommendation_is_confirmed_by_other_requests() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
@@ -36,8 +38,8 @@ fn a_recommendation_is_confirmed_by_other_requests() {
     });
 }
 
-// Is the number of workers that a bisection finds the one that counting up finds, for each policy? Method: each number is
-// looked at as the bisection looks.
+// Is the number of workers that a bisection finds the one that counting up finds, for each policy?
+// Method: each number is looked at as the bisection looks.
 #[test]
 fn bisection_finds_what_counting_up_finds() {
     for (policy, goal) in [("global", "p99-latency<=60us"), ("isolated", "p99-latency<=68us")] {
@@ -51,7 +53,8 @@ fn bisection_finds_what_counting_up_finds() {
     }
 }
 
-// Is a goal below what a request takes that never waits impossible, and one above it not, for a latency and a slowdown?
+// Is a goal below what a request takes that never waits impossible, and one above it not, for a
+// latency and a slowdown?
 #[test]
 fn arithmetic_knows_what_no_number_of_workers_holds() {
     for (goal, impossible) in [

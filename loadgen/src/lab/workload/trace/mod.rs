@@ -14,11 +14,12 @@ use std::path::Path;
 
 /// The most lines that are read, without comments: as many requests as one run may hold, and a few.
 pub const TRACE_LINES_MAX: usize = 51_000_000;
-/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length after 1,000 hours of
-/// a run.
+/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length
+/// after 1,000 hours of a run.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// The longest time without a request: with a longer one a replay stands still, which is a typing error.
+/// The longest time without a request: with a longer one a replay stands still, which is a typing
+/// error.
 const PAUSE_MAX: Nanos = Nanos::from_secs(3_600);
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
@@ -40,8 +41,8 @@ pub trait Recording: Sized {
     /// The number of measured requests.
     fn measured(&self) -> u64;
 
-    /// The share of the workers' time that the requests take, from the start to the last one, if each takes `beside` beside
-    /// its cost.
+    /// The share of the workers' time that the requests take, from the start to the last one, if
+    /// each takes `beside` beside its cost.
     fn load_with(&self, beside: Nanos) -> f64;
 
     /// The same share with what it cost the server to receive and answer them.
@@ -50,8 +51,8 @@ pub trait Recording: Sized {
     /// The time until the last request should have been sent, divided by the time scale.
     fn seconds(&self) -> f64;
 
-    /// The costs of the trace as a workload to draw from. Classes without a request are left out, so others may have
-    /// another number there.
+    /// The costs of the trace as a workload to draw from. Classes without a request are left out,
+    /// so others may have another number there.
     fn to_workload(&self) -> Workload;
 }
 

@@ -1,5 +1,6 @@
-//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a curve, shifts of
-//! the mix, bursts, an overload and silence. Each decision is a line of `tests/golden/auto.txt`.
+//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a
+//! curve, shifts of the mix, bursts, an overload and silence. Each decision is a line of
+//! `tests/golden/auto.txt`.
 
 use super::*;
 use crate::server::golden::assert_golden;
@@ -79,8 +80,9 @@ fn a_day_is_decided_as_before() {
     assert_golden("auto.txt", &days.map(decisions).concat());
 }
 
-// Does a server in virtual time change its policy at the seconds at which a real one does? Method: the requests of the
-// day up to its overload come at even distances. The first table of `auto.txt` says when which policy is in force.
+// Does a server in virtual time change its policy at the seconds at which a real one does? Method:
+// the requests of the day up to its overload come at even distances. The first table of `auto.txt`
+// says when which policy is in force.
 #[cfg(feature = "cli")]
 #[test]
 fn virtual_time_decides_as_the_server_does() {
