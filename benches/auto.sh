@@ -19,7 +19,7 @@ for workers in ${WORKERS:-2 14 64}; do
     for mix in $mixes; do
         for seed in ${SEEDS:-1}; do
             # shellcheck disable=SC2086 # the flags are words
-            "$bin/forebay" simulate --workload "$mix" --workers "$workers" --load "${LOADS:-0.7,0.9,0.95,0.98}" --seed "$seed" \
+            "$bin/loadgen" simulate --workload "$mix" --workers "$workers" --load "${LOADS:-0.7,0.9,0.95,0.98}" --seed "$seed" \
                 --policy "$policies" --overheads "${OVERHEADS:-stock}" --requests "${REQUESTS:-400000}" --quiet --json "$out" \
                 ${FLAGS:-} >/dev/null
             cat "$out"

@@ -3,7 +3,7 @@
 
     benches/claims.py [WORD]
 
-Runs the command of each row of the page that begins with `forebay`, as far as the row contains WORD, and prints what the
+Runs the command of each row of the page that begins with `loadgen`, as far as the row contains WORD, and prints what the
 page says beside what the command says. Virtual time does not depend on the machine, so both must be the same text. Ends
 with 1 where one differs. Needs `cargo build --release`. BIN names another folder with the programs.
 """
@@ -65,7 +65,7 @@ def told(cell, result, kind, percentile):
 def rows():
     for line in PAGE.read_text(encoding="utf-8").split("\n"):
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("|") and cells[-1].strip("| ").startswith("`forebay"):
+        if line.startswith("|") and cells[-1].strip("| ").startswith("`loadgen"):
             yield cells[:-1], cells[-1].strip("| ").strip("`").replace("\\|", "|")
 
 

@@ -3,7 +3,7 @@
 # about a minute. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-cargo build --release --quiet --bin forebay
+cargo build --release --quiet -p loadgen
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 for overheads in none stock; do

@@ -47,7 +47,7 @@ for mix in $mixes; do
     for _ in $(seq "$rounds"); do serve "$workload" "$rate"; done >"$tmp/real"
     load=$(column 1 | awk '{v[NR]=$1} END {print v[int((NR+1)/2)]}')
     send=$(echo "$load $rate $mean" | awk '{printf "%.2f", $1 * 1e6 / $2 - $3 - 0.5}')
-    "$bin/forebay" simulate --quiet --workload "$workload" --workers 1 --policy "$policy" --max-wait off --load "$load" \
+    "$bin/loadgen" simulate --quiet --workload "$workload" --workers 1 --policy "$policy" --max-wait off --load "$load" \
         --overheads "stock,receive=0.5us,send=${send}us" --requests 1000000 --json "$tmp/simulated" >"$tmp/text"
     virtual=$(jq -r '.results[0].latency_us.all | [.p50, .p90 | . * 10 | round / 10] | join(" ")' "$tmp/simulated")
     echo "| $workload | $rate | $(spread 1) | $(spread 2) | ${virtual% *} | $(spread 3) | ${virtual#* } |"
