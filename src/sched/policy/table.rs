@@ -113,7 +113,7 @@ impl PolicyName {
         PolicyName::ALL.iter().copied().find(|policy| policy.entry().literature.is_some_and(is_it))
     }
 
-    /// The names of all policies for which `holds` is true, as in `pools, hybrid and ondemand`.
+    /// The names of all policies for which `holds` is true, as in `pools, levels and auto`.
     #[cfg_attr(doc, doc(hidden))]
     pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
         let names: Vec<&str> =

@@ -39,7 +39,7 @@ fn what_may_change_does() {
     assert_eq!(last["changed"].as_array().expect("a list"), &changed.map(Value::from));
     assert_eq!(last["restart_needed"], serde_json::json!(["handler"]));
     assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "levels".to_owned()));
-    assert!(running.setting("slice").1.ends_with("line 4"));
+    assert!(running.setting("slice").1.ends_with("line 3"));
     assert!(refused(udp, Nanos::from_millis(80)), "the cost cap counts");
     let body = latency(admin);
     assert_eq!((&body["policy"], &body["decision"]["budget_us"]), (&"levels".into(), &20.0.into()), "{body}");

@@ -271,7 +271,10 @@ impl Engine for CostModel<'_> {
     fn describe(&self, job: &RequestId) -> Description {
         let request = self.requests.get(*job);
         let class = self.setup.classified.then_some(request.class);
-        Description { class, continuation: request.continuation, attained: request.stay.service }
+        // A worker measures CPU time, and that includes checkpoints.
+        let checkpoints = request.stay.service.get() / self.setup.checkpoint_step.get();
+        let attained = request.stay.service.plus(self.setup.overheads.checkpoint.times(checkpoints));
+        Description { class, continuation: request.continuation, attained }
     }
 
     fn discard(&mut self, job: RequestId, why: Discarded) {
