@@ -40,7 +40,7 @@ fn served(server: &Running, costs: &[Nanos]) -> Nanos {
     Nanos::new(clock::now().minus(start).get() / SCALE)
 }
 
-/// The same in virtual time, in batches of at most `batch`. Neither has measured anything.
+/// The same in virtual time, in batches of at most `batch`, where nothing is measured either.
 fn simulated(policy: &str, overheads: &str, costs: &[Nanos], batch: usize) -> Nanos {
     let (workload, overheads): (Workload, Overheads) =
         ("fixed:1us".parse().expect("a form"), overheads.parse().expect("overheads"));
