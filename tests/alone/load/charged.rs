@@ -60,8 +60,8 @@ fn simulated(policy: &str, overheads: &str, costs: &[Nanos], batch: usize) -> Na
     Nanos::new((latency[0].1.max.expect("all are answered") * 1e3) as u64)
 }
 
-/// Compares a burst with virtual time; returns the latter. Each trial has a server of its own, which
-/// has measured nothing: it would follow that after a second.
+/// Compares a burst with virtual time; returns the latter. Each trial has a server of its own,
+/// which has measured nothing: it would follow that after a second.
 fn assert_as_simulated(policy: &str, overheads: &str, costs: &[Nanos]) -> Nanos {
     let fresh = || {
         let server = server(policy, overheads);
