@@ -78,9 +78,9 @@ use inside::{emulation, net, queue, runtime, sched};
 
 // The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the
 // laboratory.
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 extern crate self as forebay;
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "these tests use a part of it")]
 mod lab;
 

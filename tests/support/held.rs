@@ -58,7 +58,7 @@ impl Held {
         let environment =
             format!("LISTEN_FDS={} LISTEN_FDNAMES=first:second:third LISTEN_PID={pid}", descriptors.len());
         let flags = format!("--listen {udp} --admin {admin} --workers {workers} {flags}");
-        let program = env!("CARGO_BIN_EXE_forebay");
+        let program = super::program::PROGRAM;
         let mut command = Command::new("bash");
         command
             .env_clear()

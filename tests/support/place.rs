@@ -43,7 +43,7 @@ impl Place {
 
     /// A server with these flags, of which `other` has another value.
     pub(crate) fn command(&self, other: Option<(&str, &str)>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let mut command = Command::new(super::program::PROGRAM);
         command.env_clear().arg("serve");
         let shared = self.flags.iter().map(|(flag, value)| (*flag, value.as_str()));
         let kept = shared.filter(|(flag, _)| other.is_none_or(|(name, _)| name != *flag));

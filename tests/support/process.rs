@@ -38,7 +38,7 @@ impl Drop for Process {
 /// `forebay serve` with `flags`, on free ports unless these say otherwise, and with an empty
 /// environment.
 pub(crate) fn serve(flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let mut command = Command::new(super::program::PROGRAM);
     let ports = [("--listen", listen()), ("--admin", "127.0.0.1:0".to_owned())];
     let ports = ports.into_iter().filter(|(flag, _)| !flags.contains(flag));
     command.env_clear().arg("serve").args(ports.flat_map(|(flag, value)| [flag.to_owned(), value])).args(flags);

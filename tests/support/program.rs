@@ -7,7 +7,8 @@ use std::fs;
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_forebay"), option_env!("CARGO_BIN_EXE_loadgen")) {
+/// The program of this package.
+pub(crate) const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_forebay"), option_env!("CARGO_BIN_EXE_loadgen")) {
     (Some(program), _) | (_, Some(program)) => program,
     _ => panic!("cargo names the programs of the package that it tests"),
 };

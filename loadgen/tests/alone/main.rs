@@ -6,14 +6,16 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod calibrated;
+mod charged;
 mod compare;
+mod conformance;
 #[allow(dead_code, reason = "the tests beside one another use all of it")]
 #[path = "../support/generator.rs"]
 mod generator;
-#[path = "../../../tests/support/script/mod.rs"]
-mod script;
 #[path = "../support/server.rs"]
 mod server;
-#[allow(dead_code, reason = "the server's tests use all of it")]
-#[path = "../../../tests/support/skip.rs"]
-mod skip;
+// In-process servers, and clients for them.
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+
+use support::script;

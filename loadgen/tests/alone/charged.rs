@@ -2,6 +2,7 @@
 //! worker, also in virtual time. An early reply is an error; a late one only if all of sixty trials
 //! are late, because a busy machine delays threads.
 
+use crate::alone::alone;
 use crate::support::prelude::*;
 use forebay::inside::emulation::overheads::Overheads;
 use loadgen::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
