@@ -6,4 +6,5 @@ mod sleep_loom;
 mod tasks_loom;
 
 // Where the files under test look for them.
-use forebay::{sched, time};
+use forebay::inside::sched;
+use forebay::time;

@@ -8,7 +8,8 @@ mod sleep_loom;
 mod tasks_loom;
 
 // Where the files under test look for them.
-use forebay::{sched, time};
+use forebay::inside::sched;
+use forebay::time;
 use sleep_loom::kernel::Fault;
 use sleep_loom::world::Flaw;
 use sleep_loom::*;

@@ -26,7 +26,7 @@ pub struct Decision {
     /// The reason.
     pub reason: String,
     /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
-    pub(crate) is_start: bool,
+    pub is_start: bool,
 }
 
 /// The state of `auto`: the decision in force, and the one that may replace it.
