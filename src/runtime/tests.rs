@@ -87,8 +87,8 @@ impl Engine for Toy<'_> {
         Ran::Ended { ran }
     }
 
-    fn describe(&self, (_, moved): &(u8, bool)) -> Description {
-        Description { class: None, continuation: *moved, attained: Nanos::ZERO }
+    fn describe(&self, _: &(u8, bool)) -> Description {
+        Description { class: None, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, _: (u8, bool), _: Discarded) {

@@ -69,8 +69,6 @@ pub struct Running {
     pub pool: PoolId,
     /// The class of its request; known under `--classify header` only.
     pub class: Option<u8>,
-    /// Whether the job was interrupted before.
-    pub continuation: bool,
     /// CPU time that the job had taken before it was last taken from a queue.
     pub attained: Nanos,
     /// CPU time since the job was last taken from a queue.

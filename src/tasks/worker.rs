@@ -57,7 +57,7 @@ impl Engine for TaskEngine {
 
     /// No policy of tasks asks for more than the priority.
     fn describe(&self, job: &Job) -> Description {
-        Description { class: Some(job.priority as u8), continuation: false, attained: Nanos::ZERO }
+        Description { class: Some(job.priority as u8), attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, job: Job, why: Discarded) {

@@ -151,8 +151,7 @@ impl<R: Readiness> Idle<R> {
     /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job
     /// was put there.
     pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
-        // One is enough; the pools that should serve the queue come first.
-        let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
+        self.wake_one(policy.server_of(pool));
     }
 
     /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put:
@@ -161,7 +160,10 @@ impl<R: Readiness> Idle<R> {
         // No fence. If a sleeper announced itself before the job came, every thread that knows of
         // the job knows of the sleeper. Otherwise the sleeper's own last look finds the job
         // (README.md, 1).
-        let _ = policy.servers_of(pool).any(|server| self.asleep(server) > 0 && self.wake_one(server));
+        let server = policy.server_of(pool);
+        if self.asleep(server) > 0 {
+            self.wake_one(server);
+        }
     }
 
     /// Wakes `worker` if it sleeps, or keeps it from its next sleep.

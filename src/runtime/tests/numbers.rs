@@ -23,7 +23,7 @@ impl<R: FnMut(usize), F: FnMut()> Engine for Numbers<R, F> {
     }
 
     fn describe(&self, _: &usize) -> Description {
-        Description { class: None, continuation: false, attained: Nanos::ZERO }
+        Description { class: None, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, _: usize, _: Discarded) {}

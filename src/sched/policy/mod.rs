@@ -292,12 +292,13 @@ impl Policy {
             || (0..self.topology.pools()).any(|pool| self.order(pool).usual.iter().any(|place| serves(pool, place)))
     }
 
-    /// The pools that serve queue number `pool`.
-    pub fn servers_of(&self, pool: PoolId) -> Range<PoolId> {
-        if self.back == Back::Priorities {
-            return pool / PRIORITIES..pool / PRIORITIES + 1;
+    /// The pool that serves queue number `queue`.
+    pub fn server_of(&self, queue: PoolId) -> PoolId {
+        match self.back {
+            Back::Priorities => queue / PRIORITIES,
+            _ if queue < self.topology.pools() => queue,
+            _ => INGRESS,
         }
-        if pool < self.topology.pools() { pool..pool + 1 } else { 0..1 }
     }
 
     /// Whether any worker receives from the socket of another.

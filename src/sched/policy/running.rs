@@ -44,7 +44,7 @@ impl Policy {
     /// How long a fresh request runs before another may go first; `None` = to its end.
     pub fn first_slice(&self) -> Option<Nanos> {
         let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
-        self.ask_after(&Running { worker: 0, pool: 0, class: None, continuation: false, attained, ran, flagged: false })
+        self.ask_after(&Running { worker: 0, pool: 0, class: None, attained, ran, flagged: false })
     }
 
     /// What becomes of `running`.

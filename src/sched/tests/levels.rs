@@ -14,7 +14,7 @@ fn made_of(ladders: Ladders, tuning: &Tuning) -> Made {
 
 /// A request that had taken this much before, and has run for this long since.
 fn taken(attained_us: u64, ran_us: u64) -> Running {
-    Running { continuation: attained_us > 0, attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
+    Running { attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
 }
 
 // Is the order in which queues are searched that of levels, and within a level that in which

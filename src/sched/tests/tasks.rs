@@ -14,7 +14,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
         assert_eq!(policy.place(0, Event::Hopped(2, Some(class))), Place::Queue(6 + priority));
         assert_eq!(policy.place(1, Event::Yielded(running(1))), Place::Queue(3 + priority));
         assert_eq!(policy.goes_first(&running(1)), 3..4 + priority, "what is at least as urgent");
-        assert_eq!((policy.servers_of(3 + priority), policy.queues_of(1)), (1..2, 3..6));
+        assert_eq!((policy.server_of(3 + priority), policy.queues_of(1)), (1, 3..6));
     }
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
     let mut local = Local::new(0, policy.topology());

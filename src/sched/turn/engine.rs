@@ -72,8 +72,6 @@ pub struct Received {
 pub struct Description {
     /// The class of the request, where policies may know it; the priority of a task.
     pub class: Option<u8>,
-    /// Whether the job has run before.
-    pub continuation: bool,
     /// CPU time that the job has taken so far, where policies ask for it.
     pub attained: Nanos,
 }

@@ -63,7 +63,7 @@ impl<J> Turn<J> {
         Turn {
             search,
             next: Action::Find,
-            running: Running { worker, pool, class: None, continuation: false, attained, ran, flagged: false },
+            running: Running { worker, pool, class: None, attained, ran, flagged: false },
             ask_after: Nanos::MAX,
             watch: Watch::Never,
             uninterrupted: false,

@@ -19,16 +19,9 @@ where
         let left = matches!(from, Step::Steal(victim) if world.backlog(victim) > 0);
         let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| world.queue_len(queue) > 0);
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
-        let Description { class, continuation, attained } = engine.describe(job);
+        let Description { class, attained } = engine.describe(job);
         world.begin_work(policy, policy.looks_at_busy().then(|| now.minus(attained)), more);
-        if let Step::Queue(lighter) = from
-            && lighter < turn.pool()
-            && world.queue_len(lighter) > 0
-        {
-            // Several may have come at once, for which one worker was woken: this one.
-            world.wake_for(policy, lighter);
-        }
-        turn.running = Running { class, continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
+        turn.running = Running { class, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
@@ -219,7 +212,7 @@ where
     /// The event of a job that belongs to a request which began before: it is placed as a
     /// continuation of that.
     fn goes_on(&self) -> Event {
-        Event::Yielded(Running { continuation: true, ..self.turn.running })
+        Event::Yielded(self.turn.running)
     }
 
     /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it

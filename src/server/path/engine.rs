@@ -295,13 +295,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
 
     fn describe(&self, job: &Self::Job) -> Description {
         let class_of = |class: u8| self.common.classified.then_some(class);
-        let (class, continuation, attained) = match job {
-            Job::Fresh(packet) => (class_of(packet.envelope.class), false, Nanos::ZERO),
-            Job::Continuation(slot) => (class_of(slot.envelope.class), true, slot.envelope.stay.service),
+        let (class, attained) = match job {
+            Job::Fresh(packet) => (class_of(packet.envelope.class), Nanos::ZERO),
+            Job::Continuation(slot) => (class_of(slot.envelope.class), slot.envelope.stay.service),
             // A part of a heavy request.
-            Job::Child(_) => (None, true, Nanos::MAX),
+            Job::Child(_) => (None, Nanos::MAX),
         };
-        Description { class, continuation, attained }
+        Description { class, attained }
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {

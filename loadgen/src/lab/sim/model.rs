@@ -274,7 +274,7 @@ impl Engine for CostModel<'_> {
         // A worker measures CPU time, and that includes checkpoints.
         let checkpoints = request.stay.service.get() / self.setup.checkpoint_step.get();
         let attained = request.stay.service.plus(self.setup.overheads.checkpoint.times(checkpoints));
-        Description { class, continuation: request.continuation, attained }
+        Description { class, attained }
     }
 
     fn discard(&mut self, job: RequestId, why: Discarded) {

@@ -35,7 +35,7 @@ impl Engine for Checkpoints {
     }
 
     fn describe(&self, job: &Nanos) -> Description {
-        Description { class: None, continuation: true, attained: *job }
+        Description { class: None, attained: *job }
     }
 
     fn discard(&mut self, _: Nanos, why: Discarded) {

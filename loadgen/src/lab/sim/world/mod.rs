@@ -331,8 +331,7 @@ impl<J> Acts for VirtualWorld<J> {
         if self.fault == Some(Fault::LosesWakes) {
             return;
         }
-        let chosen = policy.servers_of(pool).find_map(|server| self.idle.choose(server));
-        if let Some(worker) = chosen {
+        if let Some(worker) = self.idle.choose(policy.server_of(pool)) {
             self.wake(worker);
         }
     }
