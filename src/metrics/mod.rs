@@ -58,7 +58,8 @@ pub use prometheus::Format;
 #[cfg(feature = "admin")]
 pub(crate) use prometheus::weight;
 pub use snapshot::{
-    ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, Latencies, OwnKind, OwnValue, Snapshot, summary,
+    ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, GivenUp, Latencies, OwnKind, OwnValue, Snapshot,
+    summary,
 };
 #[cfg(feature = "admin")]
 pub(crate) use text::slow_text;

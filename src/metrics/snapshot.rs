@@ -24,6 +24,8 @@ pub struct Gauges {
     pub decision: Option<Decision>,
     /// What the kernel turns away; `None` where it may turn nothing away.
     pub gate: Option<GateState>,
+    /// What the kernel failed at.
+    pub given_up: GivenUp,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
     /// The age of the oldest request of each class that is not finished.
@@ -53,6 +55,15 @@ pub struct GateState {
     /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped;
     /// `None` where that cannot be read.
     pub dropped_at_least: Option<u64>,
+}
+
+/// What the kernel failed at, and is done without. It is tried again once a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Sockets that send without GSO: their device could not cut.
+    pub gso_sockets: usize,
+    /// Workers that look for fresh requests: their `io_uring` failed.
+    pub ring_workers: usize,
 }
 
 /// The decision of an adaptive policy, and its reason.

@@ -36,8 +36,10 @@ pub trait Link {
     /// are alike; others may overtake them.
     ///
     /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait
-    /// that timed out, it does not wait until the buffer has drained.
-    fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>]) -> Outcomes;
+    /// that timed out, it does not wait until the buffer has drained. Where the device cannot cut a
+    /// GSO batch, messages leave one by one until a minute after `now`, a recent reading of the
+    /// clock.
+    fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes;
 
     /// Probes whether anything can be sent at all, without sending it: after a batch of which
     /// nothing was taken, possibly because of its peers.
@@ -83,8 +85,8 @@ impl Link for KernelLink {
         self.addresses[self.last].0.discard();
     }
 
-    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        self.addresses[socket.address()].1.send(socket, messages)
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes {
+        self.addresses[socket.address()].1.send(socket, messages, now)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {

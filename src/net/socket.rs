@@ -11,6 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The sockets of one server: on each address one for each worker, so that the kernel spreads flows
@@ -129,6 +130,12 @@ impl Group {
         &self.sockets
     }
 
+    /// The number of sockets that send without GSO, as their device could not cut.
+    pub fn without_gso(&self) -> usize {
+        // Ordering: relaxed, a number to show.
+        self.sockets.iter().filter(|socket| socket.without_gso.load(Ordering::Relaxed)).count()
+    }
+
     /// The addresses that sockets are bound to, at least one.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -223,6 +230,8 @@ pub struct Socket {
     pub inode: u64,
     /// The number of the socket's address among those of its group.
     address: usize,
+    /// Whether the device could not cut the last GSO batch.
+    pub(super) without_gso: AtomicBool,
 }
 
 impl Socket {
@@ -235,7 +244,7 @@ impl Socket {
     fn new(socket: socket2::Socket, address: usize) -> io::Result<Socket> {
         let inner = UdpSocket::from(socket);
         let inode = nix::sys::stat::fstat(&inner)?.st_ino;
-        Ok(Socket { inner, inode, address })
+        Ok(Socket { inner, inode, address, without_gso: AtomicBool::new(false) })
     }
 
     /// The place of its address in [`Group::addresses`].

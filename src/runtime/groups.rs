@@ -114,6 +114,12 @@ impl<J: Send> Groups<J> {
         self.each().flat_map(Shared::deque_lengths)
     }
 
+    /// Workers that look for fresh requests themselves, as their ring has failed.
+    pub fn without_ring(&self) -> usize {
+        let of = |shared: &Shared<J>| shared.idle.readiness.watch_set().without_ring.load(Ordering::Relaxed);
+        self.each().map(of).sum()
+    }
+
     fn member(&self, worker: WorkerId) -> (&Shared<J>, WorkerId) {
         let group = self.groups.partition_point(|group| group.first <= worker) - 1;
         (self.of(group), worker - self.first(group))

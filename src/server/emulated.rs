@@ -245,7 +245,7 @@ impl Link for CoreLink {
     }
 
     /// Pays first: no reply leaves earlier than its core's time.
-    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes {
         let paid = emulation::price().send.times(messages.len() as u64);
         if paid > Nanos::ZERO {
             emulation::charge(paid);
@@ -253,7 +253,7 @@ impl Link for CoreLink {
             let before = self.sent.map_or(Nanos::ZERO, |(before, _)| before);
             self.sent = Some((before.plus(paid), late));
         }
-        self.link.send(socket, messages)
+        self.link.send(socket, messages, now)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {

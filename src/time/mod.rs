@@ -37,6 +37,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// How long the server does without what has failed. One failure a minute costs nothing, and a
+/// device or a limit may change.
+pub(crate) const AGAIN_AFTER: Nanos = Nanos::from_secs(60);
+
 /// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the
 /// process.
 ///

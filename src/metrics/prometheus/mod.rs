@@ -163,6 +163,10 @@ fn queues(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help = "Datagrams that the kernel turned away under overload, at least";
     let dropped = shown.gate.and_then(|gate| gate.dropped_at_least);
     numbers(to, Counter, "forebay_gate_dropped_at_least_total", help, "", dropped.map(|dropped| ("", dropped as f64)));
+    let help = "Sockets that send without GSO, as their device could not cut; tried again each minute";
+    numbers(to, Gauge, "forebay_without_gso_sockets", help, "", [("", shown.given_up.gso_sockets as f64)]);
+    let help = "Workers that look for fresh requests, as their io_uring failed; tried again each minute";
+    numbers(to, Gauge, "forebay_without_ring_workers", help, "", [("", shown.given_up.ring_workers as f64)]);
     if let Some(Decision { policy, budget_us, reserved, .. }) = &shown.decision {
         let help = "The policy that workers follow under one that adapts";
         numbers(to, Gauge, "forebay_policy_active", help, "policy", [(policy, 1.0)]);

@@ -7,7 +7,7 @@
 
 use super::{SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
-use crate::time::Nanos;
+use crate::time::{AGAIN_AFTER, Nanos};
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -18,6 +18,7 @@ use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering;
 
 /// The longest wait for room in the socket's send buffer. If nothing drains for that long, the
 /// device is stuck, or the replies wait for neighbours that do not exist. Until the buffer has
@@ -40,8 +41,8 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
 /// The memory for sending batches through one socket.
 pub(super) struct Sender<B = Batched> {
-    /// True unless the kernel is known not to cut GSO batches.
-    gso: bool,
+    /// When GSO is tried again after the device could not cut; zero while it can.
+    gso_again_at: Nanos,
     /// True if the last wait for room timed out, and the socket's send buffer is not known to have
     /// drained since.
     stuck: bool,
@@ -58,7 +59,7 @@ impl Sender {
 
 impl<B: Backend> Sender<B> {
     fn with(backend: B) -> Sender<B> {
-        Sender { gso: true, stuck: false, plan: GsoPlan::new(), backend }
+        Sender { gso_again_at: Nanos::ZERO, stuck: false, plan: GsoPlan::new(), backend }
     }
 
     /// Makes the call that sends, with nothing to send.
@@ -75,11 +76,11 @@ impl<B: Backend> Sender<B> {
     ///
     /// # Panics
     /// With more than [`SEND_BATCH_MAX`] messages.
-    pub(super) fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+    pub(super) fn send(&mut self, socket: &Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes {
         assert!(messages.len() <= SEND_BATCH_MAX, "a batch has at most {SEND_BATCH_MAX} messages");
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         let plan = &mut self.plan;
-        plan.plan(messages, self.gso);
+        plan.plan(messages, now >= self.gso_again_at);
         if self.stuck {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
@@ -93,6 +94,9 @@ impl<B: Backend> Sender<B> {
             match self.backend.send(socket, messages, plan, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
+                    if self.gso_again_at > Nanos::ZERO && call.segment.is_some() {
+                        self.gso_again_at = cuts(socket, true, now);
+                    }
                     at += taken;
                 }
                 Err(Errno::EINTR) => {}
@@ -104,7 +108,9 @@ impl<B: Backend> Sender<B> {
                 Err(errno) if call.segment.is_some() => {
                     // EIO: the device cannot cut. Anything else may concern one of the messages
                     // only, or the length at which they are cut.
-                    self.gso &= errno != Errno::EIO;
+                    if errno == Errno::EIO {
+                        self.gso_again_at = cuts(socket, false, now);
+                    }
                     plan.split(at);
                 }
                 Err(errno) => {
@@ -116,6 +122,15 @@ impl<B: Backend> Sender<B> {
         }
         outcomes
     }
+}
+
+/// Notes whether the device of `socket` cuts GSO batches. Returns when GSO is tried again, zero if
+/// it is in use.
+#[cold]
+fn cuts(socket: &Socket, cuts: bool, now: Nanos) -> Nanos {
+    // Ordering: relaxed, a flag to show.
+    socket.without_gso.store(!cuts, Ordering::Relaxed);
+    if cuts { Nanos::ZERO } else { now.plus(AGAIN_AFTER) }
 }
 
 /// True if the error may be the network's answer to an earlier message. The kernel keeps that error

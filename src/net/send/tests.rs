@@ -41,11 +41,12 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
     let messages: Vec<_> = peers.iter().map(message).collect();
     let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
     let mut sender = Sender::with(backend);
-    let outcomes = sender.send(&group.sockets()[0], &messages).to_vec();
+    let outcomes = sender.send(&group.sockets()[0], &messages, NOW).to_vec();
     (sender, outcomes)
 }
 
 const SENT: Result<(), Unsent> = Ok(());
+const NOW: Nanos = Nanos::from_secs(7);
 
 // Does a batch go on after each kind of failure? An error of an earlier message costs no other one;
 // one that stays is the message's own. A full buffer is waited for once, an interrupted call is
@@ -84,8 +85,33 @@ fn a_batch_goes_on_after_a_failure() {
     assert_eq!([waited, gave_up].map(|sender| sender.backend.waits), [[PATIENCE], [PATIENCE]]);
     // Refused, also at the retry; then the second of its three messages fails.
     let answers = [too_long, too_long, Ok(1), Err(EPERM)];
-    assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso);
-    assert!(!taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso);
+    assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso_again_at == Nanos::ZERO);
+    assert_eq!(taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso_again_at, NOW.plus(AGAIN_AFTER));
+}
+
+// Is GSO tried again once a minute after the device could not cut, and in use again once it can?
+#[test]
+fn gso_is_tried_again_after_a_minute() {
+    let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
+    let mut sender = Sender::with(Scripted::default());
+    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
+    let mut batches = |now: Nanos, answers: &[Result<usize, Errno>]| {
+        sender.backend.answers = answers.iter().copied().collect();
+        assert_eq!(sender.send(&group.sockets()[0], &[message; 3], now)[..], [SENT; 3]);
+        (std::mem::take(&mut sender.backend.calls), group.without_gso())
+    };
+    let (one, single) = (vec![1], vec![3]);
+    assert_eq!(batches(NOW, &[]), (one.clone(), 0));
+    let mut failed_at = NOW;
+    for _ in 0..3 {
+        assert_eq!(batches(failed_at, &[Err(Errno::EIO)]), (single.clone(), 1));
+        let again_at = failed_at.plus(AGAIN_AFTER);
+        // The kernel would take a batch.
+        assert_eq!(batches(again_at.minus(Nanos::new(1)), &[]), (single.clone(), 1));
+        failed_at = again_at;
+    }
+    assert_eq!(batches(failed_at, &[]), (one.clone(), 0));
+    assert_eq!(batches(failed_at.plus(Nanos::new(1)), &[]), (one, 0));
 }
 
 // After a wait that timed out, is the buffer waited for again only once it has drained?
@@ -98,7 +124,7 @@ fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
         sender.backend.answers = answers.iter().copied().collect();
         sender.backend.drained = drained.iter().copied().collect();
-        let outcome = sender.send(&group.sockets()[0], &[message])[0];
+        let outcome = sender.send(&group.sockets()[0], &[message], NOW)[0];
         (outcome, std::mem::take(&mut sender.backend.waits))
     };
     let lost = Err(Unsent::BufferFull);

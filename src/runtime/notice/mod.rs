@@ -9,7 +9,7 @@ mod ring;
 
 use super::sleep::readiness::WatchSet;
 use crate::sched::{Noticed, Watch, look_interval};
-use crate::time::Nanos;
+use crate::time::{AGAIN_AFTER, Nanos};
 use crossbeam_utils::CachePadded;
 use mio::Poll;
 use ring::Ring;
@@ -47,6 +47,9 @@ struct Notice {
     watch_set: Arc<WatchSet>,
     /// The kernel's notices, where it gives any.
     ring: Option<Ring>,
+    /// When another ring is tried in place of one that has failed; zero until a checkpoint has read
+    /// the clock.
+    again_at: Option<Nanos>,
     /// The time between two looks of a worker that watches by looks.
     interval: Nanos,
     /// [`BACKSTOP`], scaled.
@@ -88,14 +91,13 @@ pub fn probe() -> io::Result<()> {
 /// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if
 /// `by_kernel`, and `flag`.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
-    // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
-    let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
     let interval = look_interval(looks.cost.max(watch_set.look_cost()));
     let backstop = BACKSTOP.times(looks.time_scale);
-    let notice = Notice {
+    let mut notice = Notice {
         flag,
         watch_set,
-        ring,
+        ring: None,
+        again_at: None,
         interval,
         backstop,
         watch: Watch::Never,
@@ -103,6 +105,10 @@ pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel
         seen: None,
         vain: 0,
     };
+    if by_kernel {
+        // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
+        notice.renew();
+    }
     NOTICE.set(Some(notice));
     WATCHES.set(false);
     Open { here: PhantomData }
@@ -129,7 +135,7 @@ pub(super) fn begin(watch: Watch) {
 pub(super) fn pause() {
     with(|notice| {
         if notice.ring.as_mut().is_some_and(|ring| ring.disarm().is_err()) {
-            notice.ring = None;
+            notice.lose();
         }
     });
 }
@@ -188,7 +194,7 @@ impl Notice {
         for _ in 0..2 {
             match self.ring.as_mut().map(Ring::arm) {
                 Some(Ok(true)) => {}
-                Some(Err(_)) => return self.ring = None,
+                Some(Err(_)) => return self.lose(),
                 Some(Ok(false)) | None => return,
             }
             // Where it still waits the first checkpoint returns.
@@ -214,6 +220,9 @@ impl Notice {
         if self.is_raised() {
             return Ok(());
         }
+        if self.again_at.is_some() {
+            self.try_again(now);
+        }
         let (every, together) = match self.watch {
             Watch::Never => return Err(Nanos::MAX),
             Watch::Every(slice) => (slice, false),
@@ -235,10 +244,44 @@ impl Notice {
         if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
+    /// Does without the ring, which has failed: this worker looks for itself.
+    #[cold]
+    fn lose(&mut self) {
+        self.ring = None;
+        if self.again_at.replace(Nanos::ZERO).is_none() {
+            self.watch_set.without_ring.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes a ring for this thread, in place of one that has failed if there was one.
+    #[cold]
+    fn renew(&mut self) {
+        match Ring::new(self.watch_set.descriptor()) {
+            Ok(ring) => {
+                self.ring = Some(ring);
+                if self.again_at.take().is_some() {
+                    self.watch_set.without_ring.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            Err(_) => self.lose(),
+        }
+    }
+
+    /// Makes another ring, if the last one failed a while before `now`.
+    #[cold]
+    fn try_again(&mut self, now: Nanos) {
+        if self.again_at == Some(Nanos::ZERO) {
+            self.again_at = Some(now.plus(AGAIN_AFTER));
+        } else if self.watch == Watch::Notices && self.again_at <= Some(now) {
+            self.renew();
+            self.arm();
+        }
+    }
+
     fn take(&mut self) -> Option<Noticed> {
         if self.watch == Watch::Notices && self.ring.as_mut().is_some_and(Ring::is_raised) {
             if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
-                self.ring = None;
+                self.lose();
             }
             self.seen = Some(self.watch_set.arrivals().by_kernel());
         }
@@ -247,154 +290,4 @@ impl Notice {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::sleep::idle::Readiness;
-    use super::super::sleep::readiness::Descriptors;
-    use super::*;
-    use mio::unix::pipe;
-    use std::io::{Read, Write};
-    use std::os::fd::AsFd;
-
-    const LATER: Nanos = Nanos::from_secs(1);
-
-    /// What a look sees where something waits in the one ingress.
-    fn first() -> Noticed {
-        Noticed::of([0])
-    }
-
-    /// A watched ingress, and this thread as the worker that notices what comes to it.
-    struct Watched {
-        sender: pipe::Sender,
-        receiver: pipe::Receiver,
-        flag: Flag,
-        _open: Open,
-        _descriptors: Descriptors,
-    }
-
-    fn watched(by_kernel: bool) -> Watched {
-        let (sender, receiver) = pipe::new().expect("a pipe");
-        let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_fd()]).expect("readiness queues");
-        descriptors.watch(0, true);
-        let flag = Flag::default();
-        let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), Looks::default(), by_kernel);
-        Watched { sender, receiver, flag, _open: open, _descriptors: descriptors }
-    }
-
-    impl Watched {
-        fn send(&mut self) {
-            assert_eq!(self.sender.write(b"x").expect("room"), 1);
-        }
-
-        fn receive(&mut self) {
-            assert_eq!(self.receiver.read(&mut [0; 8]).expect("a byte"), 1);
-        }
-    }
-
-    // Does a job that watches closely learn of each arrival at its next checkpoint, without a look?
-    #[test]
-    fn the_kernel_gives_notice_of_each_arrival() {
-        let mut ingress = watched(true);
-        for round in 0..3 {
-            begin(Watch::Notices);
-            assert!(!is_raised() && take().is_none(), "{round}: nothing has come, and there was no look");
-            ingress.send();
-            assert!(is_raised(), "{round}");
-            assert_eq!((take(), is_raised()), (Some(first().by_kernel()), false), "{round}");
-            begin(Watch::Notices);
-            assert!(is_raised(), "{round}: it still waits");
-            assert_eq!(take(), Some(first().by_kernel()), "{round}");
-            ingress.receive();
-        }
-    }
-
-    // Is what is seen for one job nothing to the next, and is a notice of what has been received
-    // followed by another?
-    #[test]
-    fn what_has_been_received_is_noticed_no_more() {
-        let mut ingress = watched(true);
-        begin(Watch::Notices);
-        ingress.send();
-        begin(Watch::Notices);
-        assert!(is_raised(), "it waits");
-        ingress.receive();
-        for round in 0..3 {
-            // The job ends with the notice of an arrival that this worker then receives.
-            begin(Watch::Notices);
-            assert!(!is_raised(), "{round}: it has been received");
-            ingress.send();
-            assert!(is_raised(), "{round}: this is another one");
-            ingress.receive();
-        }
-    }
-
-    // Does a worker that is out of reach leave the notice to others, and get the next one when it
-    // is back?
-    #[test]
-    fn a_worker_out_of_reach_gets_no_notice() {
-        let mut ingress = watched(true);
-        begin(Watch::Notices);
-        pause();
-        ingress.send();
-        assert!(!is_raised());
-        begin(Watch::Notices);
-        assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
-    }
-
-    // Where only looks tell: are they as far apart as they should be, and is what they see kept for
-    // the worker?
-    #[test]
-    fn looks_see_what_waits_when_it_is_time_to() {
-        let mut ingress = watched(false);
-        begin(Watch::Notices);
-        let Err(interval) = looks(LATER) else { panic!("nothing has come") };
-        assert!(interval >= Nanos::from_micros(1), "33 looks, each a system call: {interval}");
-        ingress.send();
-        assert!(!is_raised());
-        let half = interval.get() / 2;
-        assert_eq!(looks(LATER.plus(Nanos::new(half))), Err(Nanos::new(interval.get() - half)));
-        assert_eq!(looks(LATER.plus(interval)), Ok(()));
-        assert!(is_raised(), "until the worker has taken it");
-        assert_eq!((take(), take()), (Some(first()), None));
-    }
-
-    // Is each look that sees nothing counted, and none that was not made or saw something?
-    #[test]
-    fn looks_in_vain_are_counted() {
-        let mut ingress = watched(false);
-        begin(Watch::Notices);
-        let Err(interval) = looks(LATER) else { panic!("nothing has come") };
-        assert!(looks(LATER.plus(interval)).is_err() && looks(LATER.plus(interval)).is_err());
-        assert_eq!((take_vain(), take_vain()), (2, 0), "the third was no look");
-        ingress.send();
-        assert_eq!((looks(LATER.plus(interval.times(2))), take_vain()), (Ok(()), 0));
-    }
-
-    // Does a worker with notices look all the same now and then, and one that looks once in a slice
-    // not listen to them?
-    #[test]
-    fn the_backstop_looks_and_a_slice_is_a_slice() {
-        let mut ingress = watched(true);
-        begin(Watch::Notices);
-        assert_eq!(looks(LATER), Err(BACKSTOP));
-        let slice = Nanos::from_micros(20);
-        begin(Watch::Every(slice));
-        ingress.send();
-        assert!(!is_raised(), "the bit is up, and the job does not listen");
-        assert_eq!(looks(LATER.plus(Nanos::from_micros(19))), Err(Nanos::from_micros(1)));
-        assert_eq!(looks(LATER.plus(slice)), Ok(()));
-        assert_eq!(take(), Some(first()));
-    }
-
-    // Does a worker that is asked to step aside know it at once, and one whose job would not step
-    // aside not at all?
-    #[test]
-    fn a_flag_is_seen_by_a_job_that_watches() {
-        let ingress = watched(false);
-        ingress.flag.store(true, Ordering::Relaxed);
-        begin(Watch::Never);
-        assert!(!is_raised() && looks(LATER) == Err(Nanos::MAX));
-        begin(Watch::Notices);
-        assert!(is_raised() && looks(LATER) == Ok(()));
-        assert_eq!(take(), None, "there was no look");
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The event of a worker's waker: another thread has work for it, or a question.
@@ -42,6 +42,9 @@ pub(crate) struct WatchSet {
     /// When a worker last looked on behalf of all, from within a job.
     looked_at: CachePadded<AtomicU64>,
     look_cost: Nanos,
+    /// Workers that look for themselves, as their ring has failed.
+    // Ordering: relaxed, a number to show.
+    pub(crate) without_ring: AtomicUsize,
 }
 
 impl Descriptors {
@@ -83,7 +86,8 @@ impl WatchSet {
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
         let ingress: Box<[OwnedFd]> = ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
-        Ok(WatchSet { queue, events: Mutex::new(events), ingress, each, looked_at: CachePadded::default(), look_cost })
+        let (events, looked_at, without_ring) = (Mutex::new(events), CachePadded::default(), AtomicUsize::new(0));
+        Ok(WatchSet { queue, events, ingress, each, looked_at, look_cost, without_ring })
     }
 
     /// The numbers of the descriptors of the ingress of `worker`.

@@ -8,7 +8,7 @@ use super::stuck::{self, Stuck, Watch};
 use super::{run_queue, waiting};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
-use crate::metrics::{ClassNames, Description, Gauges, Recent};
+use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
@@ -96,6 +96,11 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             own,
             following: Mutex::new(following),
         }
+    }
+
+    fn given_up(&self) -> GivenUp {
+        let gso_sockets = self.bound.listening.group.without_gso();
+        GivenUp { gso_sockets, ring_workers: self.shared.without_ring() }
     }
 
     /// The pool that has been stuck for longest, if any.
@@ -190,6 +195,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             queue_depths,
             decision: config.policy.entry().adapts.then(|| decision(following.made())),
             gate: lock(&self.gate).state(),
+            given_up: self.given_up(),
             max_wait: waiting::max_wait(&self.bound.limits.load()),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
@@ -222,6 +228,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);
         said.say(self.bound.metrics.counts(), dropped, now);
+        said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
         // Workers that could not receive try again.
         self.bound.transport.deaf(now).for_each(|worker| self.shared.wake(worker));

@@ -1,7 +1,7 @@
 //! What the log says of the last second: one line when a trouble begins, and one when it is over.
 
 use crate::fate::{Fate, ReceiveError, Unsent};
-use crate::metrics::{Counts, Decision, Recent};
+use crate::metrics::{Counts, Decision, GivenUp, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
 /// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle
@@ -19,6 +19,8 @@ pub(super) struct Said {
     kernel_dropped: u64,
     saturated: Onset,
     turning_away: Onset,
+    without_gso: Onset,
+    without_ring: Onset,
     /// What had been turned away when that began.
     turned_away: u64,
     decision: Option<Decision>,
@@ -63,6 +65,26 @@ impl Said {
                 tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
             }
             Some(Turn::Ends) => tracing::info!("no longer saturated: the workers have had idle time for 10 s"),
+            None => {}
+        }
+    }
+
+    /// Logs what the kernel failed at, and that it works again.
+    pub(super) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
+        match self.without_gso.see(gso_sockets > 0, QUIET, now) {
+            Some(Turn::Begins) => tracing::warn!(
+                sockets = gso_sockets,
+                "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute"
+            ),
+            Some(Turn::Ends) => tracing::info!("GSO has worked again for 10 s"),
+            None => {}
+        }
+        match self.without_ring.see(ring_workers > 0, QUIET, now) {
+            Some(Turn::Begins) => tracing::warn!(
+                workers = ring_workers,
+                "io_uring has failed: heavy requests look for fresh ones, and a ring is tried again each minute"
+            ),
+            Some(Turn::Ends) => tracing::info!("io_uring has worked again for 10 s"),
             None => {}
         }
     }
@@ -127,6 +149,27 @@ mod tests {
         let budgets =
             log.lines().map(|line| line.contains("the policy follows the load").then(|| line.contains("budget_us=50")));
         assert_eq!(budgets.collect::<Vec<_>>(), [Some(true), Some(false), Some(true)], "{log}");
+    }
+
+    // Is what the kernel fails at one line, however often it is tried again, and one when it works?
+    #[test]
+    fn what_is_given_up_is_two_lines_in_the_log() {
+        let mut said = Said::default();
+        let log = logged(|| {
+            for second in 0..200 {
+                let fails = (5..150).contains(&second);
+                // A ring may be made, and fail at once.
+                let ring_fails = fails && second % 60 > 0;
+                let given_up = GivenUp { gso_sockets: 3 * usize::from(fails), ring_workers: usize::from(ring_fails) };
+                said.say_given_up(given_up, Nanos::from_secs(second));
+            }
+        });
+        let lines: Vec<&str> = log.lines().collect();
+        let expected =
+            ["the device cannot cut GSO batches", "io_uring has failed", "GSO has worked", "io_uring has worked"];
+        assert_eq!(lines.len(), expected.len(), "{log}");
+        assert!(lines.iter().zip(expected).all(|(line, part)| line.contains(part)), "{log}");
+        assert!(lines[0].contains("sockets=3") && lines[1].contains("workers=1"), "{log}");
     }
 
     // Is there one line when requests begin to be shed or dropped, with their fates? Is there one

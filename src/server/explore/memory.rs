@@ -130,7 +130,7 @@ impl Link for MemoryLink<'_> {
         self.rest.clear();
     }
 
-    fn send(&mut self, _: &WorkerId, messages: &[Message<'_>]) -> Outcomes {
+    fn send(&mut self, _: &WorkerId, messages: &[Message<'_>], _: Nanos) -> Outcomes {
         let network = &mut *self.network.borrow_mut();
         let unproven = messages.iter().filter(|message| message.peer.port() != PROVEN_PORT);
         network.unproven[1] += unproven.map(|message| message.bytes.len()).sum::<usize>();

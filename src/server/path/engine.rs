@@ -194,7 +194,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         // The thread that stops the server has no sockets of its own.
         let sockets = self.common.sockets_of(self.worker % self.workers);
         let sending = self.common.transport.of(self.worker);
-        self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, |packet| keep(spare, packet))
+        self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, self.now, |packet| keep(spare, packet))
     }
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.

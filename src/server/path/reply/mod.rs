@@ -67,18 +67,19 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests
     /// served, and gives the packets to `recycle`. If the kernel takes nothing, probes whether it
-    /// would take anything, and tells `sending`, one for each address. Returns the time after the
-    /// send.
+    /// would take anything, and tells `sending`, one for each address. `sent_at` is a recent
+    /// reading of the clock. Returns the time after the send.
     pub(crate) fn flush<L: Link>(
         &mut self,
         link: &mut L,
         sockets: &[L::Socket],
         recorder: &mut Recorder<'_>,
         sending: &[CachePadded<Directions>],
+        sent_at: Nanos,
         mut recycle: impl FnMut(Packet<'s, T>),
     ) -> Nanos {
         for (address, (socket, of_address)) in sockets.iter().zip(sending).enumerate() {
-            self.send(link, (address, socket), recorder, &of_address.sending);
+            self.send(link, (address, socket), recorder, &of_address.sending, sent_at);
         }
         let now = L::now();
         for Waiting { packet, served, taken, .. } in self.replies.drain(..) {
@@ -107,6 +108,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
         (address, socket): (usize, &S),
         recorder: &mut Recorder<'_>,
         sending: &Streak,
+        sent_at: Nanos,
     ) {
         let came_here = |reply: &Waiting<'s, T>| usize::from(reply.packet.envelope.source.address) == address;
         let outcomes = {
@@ -118,7 +120,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
             if messages.is_empty() {
                 return;
             }
-            link.send(socket, &messages)
+            link.send(socket, &messages, sent_at)
         };
         if outcomes.iter().any(Result::is_ok) {
             sending.succeeded();

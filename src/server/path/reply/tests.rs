@@ -34,7 +34,7 @@ impl Link for HalfOpen {
 
     fn discard(&mut self) {}
 
-    fn send(&mut self, socket: &usize, messages: &[Message<'_>]) -> Outcomes {
+    fn send(&mut self, socket: &usize, messages: &[Message<'_>], _: Nanos) -> Outcomes {
         self.calls.push((*socket, messages.iter().map(|message| message.bytes.len()).collect()));
         let takes = |message: &Message<'_>| *socket == 0 && message.bytes.len() > 1;
         messages.iter().map(|message| if takes(message) { Ok(()) } else { Err(Unsent::Denied) }).collect()
@@ -80,7 +80,7 @@ fn replies_leave_by_address() {
     recorder.received(7);
     assert_eq!(outbox.datagrams, 13);
     let (mut link, transport, mut home) = (HalfOpen::default(), Transport::new(1, 2), 0);
-    outbox.flush(&mut link, &[0, 1], &mut recorder, transport.of(0), |_| home += 1);
+    outbox.flush(&mut link, &[0, 1], &mut recorder, transport.of(0), Nanos::ZERO, |_| home += 1);
     assert_eq!(link.calls, [(0, vec![2, 3, 6, 1, 7, 8, 9, 1]), (1, vec![1, 4, 5, 11, 12])]);
     assert_eq!((home, outbox.datagrams, outbox.is_empty()), (7, 0, true));
     let (_, ends) = metrics.ends();
