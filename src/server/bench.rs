@@ -1,7 +1,9 @@
 //! The server of the bench protocol: `forebay serve`.
 
 use super::emulated::run_emulated;
-use super::{Report, ServeError, Server};
+use super::error::ServeError;
+use super::report::Report;
+use super::serve::Server;
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::Reply;
 use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
@@ -11,7 +13,7 @@ use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
 /// # Errors
 /// See [`Server::run`].
 pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
-    let config = &server.bound.config.clone();
+    let config = &server.start.bound.config.clone();
     match config.handler {
         HandlerName::Echo => run(server, Simple::Echo),
         HandlerName::Spin => run(server, Simple::Spin(Spin::new(burner(config), config.time_scale))),
@@ -38,10 +40,10 @@ impl Work for Simple {
 
 fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
     let scaled = |config: &Config| config.scaled(config.cost_cap);
-    let bench = Bench::new(work, scaled(&server.bound.config));
+    let bench = Bench::new(work, scaled(&server.start.bound.config));
     let cost_cap = bench.cost_cap();
     let server = server.on_reload(move |config| cost_cap.store(scaled(config)));
-    match server.bound.config.burn {
+    match server.start.bound.config.burn {
         Burn::Cpu => server.run(&bench),
         Burn::Sleep => run_emulated(server, &bench),
     }

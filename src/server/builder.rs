@@ -1,7 +1,8 @@
 //! Building a server by code.
 
+use super::error::ServeError;
 use super::listening::Inherited;
-use super::{ServeError, Server};
+use super::serve::Server;
 use crate::config::{Config, listen_text};
 use crate::net::by_address;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,11 +1,12 @@
 //! What a worker's thread stands for. The choice is made where the thread starts, by type.
 
-use super::Bound;
+use super::board::Board;
+use super::notices::Found;
 use super::path::common::Common;
 use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Make, Packet};
-use crate::config::Burn;
+use crate::config::{Burn, Config};
 use crate::handler::Handler;
 use crate::net::{KernelLink, Link, Socket};
 use crate::sched::{WorkerId, turn};
@@ -20,7 +21,7 @@ pub(super) trait Cores: Link<Socket = Socket> + Sized {
 
     /// What drives `engine`, on its worker's own thread.
     fn begin<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-        _: &Bound,
+        _: (&Config, &Found),
         engine: Engine<'s, 'e, '_, H, M, Self>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
         engine
@@ -39,11 +40,11 @@ impl Cores for KernelLink {
 /// The engine of `worker`. The number after the last worker's is that of the thread that stops the
 /// server.
 pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    bound: &'e Bound,
+    config: &Config,
+    board: &'e Board,
     common: &'c Common<'s, 'e, H, M>,
     worker: WorkerId,
 ) -> Engine<'s, 'e, 'c, H, M, C> {
-    let Bound { config, listening, metrics, .. } = bound;
-    let link = KernelLink::new(config.io, listening.group.addresses().len());
-    Engine::new(common, worker, metrics.recorder(worker), C::on(link))
+    let link = KernelLink::new(config.io, common.serving.addresses.len());
+    Engine::new(common, worker, board.metrics.recorder(worker), C::on(link))
 }

@@ -2,11 +2,14 @@
 //! for. [`emulation`] says when a charge is paid.
 
 use super::cores::Cores;
+use super::error::ServeError;
+use super::notices::Found;
 use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Envelope, Make, Packet};
-use super::{Bound, Report, ServeError, Server};
-use crate::config::Burn;
+use super::report::Report;
+use super::serve::Server;
+use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
 use crate::handler::Handler;
@@ -36,13 +39,13 @@ impl Cores for CoreLink {
     }
 
     fn begin<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-        bound: &Bound,
+        (config, notices): (&Config, &Found),
         engine: Engine<'s, 'e, '_, H, M, CoreLink>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
-        let (prices, worker) = (bound.config.overheads_scaled(), engine.worker);
+        let (prices, worker) = (config.overheads_scaled(), engine.worker);
         // Where the kernel gives no notices, a job that would wait for one looks.
-        let notice = if bound.notices.by_kernel { prices.notice } else { prices.look };
-        let spinning = Spinning::new(Wait::Adaptive, bound.config.time_scale);
+        let notice = if notices.by_kernel { prices.notice } else { prices.look };
+        let spinning = Spinning::new(Wait::Adaptive, config.time_scale);
         emulation::set_prices(Overheads { notice, ..prices }, spinning);
         if let Err(error) = nix::sys::prctl::set_timerslack(1) {
             tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");

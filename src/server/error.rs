@@ -1,6 +1,5 @@
 //! Why a server does not serve.
 
-use super::HandOverError;
 use crate::config::Problems;
 use std::io;
 use std::net::SocketAddr;
@@ -56,3 +55,20 @@ pub enum ServeError {
 }
 
 crate::time::show_as_text!(ServeError);
+
+/// Why a server that runs did not hand over, or one that starts could not take over.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum HandOverError {
+    /// The running server will not hand over to this one.
+    #[error("the running server refuses: {0}")]
+    Refused(String),
+    /// The running server has changed its mind.
+    #[error("the running server serves on: {0}")]
+    Stays(String),
+    /// Something failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+crate::time::show_as_text!(HandOverError);

@@ -1,7 +1,7 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
-use super::ServeError;
-use super::life::handover::{self, Door, Predecessor};
+use super::error::ServeError;
+use super::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address, complete};
 use socket2::SockRef;

@@ -1,7 +1,7 @@
 //! How heavy requests learn of fresh ones on this system: `--notices`, as far as the kernel permits
 //! it.
 
-use super::ServeError;
+use super::error::ServeError;
 use crate::config::Notices;
 use crate::runtime::notice;
 

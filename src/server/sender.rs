@@ -1,6 +1,6 @@
 //! Datagrams that nothing has asked for.
 
-use super::Server;
+use super::serve::Server;
 use crate::config::listen_text;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -35,7 +35,7 @@ impl Server {
     /// [`io::ErrorKind::AddrNotAvailable`] when the server has no such address; when the kernel has
     /// no more descriptors.
     pub fn sender_from(&self, address: SocketAddr) -> io::Result<Sender> {
-        let group = &self.bound.listening.group;
+        let group = &self.start.bound.listening.group;
         let Some(number) = group.addresses().iter().position(|known| *known == address) else {
             let addresses = listen_text(group.addresses());
             let reason = format!("the server does not listen on {address}; allowed: {addresses}");

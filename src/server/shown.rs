@@ -1,7 +1,7 @@
 //! What a handler shows on `/metrics` beside the server's own: names of classes and reasons, and
 //! metrics.
 
-use super::{ServeError, Server};
+use super::error::ServeError;
 use crate::fate::{Malformed, REASONS, Refused};
 use crate::handler::Handler;
 use crate::metrics::{ALL_CLASSES, OwnKind, OwnValue};
@@ -157,56 +157,32 @@ impl OwnMetrics {
     }
 }
 
-impl Server {
-    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix
-    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. A metric
-    /// is absent while `read` panics, which the log says. While it takes longer than a second, it
-    /// is absent, and so are those that were added after it.
-    ///
-    /// # Errors
-    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits
-    /// and `_` alone. Names that begin as the server's own do (`forebay_`, `process_`) are not
-    /// allowed, and neither are more than 256.
-    pub fn counter(
-        self,
-        name: &str,
-        help: &str,
-        read: impl Fn() -> f64 + Send + Sync + 'static,
-    ) -> Result<Server, ServeError> {
-        self.metric(OwnKind::Counter, name, help, Box::new(read))
+/// Adds a metric to `own`.
+///
+/// # Errors
+/// [`ServeError::Name`] if its name is not allowed.
+pub(super) fn add(
+    own: &mut Vec<(OwnValue, Read)>,
+    kind: OwnKind,
+    [name, help]: [&str; 2],
+    read: Read,
+) -> Result<(), ServeError> {
+    let (name, help) = (name.to_owned(), help.to_owned());
+    let rules = [
+        (is_word(&name), WORD),
+        (!name.ends_with("_total"), "a name without _total, which a counter gets by itself"),
+        (
+            !["forebay_", "process_"].iter().any(|prefix| name.starts_with(prefix)),
+            "a prefix that is neither forebay_ nor process_",
+        ),
+        (own.iter().all(|(other, _)| other.name != name), "each name once"),
+        (own.len() < OWN_MAX, "256 metrics"),
+    ];
+    if let Some(allowed) = broken(&rules) {
+        return Err(ServeError::Name { of: "metric", name, allowed });
     }
-
-    /// As [`Server::counter`], for a value that may fall, without a suffix.
-    ///
-    /// # Errors
-    /// See [`Server::counter`].
-    pub fn gauge(
-        self,
-        name: &str,
-        help: &str,
-        read: impl Fn() -> f64 + Send + Sync + 'static,
-    ) -> Result<Server, ServeError> {
-        self.metric(OwnKind::Gauge, name, help, Box::new(read))
-    }
-
-    fn metric(mut self, kind: OwnKind, name: &str, help: &str, read: Read) -> Result<Server, ServeError> {
-        let (name, help, own) = (name.to_owned(), help.to_owned(), &mut self.bound.own_metrics);
-        let rules = [
-            (is_word(&name), WORD),
-            (!name.ends_with("_total"), "a name without _total, which a counter gets by itself"),
-            (
-                !["forebay_", "process_"].iter().any(|prefix| name.starts_with(prefix)),
-                "a prefix that is neither forebay_ nor process_",
-            ),
-            (own.iter().all(|(other, _)| other.name != name), "each name once"),
-            (own.len() < OWN_MAX, "256 metrics"),
-        ];
-        if let Some(allowed) = broken(&rules) {
-            return Err(ServeError::Name { of: "metric", name, allowed });
-        }
-        own.push((OwnValue { name, help, kind, value: 0.0 }, read));
-        Ok(self)
-    }
+    own.push((OwnValue { name, help, kind, value: 0.0 }, read));
+    Ok(())
 }
 
 #[cfg(test)]

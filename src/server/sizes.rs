@@ -1,7 +1,7 @@
 //! What a server takes: objects that it makes at start, as sums over all holders, memory, and file
 //! descriptors.
 
-use super::ServeError;
+use super::error::ServeError;
 use super::path::flows::Flows;
 use super::path::packet::Slot;
 use crate::config::Config;

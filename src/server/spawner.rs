@@ -1,6 +1,5 @@
 //! Work from elsewhere than the sockets: what threads and tasks beside a server put on its workers.
 
-use super::Server;
 use super::sizes::SLOTS_PER_WORKER;
 use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, lock, new_runtime_id};
@@ -45,14 +44,6 @@ pub enum SpawnError<W> {
     /// The server drains, or has ended.
     #[error("the server stops")]
     Stopping(W),
-}
-
-impl Server {
-    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for
-    /// it; at a stop all that was accepted is finished like requests, within the drain timeout.
-    pub fn spawner(&self) -> Spawner {
-        Spawner { spawning: Arc::clone(&self.bound.spawning.0) }
-    }
 }
 
 impl Spawner {
@@ -234,6 +225,12 @@ impl Spawning {
 /// The server's hold on its spawners. When dropped, all that has not begun ends, and nothing more
 /// is accepted.
 pub(super) struct Owner(pub(super) Arc<Spawning>);
+
+impl Owner {
+    pub(super) fn spawner(&self) -> Spawner {
+        Spawner { spawning: Arc::clone(&self.0) }
+    }
+}
 
 impl Drop for Owner {
     fn drop(&mut self) {

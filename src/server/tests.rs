@@ -2,7 +2,8 @@
 
 use super::listening::small_buffers;
 use super::*;
-use crate::handler::{Admitted, Arrival, Rejected, Reply, Request, handler_fn, sleep};
+use crate::config::Config;
+use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, handler_fn, sleep};
 use crate::net::{BATCH, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use crate::time::{Nanos, clock};
 use std::fs::File;
@@ -22,7 +23,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 fn a_dead_admin_endpoint_ends_the_server() {
     let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
     let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
-    server.bound.listening.admin = Some(OwnedFd::from(File::open("/dev/null").expect("there is one")).into());
+    server.start.bound.listening.admin = Some(OwnedFd::from(File::open("/dev/null").expect("there is one")).into());
     let (end, ended) = channel();
     thread::spawn(move || drop(end.send(server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})).map(drop))));
     match ended.recv_timeout(GIVE_UP_AFTER).expect("it ends") {
@@ -78,7 +79,7 @@ fn exhausted_packets_are_named() {
         let config = Config::from_pairs(ports.into_iter().chain([("policy", policy)]));
         let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
         // The thread that stops it has a batch.
-        server.bound.packets = BATCH + 8;
+        server.start.packets = BATCH + 8;
         let (udp, admin, stop) = (server.udp_address(), server.admin_address().expect("one"), server.stop_handle());
         let running = thread::spawn(move || server.run(&Sleeps));
         let slow = |list: &str| {

@@ -43,7 +43,7 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
 }
 
 /// What was decided under a policy that adapts, for readers outside.
-pub(super) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
+pub(in crate::server) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
     let budget_us = budget.map(Nanos::as_micros_f64);
     Decision { policy: name.name().to_owned(), budget_us, reserved: *reserved, reason: reason.clone() }
 }

@@ -6,7 +6,7 @@ use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, dropped_by_others, program};
 use crate::sched::overload::sources::{Passed, Rules, Sources, Standing};
-use crate::server::Bound;
+use crate::server::board::Board;
 use crate::server::path::samples::Samples;
 use crate::time::{Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
@@ -106,14 +106,20 @@ impl Gate {
 
     /// Decides what the kernel turns away until the next decision, from what the workers noted.
     /// `kernel_dropped`: at our sockets, since the start.
-    pub(super) fn decide(&mut self, bound: &Bound, kernel_dropped: impl FnOnce() -> Option<u64>) {
+    pub(in crate::server) fn decide(
+        &mut self,
+        board: &Board,
+        group: &Group,
+        config: &Config,
+        kernel_dropped: impl FnOnce() -> Option<u64>,
+    ) {
         if !self.on {
             return;
         }
-        let (samples, counts, mut drops) = (&bound.samples, bound.metrics.counts(), None);
+        let (samples, counts, mut drops) = (&board.samples, board.metrics.counts(), None);
         let (last, last_drops) = &self.last;
         let (at, received) = (counts.at, counts.received.saturating_sub(last.received));
-        let passed = at.minus(last.at).get().saturating_mul(bound.config.workers as u64);
+        let passed = at.minus(last.at).get().saturating_mul(config.workers as u64);
         let is_busy = counts.idle.minus(last.idle).get() < passed / IDLE_SHARE;
         let is_active = self.sources.is_active();
         if is_busy || !self.is_open() {
@@ -152,7 +158,7 @@ impl Gate {
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = bound.limits.load().bounds(heavy).interval;
+        let interval = board.limits.load().bounds(heavy).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
@@ -160,13 +166,13 @@ impl Gate {
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
         let passed = Passed {
             periods,
-            most: Samples::of(DECIDE_EVERY.times(bound.config.workers as u64)),
+            most: Samples::of(DECIDE_EVERY.times(config.workers as u64)),
             shed: samples.to_shed(mem::take(&mut self.shed)),
             asked: 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64,
         };
         let rules = self.sources.decide(standing, passed, &self.in_force, self.scale);
         if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
-            self.replace(&bound.listening.group, &bound.config, rules, drops);
+            self.replace(group, config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
     }
@@ -239,7 +245,7 @@ impl Gate {
 mod tests {
     use super::*;
     use crate::sched::overload::sources::Part;
-    use crate::server::Server;
+    use crate::server::admin::waiting;
 
     // Is what the gate turned away the rise of our drops less that of others? Is it absent while it
     // cannot be read, and never less than before?
@@ -268,7 +274,9 @@ mod tests {
     #[test]
     fn programs_are_replaced_after_a_pause() {
         let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
-        let bound = Server::bind(&config).expect("a free port").bound;
+        let group = Group::open(&config.listen, config.workers, config.io).expect("a free port");
+        let samples = Samples::new(config.workers, waiting::beside(&config), config.source_prefix, true);
+        let board = Board::new(config.workers, 1, samples, waiting::limits(&config));
         let mut gate = Gate::new(&config);
         let passed = Passed { periods: 1, most: 1e6, shed: 0.0, asked: 1.0 };
         gate.sources.add(7, false, Part::Later, 8_000);
@@ -277,12 +285,12 @@ mod tests {
         gate.in_force = Rules { rest: 0.5, ..Rules::OPEN };
         gate.sources.add(7, false, Part::Later, 8_000);
         gate.replace_at = Nanos::MAX;
-        gate.decide(&bound, || Some(0));
+        gate.decide(&board, &group, &config, || Some(0));
         assert_eq!((gate.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
         gate.sources.add(7, false, Part::Later, 8_000);
         let (before, begun) = (Nanos::ZERO, clock::now());
         gate.replace_at = before;
-        gate.decide(&bound, || Some(0));
+        gate.decide(&board, &group, &config, || Some(0));
         let took = clock::now().minus(begun);
         assert_eq!(gate.in_force.rest, 1.0, "{:?}", gate.in_force);
         let pause = gate.replace_at.minus(begun);

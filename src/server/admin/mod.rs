@@ -9,7 +9,6 @@
 //! [`run`], which owns the borrows, collects once for all questions that have arrived.
 
 pub(super) mod adapt;
-pub(super) mod control;
 #[cfg(feature = "admin")]
 pub(super) mod endpoint;
 #[cfg(not(feature = "admin"))]
@@ -17,8 +16,8 @@ pub(super) mod endpoint;
 pub(super) mod endpoint;
 pub(super) mod gate;
 pub(super) mod run_queue;
-mod said;
-mod stuck;
+pub(super) mod said;
+pub(super) mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};

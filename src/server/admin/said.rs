@@ -14,7 +14,7 @@ const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::Sh
 
 /// What the log has said, and the counts by which it says more.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(in crate::server) struct Said {
     counts: Counts,
     kernel_dropped: u64,
     saturated: Onset,
@@ -28,7 +28,7 @@ pub(super) struct Said {
 
 impl Said {
     /// Takes the counts, to be called once a second, and logs what is new since the last call.
-    pub(super) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
+    pub(in crate::server) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
         let last = std::mem::replace(&mut self.counts, counts);
         let counted = &self.counts.counted;
         if let Some(more) = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors) {
@@ -58,7 +58,7 @@ impl Said {
 
     /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests
     /// wait.
-    pub(super) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
+    pub(in crate::server) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
         match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
             Some(Turn::Begins) => {
                 let utilisation = 1.0 - recent.idle_workers / workers as f64;
@@ -70,7 +70,7 @@ impl Said {
     }
 
     /// Logs what the kernel failed at, and that it works again.
-    pub(super) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
+    pub(in crate::server) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
         match self.without_gso.see(gso_sockets > 0, QUIET, now) {
             Some(Turn::Begins) => tracing::warn!(
                 sockets = gso_sockets,
@@ -91,7 +91,7 @@ impl Said {
 
     /// Logs the decision in force, where the log did not say the same last: policies differ by more
     /// than a line shows.
-    pub(super) fn say_decision(&mut self, decision: Decision) {
+    pub(in crate::server) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
             let Decision { policy, budget_us, reserved, reason } = &decision;
             tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");

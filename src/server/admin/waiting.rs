@@ -43,13 +43,13 @@ pub(in crate::server) fn limits(config: &Config) -> WaitLimits {
 }
 
 /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
-pub(super) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
+pub(in crate::server) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
     Some(limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
 }
 
 /// The limits after `old` once `now` is in force: another bound at once, and under `auto` from the
 /// next measurement on.
-pub(super) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
+pub(in crate::server) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
     match now.max_wait {
         same if same == was.max_wait => old,
         MaxWait::Off => limits(now),
@@ -59,7 +59,12 @@ pub(super) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
 
 /// The limits after `old` by `recent` measurements, under a policy whose first slices are so long.
 /// Too few measurements change nothing.
-pub(super) fn follow(mut old: WaitLimits, config: &Config, recent: &Recent, first_slice: Option<Nanos>) -> WaitLimits {
+pub(in crate::server) fn follow(
+    mut old: WaitLimits,
+    config: &Config,
+    recent: &Recent,
+    first_slice: Option<Nanos>,
+) -> WaitLimits {
     let classified = config.classify == Classify::Header;
     old.follow(waits(recent, config.max_wait_scaled(), beside(config), first_slice, classified));
     old

@@ -1,6 +1,7 @@
 //! The steps of a stop, from the first demand until the sockets take nothing more. Section 4 of
 //! `runtime/sleep/README.md` says why they are these.
 
+use super::control::{Control, Phase};
 use super::serving::REFRESH_EVERY;
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
@@ -8,7 +9,7 @@ use crate::metrics::WorkerMetrics;
 use crate::net::{BATCH, Group};
 use crate::runtime::{Groups, Shared};
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::server::admin::control::{Control, Phase};
+
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
@@ -34,11 +35,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         all_ended: impl Fn() -> bool,
     ) -> (bool, Nanos) {
         if !self.is_handed_over() {
-            self.bound.supervisor.stopping();
+            self.conduct.supervisor.stopping();
             self.be_lame_duck(demands);
         }
         self.bound.spawning.0.close();
-        tracing::info!(in_flight = self.bound.metrics.in_flight(), "draining");
+        tracing::info!(in_flight = self.bound.board.metrics.in_flight(), "draining");
         let (group, leaves) = (&self.bound.listening.group, self.leaves_sockets());
         if leaves {
             self.shared.each().for_each(Shared::stop_receiving);
@@ -58,7 +59,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         };
         let under_way = || self.bound.spawning.0.under_way();
         let group = (!leaves).then_some(group);
-        let Err(again) = drain(group, &self.bound.metrics, self.shared, under_way, &all_ended, until) else {
+        let Err(again) = drain(group, &self.bound.board.metrics, self.shared, under_way, &all_ended, until) else {
             return (false, deadline.minus(clock::now()));
         };
         self.force(engine, all_ended);
@@ -85,7 +86,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
     }
 
     fn force(&self, engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>, all_ended: impl Fn() -> bool) {
-        let in_flight = self.bound.metrics.in_flight();
+        let in_flight = self.bound.board.metrics.in_flight();
         if in_flight > 0 || (!self.leaves_sockets() && self.bound.listening.group.has_waiting()) {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }

@@ -1,11 +1,13 @@
 //! A server's life: start, service, reload, hand-over, stop. [`run`] is its table of contents.
 
+mod control;
 mod drain;
-pub(super) mod handover;
-pub(super) mod panics;
-pub(super) mod reload;
+#[cfg(feature = "admin")]
+mod pages;
+mod panics;
 pub(super) mod run;
 mod serving;
+pub(super) mod start;
 pub(super) mod stop;
 pub(super) mod supervisor;
 mod threads;

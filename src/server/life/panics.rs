@@ -32,7 +32,7 @@ pub(super) fn keep_contained() {
 }
 
 /// Logs what the hook has kept.
-pub(in crate::server) fn log_pending() {
+pub(super) fn log_pending() {
     let (lines, more) = mem::take(&mut *lock(&PENDING));
     lines.iter().for_each(|line| say(line));
     if more > 0 {

@@ -1,8 +1,10 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of
 //! a stop.
 
+use super::control::Control;
 use super::drain::STUCK_AFTER;
 use super::panics;
+use super::start::{Bound, Start};
 use super::stop::{Demands, LastResort, OnDrop, serve_signals};
 use super::threads::{PANICKED, Starter, Threads};
 use crate::config::{Burn, Classify, ShedAnswers};
@@ -16,22 +18,21 @@ use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
 use crate::sched::bounds::{QUEUED_PER_WORKER, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
-use crate::server::admin::Probe;
 use crate::server::admin::adapt::adaptation;
-use crate::server::admin::control::Control;
-use crate::server::admin::waiting;
+
+use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
+use crate::server::error::ServeError;
 use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::report::{Ended, Report};
 use crate::server::shown::OwnMetrics;
 use crate::server::sizes::SLOTS_PER_WORKER;
-use crate::server::{Bound, Ended, Report, ServeError, Server, admin};
 use crate::time::{Nanos, clock};
 use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
-use std::mem;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle};
@@ -50,21 +51,21 @@ const REST: Nanos = Nanos::from_secs(2);
 
 /// Serves `requests` on cores of kind `C`; `make` runs their handler on a packet.
 pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    server: Server,
+    start: Start,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError> {
-    let Server { mut bound, mut demands, signals, reloads, questions, metrics, .. } = server;
-    if bound.log_panics {
+    let Start { mut bound, conduct, mut demands, signals, reloads, questions, metrics, own_metrics, .. } = start;
+    if conduct.log_panics {
         panics::keep_contained();
     }
     limit_slack();
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
-    let own = OwnMetrics::start(mem::take(&mut bound.own_metrics))?;
+    let own = OwnMetrics::start(own_metrics)?;
     let bound = bound;
-    let signals_end = signals.map(|signals| serve_signals(signals, bound.stop.clone())).transpose()?;
+    let signals_end = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
     // Dropped after all that a handler has left.
     let (mut left, mut last_resort) = (Nanos::ZERO, None);
     let spawning = &bound.spawning.0;
@@ -76,11 +77,11 @@ pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Tic
     let (shared, workers) = workers(&bound, &following.policy())?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
-    let collector = Collector::new(&bound.metrics);
+    let collector = Collector::new(&bound.board.metrics);
     // The admin thread has the listener; this is what a successor is given.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let control = Control::new(&bound, &shared, &common, following, reloads, own);
+    let control = Control::new((&bound, &conduct), &shared, &common, following, reloads, own);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
@@ -93,7 +94,7 @@ pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Tic
         let workers = starter.start_workers::<C, _, _>(&bound, &common, &runtime, &shared, workers)?;
         let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();
-        let mut engine = engine::<KernelLink, _, _>(&bound, &common, bound.config.workers);
+        let mut engine = engine::<KernelLink, _, _>(&bound.config, &bound.board, &common, bound.config.workers);
         // It must always find packets to receive into, so these are set aside.
         engine.stock_up();
         // Nothing is left that could fail. From here on this server serves, or its predecessor
@@ -145,7 +146,7 @@ fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     has_signals: bool,
 ) -> (bool, Nanos, Option<LastResort>) {
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
-    let exit_when_stuck = control.bound.exit_when_stuck;
+    let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
     // Where signals are the server's own, another one ends what a handler keeps: nothing else
     // would, short of a kill.
@@ -201,11 +202,11 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,
-        transport: &bound.transport,
+        transport: &bound.board.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
         shedding: Shedding::new(bound.listening.group.sockets().len(), workers, classified),
-        limits: &bound.limits,
-        samples: &bound.samples,
+        limits: &bound.board.limits,
+        samples: &bound.board.samples,
     }
 }
 

@@ -1,13 +1,16 @@
 //! A server serves: it takes over, follows what is demanded, and hands over. One process has the
 //! sockets at a time, and counts what the kernel drops at them.
 
-use super::handover::{Asked, Door, HandOverError, Predecessor};
+use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
 use crate::handler::Handler;
+use crate::net::Io;
 use crate::runtime::Shared;
 use crate::runtime::continuation::lock;
-use crate::server::ServeError;
-use crate::server::admin::control::{Control, Phase};
+use crate::server::error::{HandOverError, ServeError};
+use crate::server::handover::{Asked, Door, Given, Predecessor};
+
+use crate::server::listening::Listening;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::Nanos;
 use std::net::TcpListener;
@@ -39,7 +42,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let _ = begin.set(true);
         if predecessor.is_some() {
             // Before it goes: a service without its main process is over.
-            self.bound.supervisor.main_process();
+            self.conduct.supervisor.main_process();
         }
         Ok(predecessor.and_then(Predecessor::say_serving).map(|reason| {
             self.set_handed_over(true);
@@ -64,7 +67,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let config = &self.bound.config;
         self.bound.listening.door.iter().for_each(|door| door.own.store(true));
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
-        self.bound.supervisor.ready(config);
+        self.conduct.supervisor.ready(config);
         serving();
         loop {
             match (demands.next(REFRESH_EVERY), spare) {
@@ -98,7 +101,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         (door, listener): &(&Door, TcpListener),
         demands: &mut Demands,
     ) -> Result<(), String> {
-        let offered = asked.offer(self.bound, door, listener, || demands.has_stop());
+        let (Listening { group, kept, .. }, gro) = (&self.bound.listening, self.bound.config.io == Io::Gro);
+        let given = Given { sockets: group.sockets(), kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
+        let offered = asked.offer(given, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
             // First, so that at every time one of the two receives.
             self.resume();
@@ -157,6 +162,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.set_handed_over(false);
         self.shared.each().for_each(Shared::start_receiving);
         // The successor may have said that it is the one.
-        self.bound.supervisor.main_process();
+        self.conduct.supervisor.main_process();
     }
 }

@@ -1,8 +1,8 @@
 //! What is demanded of a running server: by handles that stop it, by signals, and by its own
 //! threads.
 
-use super::handover::Asked;
 use crate::output::unstarted;
+use crate::server::handover::Asked;
 use crate::time::{Nanos, clock};
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::iterator::Signals;

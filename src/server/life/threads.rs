@@ -1,6 +1,7 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
-use super::handover;
+use super::control::Control;
+use super::start::Bound;
 use super::stop::{Demand, OnDrop};
 use crate::config::{Config, caches};
 use crate::handler::Handler;
@@ -9,14 +10,14 @@ use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
 use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
 use crate::sched::WorkerId;
-use crate::server::admin::control::Control;
+use crate::server::handover;
+
 use crate::server::admin::endpoint::Limits;
-use crate::server::admin::{self, Questions, Stopper, run_queue};
+use crate::server::admin::{self, Metrics, Questions, Stopper, run_queue};
 use crate::server::cores::{Cores, engine};
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
-use crate::server::{Bound, Metrics};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io::{self, PipeWriter};
@@ -80,12 +81,14 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         shared: &'scope Groups<Job<'s, 'e, H, M>>,
         workers: Members<Job<'s, 'e, H, M>>,
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, Option<()>>>> {
+        let Bound { config, notices, board, .. } = bound;
         let start = |(group, worker): (usize, Worker<_>)| {
             let id = shared.first(group) + worker.id();
             let prepare = move || {
                 let guard = AbortOnPanic;
-                prepare_worker(bound, id);
-                let mut engine = C::begin(bound, engine(bound, common, id));
+                prepare_worker(config, id);
+                run_queue::enter(&board.threads[id]);
+                let mut engine = C::begin((config, notices), engine(config, board, common, id));
                 move || {
                     let _guard = guard;
                     // For the timers that handlers wait for.
@@ -101,15 +104,13 @@ impl<'scope, 'env> Starter<'scope, 'env> {
 
 /// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works,
 /// only less well.
-fn prepare_worker(bound: &Bound, worker: WorkerId) {
-    let config: &Config = &bound.config;
+fn prepare_worker(config: &Config, worker: WorkerId) {
     begin_stack(config.stack_bytes);
     if config.pin
         && let Err(error) = pin_to_cpu_of(worker)
     {
         tracing::warn!(worker, %error, "the worker cannot be pinned");
     }
-    run_queue::enter(&bound.threads[worker]);
 }
 
 /// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process
@@ -141,7 +142,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         (listener, questions): (Option<TcpListener>, (Metrics, Questions)),
         mut collector: Collector<'m>,
     ) -> io::Result<Threads<'scope, 'm>> {
-        let Bound { stop, listening, .. } = control.bound;
+        let (stop, listening) = (&control.conduct.stop, &control.bound.listening);
         let (admin_stopper, admin_stop) = watch::channel(false);
         let serve = move || {
             let _unasked = OnDrop(|| {

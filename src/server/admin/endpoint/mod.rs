@@ -7,14 +7,8 @@ pub(super) mod http;
 pub(super) use flight::Flight;
 pub(in crate::server) use http::Limits;
 
-use super::control::{Control, Phase};
-use super::{gate, run_queue};
-use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
-use crate::runtime::continuation::lock;
-use crate::server::life::reload::Reloads;
-use crate::server::path::packet::{Make, Packet};
-use crate::time::clock;
+use crate::server::reload::Reloads;
 
 /// The pages' view of their server. Called on the admin thread; no method may block.
 pub(in crate::server) trait Pages {
@@ -31,51 +25,4 @@ pub(in crate::server) trait Pages {
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes that wait in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
-}
-
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
-    fn ready(&self) -> Result<(), String> {
-        match self.phase.load() {
-            Phase::Serving => {}
-            // Connections that came before the successor had the listener ask about the address,
-            // which is served.
-            Phase::HandedOver => return Ok(()),
-            Phase::LameDuck => return Err("lame duck".to_owned()),
-            Phase::Draining => return Err("draining".to_owned()),
-        }
-        let gone = self.bound.listening.group.gone();
-        let gone = gone.map(|address| format!("gone: this host has no longer the address of {address}"));
-        let reasons = self.stuck().map(|stuck| stuck.reason).into_iter();
-        let reasons: Vec<_> = reasons.chain(self.bound.transport.trouble(clock::now())).chain(gone).collect();
-        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
-    }
-
-    fn reloads(&self) -> &Reloads {
-        &self.reloads
-    }
-
-    fn tick(&self) -> Tick {
-        let topology = self.shared.topology();
-        Tick {
-            at: clock::now(),
-            every: gate::DECIDE_EVERY,
-            off_cpu: run_queue::waits(&self.bound.threads).into_iter().map(Option::unwrap_or_default).collect(),
-            pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
-        }
-    }
-
-    fn oldest(&self, most: usize) -> Vec<Unended> {
-        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
-        all.sort_unstable_by_key(|(about, _)| about.came_at);
-        all.truncate(most);
-        all
-    }
-
-    fn unreceived(&self) -> Vec<u64> {
-        self.dropped_by_socket();
-        let waiting: Vec<u64> = lock(&self.drops).waiting().map(u64::from).collect();
-        // The sockets of a worker are next to one another.
-        let each = waiting.len() / self.bound.config.workers;
-        waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
-    }
 }

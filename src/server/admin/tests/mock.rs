@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
-use crate::server::life::reload::Reloads;
+use crate::server::reload::Reloads;
 use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 

@@ -1,9 +1,10 @@
 //! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins
 //! when that one has stopped receiving.
 
+use super::PATIENCE;
 use super::door::Door;
 use super::message::{Connection, Heard, Message, PROTOCOL};
-use super::{HandOverError, PATIENCE};
+use crate::server::error::HandOverError;
 use crate::time::Nanos;
 use std::io;
 use std::net::TcpListener;

@@ -3,19 +3,18 @@
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, reload};
 use crate::runtime::continuation::{guarded, lock};
-use crate::server::Server;
 use crate::time::clock;
 use std::sync::{Arc, Mutex};
 
-type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
-type Apply = Box<dyn Fn(&Config) + Send + Sync>;
+pub(super) type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
+pub(super) type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
 pub(in crate::server) struct Reloads {
     /// How to read it; `None` where a program has made it.
     load: Option<Load>,
     /// What else follows it.
-    then: Vec<Apply>,
+    pub(super) then: Vec<Apply>,
     state: Mutex<State>,
 }
 
@@ -27,32 +26,8 @@ struct State {
     last: Option<(f64, Result<Reloaded, Problems>)>,
 }
 
-impl Server {
-    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is
-    /// the one it was bound with. What may change while it runs does, all of it or nothing.
-    #[cfg(feature = "cli")]
-    pub(crate) fn reload_with(
-        mut self,
-        effective: Effective,
-        load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
-    ) -> Server {
-        self.reloads = Reloads::new(effective, Some(Box::new(load)));
-        self
-    }
-
-    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what
-    /// depends on that outside the server, as files that the handler has loaded. A refused
-    /// configuration calls nothing. A server that was bound by other code than `forebay::main`
-    /// cannot read its configuration again: `then` gets the one that it has. Serving goes on
-    /// meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
-    pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
-        self.reloads.then.push(Box::new(then));
-        self
-    }
-}
-
 impl Reloads {
-    fn new(effective: Effective, load: Option<Load>) -> Reloads {
+    pub(super) fn new(effective: Effective, load: Option<Load>) -> Reloads {
         let state = Mutex::new(State { live: Arc::new(effective), reloads: 0, last: None });
         Reloads { load, then: Vec::new(), state }
     }

@@ -4,15 +4,14 @@
 use super::PATIENCE;
 use super::door::Door;
 use super::message::{Connection, Heard, Message, PROTOCOL};
-use crate::net::Io;
-use crate::server::Bound;
-use crate::server::listening::Listening;
+use crate::net::Socket;
 use crate::time::{Nanos, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, PipeReader};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 /// A process that connects says at once what it wants.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
@@ -30,6 +29,14 @@ pub(in crate::server) struct Asked {
     connection: Connection,
     /// Of its program, for the log.
     version: String,
+}
+
+/// What a successor is offered.
+pub(in crate::server) struct Given<'a> {
+    pub(in crate::server) sockets: &'a [Socket],
+    pub(in crate::server) kept: bool,
+    pub(in crate::server) gro: bool,
+    pub(in crate::server) watchdog: Option<Duration>,
 }
 
 /// Accepts successors at `door` until the writing end of `end` is closed.
@@ -73,24 +80,23 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Offers the sockets of `bound`, its `door` and its admin `listener`. `Ok` when the successor
-    /// only has to begin.
+    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` when the successor only has
+    /// to begin.
     ///
     /// # Errors
     /// Why it cannot begin.
     pub(in crate::server) fn offer(
         &self,
-        bound: &Bound,
+        Given { sockets, kept, gro, watchdog }: Given<'_>,
         door: &Door,
         listener: &TcpListener,
         is_stopping: impl FnMut() -> bool,
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         tracing::info!(version = self.version, "a successor takes over");
-        let (Listening { group, kept, .. }, gro) = (&bound.listening, bound.config.io == Io::Gro);
-        let watchdog_us = bound.supervisor.watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
-        let sockets: Vec<_> = group.sockets().iter().map(|socket| socket.as_fd()).collect();
-        let offer = Message::Offer { sockets: sockets.len(), kept: *kept, gro, watchdog_us };
+        let watchdog_us = watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
+        let sockets: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
+        let offer = Message::Offer { sockets: sockets.len(), kept, gro, watchdog_us };
         self.connection.send(&offer).map_err(failed)?;
         let descriptors = [&sockets[..], &[listener.as_fd(), door.listener.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;

@@ -1,11 +1,8 @@
-//! The admin endpoint's view of the server, and what the thread that waits for demands changes in
-//! it.
+//! What the control threads know of a server and change in it. `admin` asks for it by its interface
+//! alone.
 
-use super::adapt::{adaptation, decision};
-use super::gate::Gate;
-use super::said::Said;
-use super::stuck::{self, Stuck, Watch};
-use super::{run_queue, waiting};
+use super::panics;
+use super::start::{Bound, Conduct};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
@@ -13,13 +10,15 @@ use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::continuation::lock;
 use crate::sched::{Adaptation, UNINTERRUPTED};
-use crate::server::Bound;
-use crate::server::admin::Probe;
-use crate::server::life::panics;
-use crate::server::life::reload::Reloads;
+use crate::server::admin::adapt::{adaptation, decision};
+use crate::server::admin::gate::Gate;
+use crate::server::admin::said::Said;
+use crate::server::admin::stuck::{self, Stuck, Watch};
+use crate::server::admin::{Probe, run_queue, waiting};
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
+use crate::server::reload::Reloads;
 use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
@@ -31,7 +30,7 @@ const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// Where a server is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Phase {
+pub(super) enum Phase {
     Serving,
     /// It still serves everything, and says that it is not ready.
     LameDuck,
@@ -42,24 +41,25 @@ pub(in crate::server) enum Phase {
 }
 
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
-pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
-    pub(in crate::server) bound: &'c Bound,
-    pub(in crate::server) shared: &'c Groups<Job<'s, 'e, H, M>>,
-    pub(in crate::server) common: &'c Common<'s, 'e, H, M>,
+pub(super) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+    pub(super) bound: &'c Bound,
+    pub(super) conduct: &'c Conduct,
+    pub(super) shared: &'c Groups<Job<'s, 'e, H, M>>,
+    pub(super) common: &'c Common<'s, 'e, H, M>,
     /// The configuration as of now, what it came from, and what became of the last attempt to read
     /// it again.
-    pub(in crate::server) reloads: Reloads,
+    pub(super) reloads: Reloads,
     /// Logs once that the host's addresses cannot be read.
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
-    pub(in crate::server) phase: AtomicCell<Phase>,
+    pub(super) phase: AtomicCell<Phase>,
     /// The watch for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that
     /// waits for the stop.
-    pub(in crate::server) drops: Mutex<Drops>,
+    pub(super) drops: Mutex<Drops>,
     /// Logs once that drops cannot be read.
-    pub(in crate::server) drops_unread: Once,
+    pub(super) drops_unread: Once,
     /// What the log has said. Used by the admin thread once a second.
     said: Mutex<Said>,
     /// What the kernel turns away. Used by the admin thread.
@@ -72,8 +72,8 @@ pub(in crate::server) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, 
 }
 
 impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
-    pub(in crate::server) fn new(
-        bound: &'c Bound,
+    pub(super) fn new(
+        (bound, conduct): (&'c Bound, &'c Conduct),
         shared: &'c Groups<Job<'s, 'e, H, M>>,
         common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,
@@ -83,6 +83,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let config = &bound.config;
         Control {
             bound,
+            conduct,
             shared,
             common,
             reloads,
@@ -107,21 +108,21 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(&self.shared.topology(), &self.reloads.live().config, &queues, &deques);
-        lock(&self.watch).look(&self.bound.metrics, &pools, clock::now())
+        lock(&self.watch).look(&self.bound.board.metrics, &pools, clock::now())
     }
 
     /// Reads the configuration again, and follows what may change while the server runs.
-    pub(in crate::server) fn reload(&self) {
-        self.bound.supervisor.reloading();
+    pub(super) fn reload(&self) {
+        self.conduct.supervisor.reloading();
         if !self.reloads.read(|live, new| self.take(live, new)) {
             tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
         }
-        self.bound.supervisor.ready(&self.reloads.live().config);
+        self.conduct.supervisor.ready(&self.reloads.live().config);
     }
 
     /// Reads the host's addresses again. Not on the admin thread: the kernel takes 50 ms for 20,000
     /// of them.
-    pub(in crate::server) fn refresh_addresses(&self) {
+    pub(super) fn refresh_addresses(&self) {
         match self.bound.filter.refresh() {
             Ok(false) => {}
             Ok(true) => self.bound.listening.group.gone().for_each(|address| {
@@ -143,8 +144,8 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         // The admin thread holds it from when it reads the configuration until it has followed
         // that.
         let mut following = lock(&self.following);
-        let limits = waiting::reset(**self.bound.limits.load(), live, new);
-        self.bound.limits.store(Arc::new(limits));
+        let limits = waiting::reset(**self.bound.board.limits.load(), live, new);
+        self.bound.board.limits.store(Arc::new(limits));
         if follows(live) != follows(new) {
             *following = adaptation(new);
             // Under the lock, so that the policy announced last is the policy in force.
@@ -191,12 +192,12 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
                 notices: self.bound.notices.text.clone(),
             },
             kernel_dropped: self.dropped_by_socket(),
-            run_queue_waits: run_queue::waits(&self.bound.threads),
+            run_queue_waits: run_queue::waits(&self.bound.board.threads),
             queue_depths,
             decision: config.policy.entry().adapts.then(|| decision(following.made())),
             gate: lock(&self.gate).state(),
             given_up: self.given_up(),
-            max_wait: waiting::max_wait(&self.bound.limits.load()),
+            max_wait: waiting::max_wait(&self.bound.board.limits.load()),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
@@ -227,16 +228,16 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);
-        said.say(self.bound.metrics.counts(), dropped, now);
+        said.say(self.bound.board.metrics.counts(), dropped, now);
         said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
         // Workers that could not receive try again.
-        self.bound.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
+        self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
-        let (live, limits) = (self.reloads.live(), **self.bound.limits.load());
+        let (live, limits) = (self.reloads.live(), **self.bound.board.limits.load());
         let limits = waiting::follow(limits, &live.config, recent, following.policy().first_slice());
-        self.bound.limits.store(Arc::new(limits));
+        self.bound.board.limits.store(Arc::new(limits));
         if following.follow(recent) {
             said.say_decision(decision(following.made()));
             self.shared.switch(&following.policy());
@@ -245,12 +246,13 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
 
     fn turn_away(&self) {
         if matches!(self.phase.load(), Phase::Serving | Phase::LameDuck) {
-            lock(&self.gate).decide(self.bound, || self.kernel_dropped());
+            let Bound { board, listening, config, .. } = self.bound;
+            lock(&self.gate).decide(board, &listening.group, config, || self.kernel_dropped());
         }
     }
 
     fn watchdog_every(&self) -> Option<Nanos> {
-        self.bound.supervisor.watchdog_every()
+        self.conduct.supervisor.watchdog_every()
     }
 
     /// During a stop it is fed always: the drain timeout bounds that.
@@ -258,10 +260,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let (bound, is_asleep) = (self.reloads.live().config.unhealthy_after, |worker| self.shared.is_asleep(worker));
         let healthy = self.healthy().is_ok();
         let mut watch = lock(&self.watch);
-        let standing = watch.standing(&self.bound.metrics, is_asleep, bound, clock::now());
+        let standing = watch.standing(&self.bound.board.metrics, is_asleep, bound, clock::now());
         let feeds = self.phase.load() != Phase::Serving || (healthy && standing.is_none());
         if feeds {
-            self.bound.supervisor.feed_watchdog();
+            self.conduct.supervisor.feed_watchdog();
         } else if watch.feeds {
             tracing::error!(worker = standing, "the watchdog is not fed: a worker makes no progress");
         }

@@ -1,0 +1,58 @@
+//! What the pages of the endpoint ask of the server.
+
+use super::control::{Control, Phase};
+use crate::handler::Handler;
+use crate::metrics::{Tick, Unended};
+use crate::runtime::continuation::lock;
+use crate::server::admin::endpoint::Pages;
+use crate::server::admin::{gate, run_queue};
+use crate::server::path::packet::{Make, Packet};
+use crate::server::reload::Reloads;
+use crate::time::clock;
+
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
+    fn ready(&self) -> Result<(), String> {
+        match self.phase.load() {
+            Phase::Serving => {}
+            // Connections that came before the successor had the listener ask about the address,
+            // which is served.
+            Phase::HandedOver => return Ok(()),
+            Phase::LameDuck => return Err("lame duck".to_owned()),
+            Phase::Draining => return Err("draining".to_owned()),
+        }
+        let gone = self.bound.listening.group.gone();
+        let gone = gone.map(|address| format!("gone: this host has no longer the address of {address}"));
+        let reasons = self.stuck().map(|stuck| stuck.reason).into_iter();
+        let reasons: Vec<_> = reasons.chain(self.bound.board.transport.trouble(clock::now())).chain(gone).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    fn tick(&self) -> Tick {
+        let topology = self.shared.topology();
+        Tick {
+            at: clock::now(),
+            every: gate::DECIDE_EVERY,
+            off_cpu: run_queue::waits(&self.bound.board.threads).into_iter().map(Option::unwrap_or_default).collect(),
+            pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
+        }
+    }
+
+    fn oldest(&self, most: usize) -> Vec<Unended> {
+        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
+        all.sort_unstable_by_key(|(about, _)| about.came_at);
+        all.truncate(most);
+        all
+    }
+
+    fn unreceived(&self) -> Vec<u64> {
+        self.dropped_by_socket();
+        let waiting: Vec<u64> = lock(&self.drops).waiting().map(u64::from).collect();
+        // The sockets of a worker are next to one another.
+        let each = waiting.len() / self.bound.config.workers;
+        waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
+    }
+}

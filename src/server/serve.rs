@@ -1,0 +1,320 @@
+//! A server, from its binding to its run.
+
+use super::admin::{self, Metrics, waiting};
+use super::board::Board;
+use super::cores::Cores;
+use super::error::ServeError;
+use super::life;
+use super::life::start::{Bound, Conduct, Start};
+use super::life::stop::StopHandle;
+use super::life::supervisor::Supervisor;
+use super::listening::{self, Inherited, Listening};
+use super::notices;
+use super::path::packet::{PacketBody, Serving};
+use super::path::reply::credit::Credit;
+use super::path::samples::Samples;
+use super::reload::Reloads;
+use super::report::Report;
+use super::shown;
+use super::sizes::{self, Memory};
+use super::spawner::{self, Spawner, Spawning};
+use crate::config::{Config, listen_text};
+#[cfg(feature = "cli")]
+use crate::config::{Effective, Problems};
+use crate::handler::Handler;
+use crate::metrics::OwnKind;
+use crate::net::{AddressFilter, HostAddresses, KernelLink, probe};
+use crate::output;
+use crate::queue::ObjectPool;
+use crate::sched::bounds::PACKETS_PER_WORKER;
+use crate::time::clock;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// A server that listens and does not serve yet.
+///
+/// Requests that arrive before [`Server::run`] wait in the sockets.
+pub struct Server {
+    pub(super) start: Start,
+    announced: bool,
+}
+
+impl Server {
+    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker. With
+    /// `handover` in `config`, it takes the sockets of the server that listens there, if there is
+    /// one. Raises this process's limit of open files to its hard limit.
+    ///
+    /// # Errors
+    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] says which setting asks
+    /// for more open files, memory or system calls than this system gives. [`ServeError::HandOver`]
+    /// says why the running server serves on.
+    pub fn bind(config: &Config) -> Result<Server, ServeError> {
+        Server::with(config, Inherited::default())
+    }
+
+    /// Like [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are
+    /// any. Removes these variables from the environment, and so must be called before other
+    /// threads read it.
+    ///
+    /// # Errors
+    /// See [`Server::bind`]; [`ServeError::Unavailable`] when the sockets are not those that
+    /// `config` asks for.
+    #[cfg(feature = "admin")]
+    pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
+        Server::with(config, Inherited::from_environment()?)
+    }
+
+    pub(super) fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
+        // The clock counts from its first reading, and what comes to the sockets must not come
+        // before that.
+        clock::now();
+        sizes::provide_descriptors(config.workers, config.listen.len())?;
+        Memory::of(config).probe(config.stack_bytes)?;
+        // If they cannot be read, the control thread logs that once a second has passed.
+        let addresses = HostAddresses::read().unwrap_or_default();
+        if let Some(&address) = config.listen.iter().find(|address| addresses.is_group(address.ip())) {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
+            return Err(ServeError::Bind { setting: "listen", address, source });
+        }
+        probe(&config.listen, config.io).map_err(ServeError::Unavailable)?;
+        let notices = notices::find(config.notices)?;
+        let mut listening = Listening::open(config, inherited)?;
+        let (recv_bytes, send_bytes) = (listening.group.recv_buffer_bytes, listening.group.send_buffer_bytes);
+        listening::small_buffers(recv_bytes, send_bytes).iter().for_each(|small| tracing::warn!("{small}"));
+        if !Path::new("/proc/self/stat").exists() {
+            tracing::warn!("/proc is not mounted: process_* and how long workers wait for a CPU are not known");
+        }
+        let bytes = waiting::receive_buffer(config.max_wait_scaled(), config.time_scale);
+        listening.group.limit_recv_buffers(bytes)?;
+        let (stop, demands) = StopHandle::new();
+        let (metrics, questions) = Metrics::new();
+        let filter = AddressFilter::new(
+            listening.group.addresses(),
+            &config.reject_source_ports,
+            &config.trusted_networks,
+            addresses,
+        );
+        let addresses = listening.group.addresses().len();
+        let is_gated = admin::gate::is_on(config);
+        let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
+        let board = Board::new(config.workers, addresses, samples, waiting::limits(config));
+        let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers)));
+        let start = Start {
+            bound: Bound { listening, config: config.clone(), filter, notices, spawning, board },
+            conduct: Conduct { stop, exit_when_stuck: false, log_panics: true, supervisor: Supervisor::default() },
+            demands,
+            signals: None,
+            reloads: Reloads::none(config),
+            questions,
+            metrics,
+            own_metrics: Vec::new(),
+            packets: config.workers * PACKETS_PER_WORKER,
+        };
+        Ok(Server { start, announced: false })
+    }
+
+    /// The bound UDP address, where requests arrive; of several the first.
+    pub fn udp_address(&self) -> SocketAddr {
+        self.udp_addresses()[0]
+    }
+
+    /// The bound UDP addresses, where requests arrive, at least one, in the order of `listen`.
+    pub fn udp_addresses(&self) -> &[SocketAddr] {
+        self.start.bound.listening.group.addresses()
+    }
+
+    /// The bound address of the admin endpoint; `None` if there is none.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        // A bound listener has an address; if the kernel does not report it, the configured one is
+        // the best answer.
+        self.start
+            .bound
+            .listening
+            .admin
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok().or(self.start.bound.config.admin))
+    }
+
+    /// What `forebay serve` says when it serves:
+    /// `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`. Several UDP
+    /// addresses are separated by commas, without spaces.
+    pub fn announcement(&self) -> String {
+        let admin = self.admin_address().map_or_else(|| "off".to_owned(), |address| format!("http://{address}"));
+        format!("listening on udp {}, admin {admin}", listen_text(self.udp_addresses()))
+    }
+
+    /// A handle that tells what this server has measured, from another thread.
+    pub fn metrics(&self) -> Metrics {
+        self.start.metrics.clone()
+    }
+
+    /// A handle that stops the server from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.start.conduct.stop.clone()
+    }
+
+    /// Also stops on SIGTERM, SIGINT and SIGQUIT, each signal acting as one call of
+    /// [`StopHandle::stop`]. SIGHUP makes a program of `forebay::main` read its configuration
+    /// again; in other programs it does nothing, and neither do SIGUSR1 and SIGUSR2. Uncaught, each
+    /// would kill the process without a drain. It makes no difference whether the launcher had
+    /// blocked or ignored them: under `nohup` too, SIGHUP reads the configuration.
+    ///
+    /// Where a handler never reaches a checkpoint, a second signal ends the process with exit code
+    /// 3, after the summary. After the drain a second signal ends the process with exit code 3
+    /// within a second, whatever a handler has left: blocking tasks, destructors, metrics.
+    ///
+    /// # Errors
+    /// When the signals cannot be caught.
+    pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
+        self.start.signals = Some(life::stop::catch_signals()?);
+        Ok(self)
+    }
+
+    /// Ends the process with exit code 3, after printing the summary. It does so if the drain
+    /// timeout has passed and a handler does not reach a checkpoint. It also ends the process,
+    /// without the summary, three seconds after the drain timeout, if something else of the handler
+    /// keeps the server. Without this, [`Server::run`] waits for the handler, because a thread
+    /// cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
+    pub fn exit_when_stuck(mut self) -> Server {
+        self.start.conduct.exit_when_stuck = true;
+        self
+    }
+
+    /// Makes [`Server::run`] print where the server listens.
+    #[cfg(feature = "cli")]
+    pub(crate) fn announced(mut self) -> Server {
+        self.announced = true;
+        self
+    }
+
+    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`,
+    /// `WATCHDOG_USEC`). A server that takes over from another one feeds the watchdog of that one
+    /// too.
+    pub fn notify_supervisor(mut self) -> Server {
+        let predecessor = self.start.bound.listening.predecessor.as_ref().and_then(|predecessor| predecessor.watchdog);
+        self.start.conduct.supervisor = Supervisor::from_environment(predecessor);
+        self
+    }
+
+    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is
+    /// the one it was bound with. What may change while it runs does, all of it or nothing.
+    #[cfg(feature = "cli")]
+    pub(crate) fn reload_with(
+        mut self,
+        effective: Effective,
+        load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
+    ) -> Server {
+        self.start.reloads = Reloads::new(effective, Some(Box::new(load)));
+        self
+    }
+
+    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what
+    /// depends on that outside the server, as files that the handler has loaded. A refused
+    /// configuration calls nothing. A server that was bound by other code than `forebay::main`
+    /// cannot read its configuration again: `then` gets the one that it has. Serving goes on
+    /// meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
+    pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
+        self.start.reloads.then.push(Box::new(then));
+        self
+    }
+
+    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix
+    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. A metric
+    /// is absent while `read` panics, which the log says. While it takes longer than a second, it
+    /// is absent, and so are those that were added after it.
+    ///
+    /// # Errors
+    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits
+    /// and `_` alone. Names that begin as the server's own do (`forebay_`, `process_`) are not
+    /// allowed, and neither are more than 256.
+    pub fn counter(
+        mut self,
+        name: &str,
+        help: &str,
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Result<Server, ServeError> {
+        shown::add(&mut self.start.own_metrics, OwnKind::Counter, [name, help], Box::new(read))?;
+        Ok(self)
+    }
+
+    /// As [`Server::counter`], for a value that may fall, without a suffix.
+    ///
+    /// # Errors
+    /// See [`Server::counter`].
+    pub fn gauge(
+        mut self,
+        name: &str,
+        help: &str,
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Result<Server, ServeError> {
+        shown::add(&mut self.start.own_metrics, OwnKind::Gauge, [name, help], Box::new(read))?;
+        Ok(self)
+    }
+
+    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for
+    /// it; at a stop all that was accepted is finished like requests, within the drain timeout.
+    pub fn spawner(&self) -> Spawner {
+        self.start.bound.spawning.spawner()
+    }
+
+    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`]
+    /// installs a hook that lets the control thread log them, within a second and ten per second at
+    /// most. It logs through `tracing`, or to standard error if there is no subscriber. All other
+    /// panics go to the previous hook. A hook that writes from the worker's thread stops the
+    /// service if its output is not read.
+    pub fn keep_panic_hook(mut self) -> Server {
+        self.start.conduct.log_panics = false;
+        self
+    }
+
+    /// Serves requests with `handler` until stopped, then drains. Under `forebay::main` it prints
+    /// its [announcement](Server::announcement) once all threads run.
+    ///
+    /// # Errors
+    /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
+    /// not allowed, [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or
+    /// the like. [`ServeError::Unavailable`] with `burn = "sleep"`, which is the bench server's.
+    pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+        self.run_as::<KernelLink, H>(handler)
+    }
+
+    /// As [`Server::run`], on cores of kind `C`.
+    pub(super) fn run_as<C: Cores, H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+        let line = self.announced.then(|| self.announcement() + "\n");
+        self.run_on::<C, H>(handler, || {
+            if let Some(Err(error)) = line.map(|line| output::print(&line)) {
+                tracing::error!(%error, "standard output does not take the line that says where the server listens");
+            }
+        })
+    }
+
+    /// Like [`Server::run`], and calls `serving` once all threads run. Prints nothing of its own.
+    ///
+    /// # Errors
+    /// See [`Server::run`].
+    pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        self.run_on::<KernelLink, H>(handler, serving)
+    }
+
+    /// As [`Server::run_announced`], on cores of kind `C`.
+    fn run_on<C: Cores, H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        if self.start.bound.config.burn != C::BURN {
+            let why = "burn = \"sleep\": only the bench server sleeps in place of work; allowed: burn cpu";
+            return Err(ServeError::Unavailable(why.to_owned()));
+        }
+        shown::check::<H>()?;
+        let (count, config) = (self.start.packets, &self.start.bound.config);
+        let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
+        let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
+        let requests = Serving::new(handler, self.udp_addresses(), credit, count);
+        life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("udp_addresses", &self.udp_addresses()).finish_non_exhaustive()
+    }
+}
