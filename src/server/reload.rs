@@ -10,7 +10,7 @@ pub(super) type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync
 pub(super) type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
-pub(in crate::server) struct Reloads {
+pub(crate) struct Reloads {
     /// How to read it; `None` where a program has made it.
     load: Option<Load>,
     /// What else follows it.
@@ -33,21 +33,21 @@ impl Reloads {
     }
 
     /// For a server whose `config` a program has made.
-    pub(in crate::server) fn none(config: &Config) -> Reloads {
+    pub(crate) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
         Reloads::new(Effective { config: config.clone(), rows }, None)
     }
 
     /// The configuration as of now: that of the start in all that takes a restart.
-    pub(in crate::server) fn live(&self) -> Arc<Effective> {
+    pub(crate) fn live(&self) -> Arc<Effective> {
         lock(&self.state).live.clone()
     }
 
     /// Reads the configuration again, and lets `take` follow it from the live one; nothing where
     /// anything is wrong. False if a program has made the configuration, and nothing else follows
     /// SIGHUP.
-    pub(in crate::server) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
+    pub(crate) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
         let running = self.live();
         let Some(load) = &self.load else {
             self.then.iter().for_each(|then| then(&running.config));
@@ -84,7 +84,7 @@ impl Reloads {
 
     /// The settings, where each comes from, and the last attempt to read them again.
     #[cfg(feature = "admin")]
-    pub(in crate::server) fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         use serde_json::{Value, json};
         let state = lock(&self.state);
         let texts = |rows: &[Claim]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use crate::server::yields;
 use crate::time::Nanos;
 
 /// The initial policy of `config`.
-pub(in crate::server) fn adaptation(config: &Config) -> Adaptation {
+pub(crate) fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (yields::least_time(), measured_look(), measured_notice()))
 }
 
@@ -43,7 +43,7 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
 }
 
 /// What was decided under a policy that adapts, for readers outside.
-pub(in crate::server) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
+pub(crate) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
     let budget_us = budget.map(Nanos::as_micros_f64);
     Decision { policy: name.name().to_owned(), budget_us, reserved: *reserved, reason: reason.clone() }
 }

@@ -14,7 +14,7 @@ use std::{io, mem};
 
 /// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last
 /// one brought.
-pub(in crate::server) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
+pub(crate) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
 /// All sockets get another program no sooner than after this many times what the last one took: 1 %
 /// of a CPU.
 const PAUSE: u64 = 100;
@@ -31,13 +31,13 @@ const FULL_SHARE: u64 = 20;
 /// Whether sources are limited under `config`. The kernel passes a GRO batch as one packet, and
 /// counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say
 /// where the datagrams of a waiting GRO batch end.
-pub(in crate::server) fn is_on(config: &Config) -> bool {
+pub(crate) fn is_on(config: &Config) -> bool {
     config.gate == config::Gate::Auto && config.io != Io::Gro
 }
 
 /// The state of the gate.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Gate {
+pub(crate) struct Gate {
     on: bool,
     sources: Sources,
     /// Of the programs.
@@ -76,7 +76,7 @@ pub(in crate::server) struct Gate {
 type Drops = (u64, u64);
 
 impl Gate {
-    pub(in crate::server) fn new(config: &Config) -> Gate {
+    pub(crate) fn new(config: &Config) -> Gate {
         let on = is_on(config);
         if config.gate == config::Gate::Auto && !on {
             tracing::info!(
@@ -87,7 +87,7 @@ impl Gate {
     }
 
     /// For readers outside.
-    pub(in crate::server) fn state(&self) -> Option<GateState> {
+    pub(crate) fn state(&self) -> Option<GateState> {
         self.on.then(|| GateState {
             share: self.sources.let_through(&self.in_force),
             limited_prefixes: self.in_force.limited.len(),
@@ -106,7 +106,7 @@ impl Gate {
 
     /// Decides what the kernel turns away until the next decision, from what the workers noted.
     /// `kernel_dropped`: at our sockets, since the start.
-    pub(in crate::server) fn decide(
+    pub(crate) fn decide(
         &mut self,
         board: &Board,
         group: &Group,

@@ -8,14 +8,14 @@ use tokio::sync::{mpsc, watch};
 
 /// Bounds on clients: there are none.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Limits;
+pub(crate) struct Limits;
 
 impl Limits {
-    pub(in crate::server) const DEFAULT: Limits = Limits;
+    pub(crate) const DEFAULT: Limits = Limits;
 }
 
 /// The pages' view of their server.
-pub(in crate::server) trait Pages {}
+pub(crate) trait Pages {}
 
 impl<T> Pages for T {}
 
@@ -39,7 +39,7 @@ pub(super) mod http {
     use super::{Limits, Question, TcpListener, io, mpsc, watch};
 
     /// Accepts nothing.
-    pub(in crate::server::admin) async fn accept(
+    pub(crate) async fn accept(
         _: Option<TcpListener>,
         _: mpsc::Sender<Question>,
         _: Limits,

@@ -9,14 +9,14 @@ use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Notes that the calling thread is that of a worker.
-pub(in crate::server) fn enter(thread: &AtomicI32) {
+pub(crate) fn enter(thread: &AtomicI32) {
     // Ordering: relaxed, a number that guards nothing.
     thread.store(gettid().as_raw(), Ordering::Relaxed);
 }
 
 /// For each worker's thread, how long it has waited for a CPU since it began; `None` where the
 /// kernel does not say.
-pub(in crate::server) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
+pub(crate) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),
         id => wait(&fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?),

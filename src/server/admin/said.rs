@@ -14,7 +14,7 @@ const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::Sh
 
 /// What the log has said, and the counts by which it says more.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Said {
+pub(crate) struct Said {
     counts: Counts,
     kernel_dropped: u64,
     saturated: Onset,
@@ -28,7 +28,7 @@ pub(in crate::server) struct Said {
 
 impl Said {
     /// Takes the counts, to be called once a second, and logs what is new since the last call.
-    pub(in crate::server) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
+    pub(crate) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
         let last = std::mem::replace(&mut self.counts, counts);
         let counted = &self.counts.counted;
         if let Some(more) = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors) {
@@ -58,7 +58,7 @@ impl Said {
 
     /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests
     /// wait.
-    pub(in crate::server) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
+    pub(crate) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
         match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
             Some(Turn::Begins) => {
                 let utilisation = 1.0 - recent.idle_workers / workers as f64;
@@ -70,28 +70,32 @@ impl Said {
     }
 
     /// Logs what the kernel failed at, and that it works again.
-    pub(in crate::server) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
-        match self.without_gso.see(gso_sockets > 0, QUIET, now) {
-            Some(Turn::Begins) => tracing::warn!(
-                sockets = gso_sockets,
-                "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute"
+    pub(crate) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
+        for (onset, count, fails, works) in [
+            (
+                &mut self.without_gso,
+                gso_sockets,
+                "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute",
+                "GSO has worked again for 10 s",
             ),
-            Some(Turn::Ends) => tracing::info!("GSO has worked again for 10 s"),
-            None => {}
-        }
-        match self.without_ring.see(ring_workers > 0, QUIET, now) {
-            Some(Turn::Begins) => tracing::warn!(
-                workers = ring_workers,
-                "io_uring has failed: heavy requests look for fresh ones, and a ring is tried again each minute"
+            (
+                &mut self.without_ring,
+                ring_workers,
+                "io_uring has failed: heavy requests look for fresh ones, and a ring is tried again each minute",
+                "io_uring has worked again for 10 s",
             ),
-            Some(Turn::Ends) => tracing::info!("io_uring has worked again for 10 s"),
-            None => {}
+        ] {
+            match onset.see(count > 0, QUIET, now) {
+                Some(Turn::Begins) => tracing::warn!(count, "{fails}"),
+                Some(Turn::Ends) => tracing::info!("{works}"),
+                None => {}
+            }
         }
     }
 
     /// Logs the decision in force, where the log did not say the same last: policies differ by more
     /// than a line shows.
-    pub(in crate::server) fn say_decision(&mut self, decision: Decision) {
+    pub(crate) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
             let Decision { policy, budget_us, reserved, reason } = &decision;
             tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");
@@ -169,7 +173,7 @@ mod tests {
             ["the device cannot cut GSO batches", "io_uring has failed", "GSO has worked", "io_uring has worked"];
         assert_eq!(lines.len(), expected.len(), "{log}");
         assert!(lines.iter().zip(expected).all(|(line, part)| line.contains(part)), "{log}");
-        assert!(lines[0].contains("sockets=3") && lines[1].contains("workers=1"), "{log}");
+        assert!(lines[0].contains("count=3") && lines[1].contains("count=1"), "{log}");
     }
 
     // Is there one line when requests begin to be shed or dropped, with their fates? Is there one

@@ -23,31 +23,26 @@ use std::ops::Range;
 const STILL_MAX: Nanos = Nanos::from_secs(1);
 
 /// The state of a pool at one time.
-pub(in crate::server) struct Pool {
+pub(crate) struct Pool {
     /// The pool's name in messages.
-    pub(in crate::server) name: String,
-    pub(in crate::server) workers: Range<usize>,
+    pub(crate) name: String,
+    pub(crate) workers: Range<usize>,
     /// Jobs in the pool's queue and in the deques of its workers.
-    pub(in crate::server) waiting: usize,
+    pub(crate) waiting: usize,
 }
 
 /// A pool in which no worker moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::server) struct Stuck {
+pub(crate) struct Stuck {
     /// Time since the pool last moved.
-    pub(in crate::server) still: Nanos,
-    pub(in crate::server) reason: String,
+    pub(crate) still: Nanos,
+    pub(crate) reason: String,
 }
 
 impl Pool {
     /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another,
     /// each is a pool for what comes to its socket.
-    pub(in crate::server) fn all(
-        topology: &Topology,
-        config: &Config,
-        queues: &[usize],
-        deques: &[usize],
-    ) -> Vec<Pool> {
+    pub(crate) fn all(topology: &Topology, config: &Config, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
             let of = |worker| Pool {
@@ -73,7 +68,7 @@ impl Pool {
 
 /// State kept from one look to the next.
 #[derive(Debug)]
-pub(in crate::server) struct Watch {
+pub(crate) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
     /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
@@ -82,7 +77,7 @@ pub(in crate::server) struct Watch {
     /// When every worker had moved since the last time.
     fed_at: Nanos,
     /// Whether the watchdog was fed the last time.
-    pub(in crate::server) feeds: bool,
+    pub(crate) feeds: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +89,7 @@ struct Seen {
 impl Watch {
     /// A watch over `workers` workers from `now` on; `step` is the longest expected time between
     /// two checkpoints.
-    pub(in crate::server) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
+    pub(crate) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
         Watch {
             still_max: STILL_MAX.max(step),
             workers: vec![Seen { moves: 0, at: now }; workers],
@@ -116,7 +111,7 @@ impl Watch {
 
     /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a
     /// pool gets stuck, and one when none is stuck any more.
-    pub(in crate::server) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
         for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
@@ -135,7 +130,7 @@ impl Watch {
     /// The first worker that has not moved since the last feed, and does not sleep. A worker in a
     /// slice that began less than `bound` ago does not count; zero is no bound. Without one, the
     /// next feed counts from here.
-    pub(in crate::server) fn standing(
+    pub(crate) fn standing(
         &mut self,
         metrics: &WorkerMetrics,
         is_asleep: impl Fn(usize) -> bool,

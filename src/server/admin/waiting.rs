@@ -21,7 +21,7 @@ const RECEIVE_BUFFER_MIN: usize = 212_992;
 /// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds
 /// what a worker that does nothing else takes out within the bound, where that is known from the
 /// start. A core that is `time_scale` times slower has a socket that holds as many seconds of work.
-pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
+pub(crate) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     let most = RECV_BUFFER_BYTES / usize::try_from(time_scale).unwrap_or(usize::MAX);
     let bytes = match max_wait {
         MaxWait::For(bound) => (bound.get() / KERNEL.times(time_scale).get()).saturating_mul(BOOKED_BYTES),
@@ -31,25 +31,25 @@ pub(in crate::server) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> u
 }
 
 /// What each request takes of a worker beside its service.
-pub(in crate::server) fn beside(config: &Config) -> Nanos {
+pub(crate) fn beside(config: &Config) -> Nanos {
     let overheads = config.overheads_scaled();
     if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL }
 }
 
 /// The limits that `config` starts with: none under `auto`, which has measured nothing yet.
-pub(in crate::server) fn limits(config: &Config) -> WaitLimits {
+pub(crate) fn limits(config: &Config) -> WaitLimits {
     let bounds = QueueBounds::new(config.max_wait_scaled(), &ServiceTimes::default(), beside(config), None);
     WaitLimits { waits: bounds.unwrap_or(QueueBounds::NONE), ..WaitLimits::NONE }
 }
 
 /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
-pub(in crate::server) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
+pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
     Some(limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
 }
 
 /// The limits after `old` once `now` is in force: another bound at once, and under `auto` from the
 /// next measurement on.
-pub(in crate::server) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
+pub(crate) fn reset(old: WaitLimits, was: &Config, now: &Config) -> WaitLimits {
     match now.max_wait {
         same if same == was.max_wait => old,
         MaxWait::Off => limits(now),
@@ -59,12 +59,7 @@ pub(in crate::server) fn reset(old: WaitLimits, was: &Config, now: &Config) -> W
 
 /// The limits after `old` by `recent` measurements, under a policy whose first slices are so long.
 /// Too few measurements change nothing.
-pub(in crate::server) fn follow(
-    mut old: WaitLimits,
-    config: &Config,
-    recent: &Recent,
-    first_slice: Option<Nanos>,
-) -> WaitLimits {
+pub(crate) fn follow(mut old: WaitLimits, config: &Config, recent: &Recent, first_slice: Option<Nanos>) -> WaitLimits {
     let classified = config.classify == Classify::Header;
     old.follow(waits(recent, config.max_wait_scaled(), beside(config), first_slice, classified));
     old

@@ -14,11 +14,11 @@ const BACKLOG: i32 = 4;
 
 /// A listener, and its file, which the server that owns it removes at its end.
 #[derive(Debug)]
-pub(in crate::server) struct Door {
+pub(crate) struct Door {
     pub(super) listener: Socket,
     path: PathBuf,
     /// Whether the file is this server's: from when it serves, until a successor does.
-    pub(in crate::server) own: AtomicCell<bool>,
+    pub(crate) own: AtomicCell<bool>,
 }
 
 impl Door {
@@ -28,7 +28,7 @@ impl Door {
     /// # Errors
     /// The kernel's error; [`io::ErrorKind::AddrInUse`] also when something other than a socket is
     /// in the way, or a socket at which a server listens.
-    pub(in crate::server) fn open(path: &Path) -> io::Result<Door> {
+    pub(crate) fn open(path: &Path) -> io::Result<Door> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, "there is a file, and it is no socket"));
@@ -48,7 +48,7 @@ impl Door {
     }
 
     /// The door of the predecessor, at `path`, which is the predecessor's until this server serves.
-    pub(in crate::server) fn taken(listener: OwnedFd, path: &Path) -> Door {
+    pub(crate) fn taken(listener: OwnedFd, path: &Path) -> Door {
         Door { listener: Socket::from(listener), path: path.to_owned(), own: AtomicCell::new(false) }
     }
 }

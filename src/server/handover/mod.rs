@@ -6,9 +6,9 @@ mod message;
 mod predecessor;
 mod successor;
 
-pub(in crate::server) use door::Door;
-pub(in crate::server) use predecessor::{Asked, Given, serve};
-pub(in crate::server) use successor::{Predecessor, ask};
+pub(crate) use door::Door;
+pub(crate) use predecessor::{Asked, Given, serve};
+pub(crate) use successor::{Predecessor, ask};
 
 use crate::time::Nanos;
 

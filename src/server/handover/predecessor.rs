@@ -25,22 +25,22 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// A successor that has asked.
 #[derive(Debug)]
-pub(in crate::server) struct Asked {
+pub(crate) struct Asked {
     connection: Connection,
     /// Of its program, for the log.
     version: String,
 }
 
 /// What a successor is offered.
-pub(in crate::server) struct Given<'a> {
-    pub(in crate::server) sockets: &'a [Socket],
-    pub(in crate::server) kept: bool,
-    pub(in crate::server) gro: bool,
-    pub(in crate::server) watchdog: Option<Duration>,
+pub(crate) struct Given<'a> {
+    pub(crate) sockets: &'a [Socket],
+    pub(crate) kept: bool,
+    pub(crate) gro: bool,
+    pub(crate) watchdog: Option<Duration>,
 }
 
 /// Accepts successors at `door` until the writing end of `end` is closed.
-pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
+pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     loop {
         let mut ready =
             [PollFd::new(door.listener.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
@@ -80,12 +80,12 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` when the successor only has
-    /// to begin.
+    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` when the successor only
+    /// has to begin.
     ///
     /// # Errors
     /// Why it cannot begin.
-    pub(in crate::server) fn offer(
+    pub(crate) fn offer(
         &self,
         Given { sockets, kept, gro, watchdog }: Given<'_>,
         door: &Door,
@@ -109,7 +109,7 @@ impl Asked {
     ///
     /// # Errors
     /// Why it does not serve.
-    pub(in crate::server) fn begin(&self, dropped: Vec<Option<u32>>) -> Result<(), String> {
+    pub(crate) fn begin(&self, dropped: Vec<Option<u32>>) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
         match self.connection.hear(SERVING_WITHIN).map_err(failed)? {
@@ -121,13 +121,13 @@ impl Asked {
     }
 
     /// Tells the successor that the server will not hand over, for `reason`.
-    pub(in crate::server) fn refuse(&self, reason: &str) {
+    pub(crate) fn refuse(&self, reason: &str) {
         // One that has ended needs no word.
         let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
     }
 
     /// Tells the successor that the server serves on after all, for `reason`.
-    pub(in crate::server) fn stay(&self, reason: &str) {
+    pub(crate) fn stay(&self, reason: &str) {
         let _ = self.connection.send(&Message::Staying { reason: reason.to_owned() });
     }
 

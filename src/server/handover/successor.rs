@@ -14,18 +14,18 @@ use std::time::Duration;
 
 /// What a server that runs gives to its successor: its UDP sockets, its admin listener, its door,
 /// and its word.
-pub(in crate::server) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
+pub(crate) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 
 /// The server from which a successor takes over, which serves until the successor does.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     connection: Connection,
     /// Whether its sockets outlive both servers.
-    pub(in crate::server) kept: bool,
+    pub(crate) kept: bool,
     /// Whether they are received from in GRO batches.
-    pub(in crate::server) gro: bool,
+    pub(crate) gro: bool,
     /// The time of its supervisor's watchdog.
-    pub(in crate::server) watchdog: Option<Duration>,
+    pub(crate) watchdog: Option<Duration>,
     /// The inodes of its sockets, in the order in which it gave them.
     inodes: Vec<u64>,
 }
@@ -36,7 +36,7 @@ const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
 /// Asks the server that listens at `path` for its sockets. `None` if there is no server. One that
 /// goes without a word, for what is offered does not fit, changes nothing.
-pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
+pub(crate) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -71,7 +71,7 @@ pub(in crate::server) fn ask(path: &Path) -> Result<Option<Offered>, HandOverErr
 impl Predecessor {
     /// Says that this server only has to begin, and waits until it may. Returns the last readings
     /// of the kernel's drop counters, by inode: none if the predecessor has died.
-    pub(in crate::server) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
+    pub(crate) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
         if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
         }
@@ -85,7 +85,7 @@ impl Predecessor {
 
     /// Says that this server serves, and waits until the predecessor goes, or has died. Returns the
     /// reason if the predecessor serves on after all.
-    pub(in crate::server) fn say_serving(self) -> Option<String> {
+    pub(crate) fn say_serving(self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
             // What it said before it closed can still be heard.
             tracing::debug!("the predecessor has closed the connection");

@@ -50,7 +50,7 @@ const TIMER_SLACK_NS: i32 = 50_000;
 const REST: Nanos = Nanos::from_secs(2);
 
 /// Serves `requests` on cores of kind `C`; `make` runs their handler on a packet.
-pub(in crate::server) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+pub(crate) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     start: Start,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,

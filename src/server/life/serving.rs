@@ -114,11 +114,11 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     }
 
     /// Whether what waits in the sockets at the end is another process's to serve.
-    pub(in crate::server) fn leaves_sockets(&self) -> bool {
+    pub(crate) fn leaves_sockets(&self) -> bool {
         self.bound.listening.kept || self.is_handed_over()
     }
 
-    pub(in crate::server) fn is_handed_over(&self) -> bool {
+    pub(crate) fn is_handed_over(&self) -> bool {
         self.phase.load() == Phase::HandedOver
     }
 
@@ -136,7 +136,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     }
 
     /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
-    pub(in crate::server) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
+    pub(crate) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = lock(&self.drops);
         if !self.is_handed_over()
             && let Err(error) = drops.read(self.bound.listening.group.sockets())

@@ -28,7 +28,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 
 /// A demand on a running server.
 #[derive(Debug)]
-pub(in crate::server) enum Demand {
+pub(crate) enum Demand {
     /// Stop; a second demand means stop at once.
     Stop,
     /// Read the configuration again, and follow what may change.
@@ -40,7 +40,7 @@ pub(in crate::server) enum Demand {
 }
 
 /// The demands on a running server, in their order.
-pub(in crate::server) struct Demands {
+pub(crate) struct Demands {
     receiver: Receiver<Demand>,
     /// Those that were looked at already.
     seen: VecDeque<Demand>,
@@ -48,13 +48,13 @@ pub(in crate::server) struct Demands {
 
 impl Demands {
     /// The next demand, if one comes within `patience`.
-    pub(in crate::server) fn next(&mut self, patience: Nanos) -> Option<Demand> {
+    pub(crate) fn next(&mut self, patience: Nanos) -> Option<Demand> {
         self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok())
     }
 
     /// The next demand on a server that stops, if one comes within `patience`. It hands over no
     /// more.
-    pub(in crate::server) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
+    pub(crate) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
         match self.next(patience) {
             Some(Demand::HandOver(asked)) => {
                 asked.refuse("it is stopping");
@@ -65,7 +65,7 @@ impl Demands {
     }
 
     /// Waits for another demand to stop, and returns true; false if `all_ended` before.
-    pub(in crate::server) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
+    pub(crate) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
         while !all_ended() {
             if let Some(Demand::Stop) = self.next_within(INSIST_POLL) {
                 return true;
@@ -100,7 +100,7 @@ impl Demands {
     }
 
     /// Whether a demand to stop is among those that wait.
-    pub(in crate::server) fn has_stop(&mut self) -> bool {
+    pub(crate) fn has_stop(&mut self) -> bool {
         self.seen.extend(self.receiver.try_iter());
         self.seen.iter().any(|demand| matches!(demand, Demand::Stop | Demand::Fail(_)))
     }
@@ -116,7 +116,7 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    pub(in crate::server) fn new() -> (StopHandle, Demands) {
+    pub(crate) fn new() -> (StopHandle, Demands) {
         let (demands, receiver) = channel();
         (StopHandle { demands }, Demands { receiver, seen: VecDeque::new() })
     }
@@ -128,7 +128,7 @@ impl StopHandle {
         let _ = self.demands.send(Demand::Stop);
     }
 
-    pub(in crate::server) fn demand(&self, demand: Demand) {
+    pub(crate) fn demand(&self, demand: Demand) {
         let _ = self.demands.send(demand);
     }
 }
@@ -138,7 +138,7 @@ const CAUGHT: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// Catches signals from now on. One that arrives before [`serve_signals`] runs is kept.
-pub(in crate::server) fn catch_signals() -> io::Result<Signals> {
+pub(crate) fn catch_signals() -> io::Result<Signals> {
     Signals::new(CAUGHT.map(|signal| signal as i32))
 }
 

@@ -12,35 +12,35 @@ const FEEDS: u32 = 4;
 
 /// The supervisor of this process, if it listens.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::server) struct Supervisor {
+pub(crate) struct Supervisor {
     listens: bool,
     /// The time within which the watchdog must be fed; `None` without one.
-    pub(in crate::server) watchdog: Option<Duration>,
+    pub(crate) watchdog: Option<Duration>,
 }
 
 impl Supervisor {
     /// What the environment says. A supervisor sets a watchdog for the process that it starts as
     /// the main one. A process that succeeds the main one has none of its own, and is watched as
     /// that one was. `predecessor` is the time within which that watchdog had to be fed.
-    pub(in crate::server) fn from_environment(predecessor: Option<Duration>) -> Supervisor {
+    pub(crate) fn from_environment(predecessor: Option<Duration>) -> Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()).or(predecessor);
         Supervisor { listens, watchdog: watchdog.filter(|_| listens) }
     }
 
     /// How often the watchdog is to be fed; `None` without one.
-    pub(in crate::server) fn watchdog_every(&self) -> Option<Nanos> {
+    pub(crate) fn watchdog_every(&self) -> Option<Nanos> {
         self.watchdog.map(|time| Nanos::from((time / FEEDS).max(Duration::from_millis(1))))
     }
 
     /// The server serves, or has read its configuration again.
-    pub(in crate::server) fn ready(&self, config: &Config) {
+    pub(crate) fn ready(&self, config: &Config) {
         let status = format!("serving: policy {}, {} workers", config.policy.name(), config.workers);
         self.tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
     }
 
     /// The server reads its configuration again, until it is ready.
-    pub(in crate::server) fn reloading(&self) {
+    pub(crate) fn reloading(&self) {
         // Without the time of the message systemd gives the reload up.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
@@ -49,17 +49,17 @@ impl Supervisor {
     }
 
     /// The server stops.
-    pub(in crate::server) fn stopping(&self) {
+    pub(crate) fn stopping(&self) {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping: finishing what was received")]);
     }
 
     /// This process is the service's main one: the one before it hands over, or has taken back.
-    pub(in crate::server) fn main_process(&self) {
+    pub(crate) fn main_process(&self) {
         self.tell(&[NotifyState::MainPid(std::process::id())]);
     }
 
     /// The workers make progress.
-    pub(in crate::server) fn feed_watchdog(&self) {
+    pub(crate) fn feed_watchdog(&self) {
         self.tell(&[NotifyState::Watchdog]);
     }
 

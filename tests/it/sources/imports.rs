@@ -7,7 +7,7 @@ mod rules;
 
 use crate::support::prelude::*;
 use paths::paths;
-use rules::{complaints, imports, module_of, top_of};
+use rules::{complaints, imports, module_of, pointing_up, top_of};
 
 const LINES_MAX: usize = 400;
 
@@ -18,6 +18,7 @@ fn sources_keep_to_the_table() {
     let complaints: Vec<String> =
         sources.iter().flat_map(|(path, text)| complaints(&path.to_string_lossy(), text)).collect();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    assert_eq!(pointing_up(), Vec::<String>::new());
 }
 
 // What a file re-exports from the files of its own folder does not count, and neither do tests.
@@ -122,6 +123,9 @@ fn the_checker_sees_what_is_wrong() {
         ("loadgen/src/drive/flows.rs", "use crate::run::execute;", "drive may not import loadgen::run::execute"),
         ("loadgen/src/novel.rs", "", "novel is not in the table"),
         ("src/novel.rs", "", "novel is not in the table"),
+        ("src/server/novel.rs", "", "server::novel is not in the table"),
+        ("src/server/admin/gate.rs", "use crate::server::life::stop;", "server::admin may not import server::life"),
+        ("src/server/cores.rs", "use super::Server;", "server::cores may not import server::Server"),
     ] {
         let complaints = complaints(path, text);
         assert!(complaints.iter().any(|said| said.contains(complaint)), "{path}: {text}\n{complaints:?}");

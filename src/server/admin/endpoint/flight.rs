@@ -22,20 +22,20 @@ const SHOWN: usize = 32;
 /// What is known of slow requests and of the last minutes, and the capture under way with who waits
 /// for it.
 #[derive(Default)]
-pub(in crate::server::admin) struct Flight<'m> {
+pub(crate) struct Flight<'m> {
     slow: Slow,
     pub(super) history: History,
-    pub(in crate::server::admin) capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
+    pub(crate) capturing: Option<(Capture<'m>, oneshot::Sender<Captured>)>,
 }
 
 impl Desk<'_, '_> {
     /// The gauges of the server, with what is known of slow requests.
-    pub(in crate::server::admin) fn gauges(&self) -> Gauges {
+    pub(crate) fn gauges(&self) -> Gauges {
         Gauges { blocked: self.flight.slow.blocked.clone(), ..self.probe.gauges() }
     }
 
     /// Reads what the workers recorded.
-    pub(in crate::server::admin) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
         if self.flight.history.is_due(self.collector) {
@@ -66,7 +66,7 @@ impl Desk<'_, '_> {
     }
 
     /// Reads what was captured since the last look; answers when it is over.
-    pub(in crate::server::admin) fn look_at_capture(&mut self) {
+    pub(crate) fn look_at_capture(&mut self) {
         let probe = self.probe;
         let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
         let over = |(capture, answer): &mut (Capture<'_>, oneshot::Sender<_>)| {

@@ -28,19 +28,19 @@ use tokio::time::timeout;
 
 /// Bounds on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Limits {
+pub(crate) struct Limits {
     /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so
     /// the oldest is a stalled one.
-    pub(in crate::server::admin) connections: usize,
+    pub(crate) connections: usize,
     /// The longest time from accepting to the end of the request's header.
-    pub(in crate::server::admin) header: Nanos,
+    pub(crate) header: Nanos,
     /// The longest time from accepting to the last byte of the reply. A capture takes 62 seconds at
     /// most.
-    pub(in crate::server::admin) connection: Nanos,
+    pub(crate) connection: Nanos,
 }
 
 impl Limits {
-    pub(in crate::server) const DEFAULT: Limits =
+    pub(crate) const DEFAULT: Limits =
         Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
@@ -58,7 +58,7 @@ type Answer = Response<Full<Bytes>>;
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// Accepts until released, and then stays as it is: without a listener.
-pub(in crate::server::admin) async fn accept(
+pub(crate) async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
     limits: Limits,

@@ -5,13 +5,13 @@ pub(super) mod flight;
 pub(super) mod http;
 
 pub(super) use flight::Flight;
-pub(in crate::server) use http::Limits;
+pub(crate) use http::Limits;
 
 use crate::metrics::{Tick, Unended};
 use crate::server::reload::Reloads;
 
 /// The pages' view of their server. Called on the admin thread; no method may block.
-pub(in crate::server) trait Pages {
+pub(crate) trait Pages {
     /// Readiness: an error from the start of a stop on, and while the server cannot serve.
     ///
     /// # Errors

@@ -211,7 +211,7 @@ impl Gathering {
     /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's
     /// thread has used.
     #[inline]
-    pub(in crate::server::path) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
+    pub(crate) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
         if now.minus(self.read_at) >= READ_EVERY {
             (self.read_at, self.used_before) = (now, used());
         }
@@ -220,13 +220,7 @@ impl Gathering {
     /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it
     /// ran, replies `waited` for its first checkpoint. `used` as in [`Gathering::on_wait`].
     #[inline]
-    pub(in crate::server::path) fn on_first_run(
-        &mut self,
-        ran: Nanos,
-        waited: bool,
-        paused: bool,
-        used: impl FnOnce() -> ThreadUse,
-    ) {
+    pub(crate) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
         let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
         let ran = if is_long(ran) { self.worked(ran, used()) } else { ran };
         if is_long(ran) {
@@ -257,7 +251,7 @@ impl Gathering {
 
 /// CPU time and waits of the calling thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::server::path) struct ThreadUse {
+pub(crate) struct ThreadUse {
     /// CPU time of the thread.
     cpu: Nanos,
     /// Number of voluntary context switches: waits for something else than the processor.
@@ -267,14 +261,14 @@ pub(in crate::server::path) struct ThreadUse {
 impl ThreadUse {
     /// Two system calls, 1 us.
     #[cold]
-    pub(in crate::server::path) fn now() -> ThreadUse {
+    pub(crate) fn now() -> ThreadUse {
         let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
         ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
     }
 
     /// The most that the thread can have worked for since `before`; `None` where it has waited,
     /// which may have been its work's doing.
-    pub(in crate::server::path) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
+    pub(crate) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
         (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
     }
 }

@@ -16,8 +16,9 @@ struct Layer {
     banned: Vec<&'static str>,
 }
 
-fn layers() -> &'static [Layer] {
-    static LAYERS: LazyLock<Vec<Layer>> = LazyLock::new(|| {
+/// The table, and the folders of which every module has a row.
+fn table() -> &'static (Vec<Layer>, Vec<&'static str>) {
+    static TABLE: LazyLock<(Vec<Layer>, Vec<&'static str>)> = LazyLock::new(|| {
         let (mut layers, mut sets) = (Vec::<Layer>::new(), BTreeMap::<&str, Vec<&str>>::new());
         for line in include_str!("layers.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (head, words) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
@@ -30,9 +31,10 @@ fn layers() -> &'static [Layer] {
                 layers.push(Layer { module: head, imports, banned });
             }
         }
-        layers
+        let each = sets.remove("EACH").expect("a line");
+        (layers, each)
     });
-    &LAYERS
+    &TABLE
 }
 
 /// What is wrong in the file at `path` (from the root of the repository) that holds `text`.
@@ -41,8 +43,11 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     if is_root(&module) {
         return Vec::new();
     }
-    let layers = layers().iter().filter(|layer| is_below(&module, layer.module));
-    let Some(layer) = layers.max_by_key(|layer| layer.module.len()) else {
+    let (layers, each) = table();
+    let layers = layers.iter().filter(|layer| is_below(&module, layer.module));
+    let layer = layers.max_by_key(|layer| layer.module.len());
+    let is_part = |layer: &Layer| module.last().is_some_and(|name| *name != "tests" && !layer.module.ends_with(name));
+    let Some(layer) = layer.filter(|layer| !(each.contains(&layer.module) && is_part(layer))) else {
         return vec![format!("{path}: {} is not in the table: give it a row", module.join("::"))];
     };
     let mut complaints = Vec::new();
@@ -66,6 +71,26 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
         }
         for banned in layer.banned.iter().filter(|banned| contains(&segments, banned)) {
             complain(format!("{} may not name {banned}", layer.module));
+        }
+    }
+    complaints
+}
+
+/// The rows of modules of the folders in `EACH` that name one that has no row below theirs.
+pub(crate) fn pointing_up() -> Vec<String> {
+    let (layers, each) = table();
+    let part = |path: &'static str| {
+        let folder =
+            each.iter().find(|folder| path.strip_prefix(**folder).is_some_and(|rest| rest.starts_with("::")))?;
+        path[folder.len() + 2..].split("::").next().map(|name| (*folder, name))
+    };
+    let mut complaints = Vec::new();
+    for (at, layer) in layers.iter().enumerate() {
+        let Some((folder, name)) = part(layer.module) else { continue };
+        for (of, other) in layer.imports.iter().copied().filter_map(part).filter(|found| *found != (folder, name)) {
+            if of == folder && !layers[at + 1..].iter().any(|below| part(below.module) == Some((of, other))) {
+                complaints.push(format!("{} names {other}, which has no row below", layer.module));
+            }
         }
     }
     complaints
