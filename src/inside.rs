@@ -14,14 +14,11 @@ pub mod sched;
 #[cfg(feature = "admin")]
 #[path = "trace.rs"]
 pub mod trace;
+#[path = "yields.rs"]
+pub mod yields;
 
 #[cfg(feature = "cli")]
 pub use crate::cli::{command, get, run};
 #[cfg(feature = "cli")]
 pub use crate::handler::builtin::wire;
 pub use crate::server::emulated::run_emulated;
-
-/// What a yield and a checkpoint cost on this host.
-pub mod yields {
-    pub use crate::server::yields::{checkpoints, mean_time};
-}

@@ -74,7 +74,7 @@ pub mod inside;
 
 #[cfg(feature = "admin")]
 use inside::trace;
-use inside::{emulation, net, queue, runtime, sched};
+use inside::{emulation, net, queue, runtime, sched, yields};
 
 // The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the
 // laboratory.

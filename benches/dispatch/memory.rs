@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
+pub(crate) use credit::Credit;
 pub(crate) use filter::{AddressFilter, AddressRules, HostAddresses};
 pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::inside::net::{BATCH, Io, Message, Network, SEND_BATCH_MAX, SourcePrefix};
@@ -12,6 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 // The server's own, over the datagrams of this file.
+#[path = "../../src/net/credit.rs"]
+mod credit;
 #[path = "../../src/net/filter.rs"]
 mod filter;
 #[path = "../../src/net/link.rs"]

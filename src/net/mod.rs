@@ -11,6 +11,7 @@
 //! sleep on (`runtime`, README.md 2). While other workers watch the sockets of busy workers, their
 //! queue remains attached: those 5 % are the cost of a watcher.
 
+mod credit;
 mod drops;
 mod filter;
 mod gate;
@@ -22,6 +23,7 @@ mod send;
 mod socket;
 
 use crate::fate::labels;
+pub use credit::Credit;
 pub use drops::{Drops, dropped_by_others};
 pub use filter::{AddressFilter, AddressRules, HostAddresses};
 pub use gate::{SourcePrefix, program};

@@ -11,6 +11,7 @@ mod groups;
 pub(crate) mod notice;
 pub mod queues;
 mod rest;
+pub(crate) mod run_queue;
 mod sleep;
 mod worker;
 mod world;

@@ -50,7 +50,6 @@ mod serve;
 mod shown;
 mod sizes;
 mod spawner;
-pub(crate) mod yields;
 
 pub use admin::Metrics;
 #[cfg(feature = "cli")]

@@ -11,7 +11,6 @@ use super::life::supervisor::Supervisor;
 use super::listening::{self, Inherited, Listening};
 use super::notices;
 use super::path::packet::{PacketBody, Serving};
-use super::path::reply::credit::Credit;
 use super::path::samples::Samples;
 use super::reload::Reloads;
 use super::report::Report;
@@ -23,7 +22,7 @@ use crate::config::{Config, listen_text};
 use crate::config::{Effective, Problems};
 use crate::handler::Handler;
 use crate::metrics::OwnKind;
-use crate::net::{AddressFilter, HostAddresses, KernelLink, probe};
+use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::sched::bounds::PACKETS_PER_WORKER;
@@ -129,12 +128,8 @@ impl Server {
     pub fn admin_address(&self) -> Option<SocketAddr> {
         // A bound listener has an address; if the kernel does not report it, the configured one is
         // the best answer.
-        self.start
-            .bound
-            .listening
-            .admin
-            .as_ref()
-            .and_then(|listener| listener.local_addr().ok().or(self.start.bound.config.admin))
+        let Bound { listening, config, .. } = &self.start.bound;
+        listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(config.admin))
     }
 
     /// What `forebay serve` says when it serves:

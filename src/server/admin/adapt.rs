@@ -4,8 +4,8 @@ use crate::config::{Burn, Classify, Config};
 use crate::metrics::Decision;
 use crate::runtime::{measured_look, measured_notice};
 use crate::sched::{Adaptation, Made, Tuning, grouping};
-use crate::server::yields;
 use crate::time::Nanos;
+use crate::yields;
 
 /// The initial policy of `config`.
 pub(crate) fn adaptation(config: &Config) -> Adaptation {

@@ -15,7 +15,6 @@ pub(super) mod endpoint;
 #[path = "no_endpoint.rs"]
 pub(super) mod endpoint;
 pub(super) mod gate;
-pub(super) mod run_queue;
 pub(super) mod said;
 pub(super) mod stuck;
 pub(super) mod waiting;

@@ -12,6 +12,18 @@ const SATURATED: f64 = 0.98;
 /// no overload.
 const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
+/// What the log says when GSO or the ring has failed, and when that is over.
+const GIVEN_UP: [[&str; 2]; 2] = [
+    [
+        "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute",
+        "GSO has worked again for 10 s",
+    ],
+    [
+        "io_uring has failed: heavy requests look for fresh ones, and a ring is tried again each minute",
+        "io_uring has worked again for 10 s",
+    ],
+];
+
 /// What the log has said, and the counts by which it says more.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -19,8 +31,7 @@ pub(crate) struct Said {
     kernel_dropped: u64,
     saturated: Onset,
     turning_away: Onset,
-    without_gso: Onset,
-    without_ring: Onset,
+    given_up: [Onset; 2],
     /// What had been turned away when that began.
     turned_away: u64,
     decision: Option<Decision>,
@@ -71,20 +82,8 @@ impl Said {
 
     /// Logs what the kernel failed at, and that it works again.
     pub(crate) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
-        for (onset, count, fails, works) in [
-            (
-                &mut self.without_gso,
-                gso_sockets,
-                "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute",
-                "GSO has worked again for 10 s",
-            ),
-            (
-                &mut self.without_ring,
-                ring_workers,
-                "io_uring has failed: heavy requests look for fresh ones, and a ring is tried again each minute",
-                "io_uring has worked again for 10 s",
-            ),
-        ] {
+        let counts = [gso_sockets, ring_workers];
+        for ((onset, count), [fails, works]) in self.given_up.iter_mut().zip(counts).zip(GIVEN_UP) {
             match onset.see(count > 0, QUIET, now) {
                 Some(Turn::Begins) => tracing::warn!(count, "{fails}"),
                 Some(Turn::Ends) => tracing::info!("{works}"),

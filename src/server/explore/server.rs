@@ -11,7 +11,7 @@ use crate::handler::Handler;
 use crate::lab::sim::driver::{Driver, VirtualEngine};
 use crate::lab::sim::world::Fault;
 use crate::metrics::WorkerMetrics;
-use crate::net::{AddressFilter, HostAddresses, SourcePrefix};
+use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
@@ -23,7 +23,6 @@ use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
-use crate::server::path::reply::credit::Credit;
 use crate::server::path::samples::Samples;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -270,7 +269,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
     /// Packets held ready to receive into, and those of requests that have their fates and answers
     /// to be sent.
     fn packets_held(&self) -> usize {
-        self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
+        self.engines.iter().map(|engine| engine.receiving.spare() + engine.replying.refusals()).sum()
     }
 
     /// Sheds the datagrams in the sockets, as the stopping thread does.
@@ -355,7 +354,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
-            std::mem::forget(self.current().spare.pop());
+            self.current().receiving.lose();
         }
         self.current().boundary(boundary);
     }

@@ -8,12 +8,12 @@ use crate::handler::Handler;
 use crate::metrics::Collector;
 use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
-use crate::runtime::{AbortOnPanic, Groups, Members, Worker};
+use crate::runtime::{AbortOnPanic, Groups, Members, Worker, run_queue};
 use crate::sched::WorkerId;
 use crate::server::handover;
 
 use crate::server::admin::endpoint::Limits;
-use crate::server::admin::{self, Metrics, Questions, Stopper, run_queue};
+use crate::server::admin::{self, Metrics, Questions, Stopper};
 use crate::server::cores::{Cores, engine};
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;

@@ -6,7 +6,4 @@ pub(crate) mod engine;
 pub(crate) mod flows;
 pub(crate) mod job;
 pub(crate) mod packet;
-mod receive;
-pub(crate) mod reply;
-mod run;
 pub(crate) mod samples;

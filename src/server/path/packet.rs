@@ -5,9 +5,9 @@
 //! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
 //! packet.
 
-use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request};
 use crate::metrics::{self, Unfinished};
+use crate::net::Credit;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
     self, AbortCause, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,

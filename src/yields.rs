@@ -11,7 +11,7 @@ use std::task::Waker;
 
 /// The least of several mean times of a yield, and of the cold start after it: any excess is other
 /// activity of the machine.
-pub(super) fn least_time() -> Nanos {
+pub(crate) fn least_time() -> Nanos {
     (0..20).map(|_| mean_time()).min().unwrap_or(Nanos::ZERO).plus(cold_start()).max(Nanos::new(1))
 }
 

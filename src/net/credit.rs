@@ -8,7 +8,7 @@
 //! that a quiet one allows no burst in the next. Only an allowance for each second, where there is
 //! one, is kept for [`KEPT`] seconds: a token bucket.
 
-use crate::net::SourcePrefix;
+use super::SourcePrefix;
 use crate::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ const KEPT: u32 = 8;
 
 /// The credit of all prefixes.
 #[derive(Debug)]
-pub(crate) struct Credit {
+pub struct Credit {
     /// Bytes that may be sent for each byte received.
     amplification: u32,
     /// Bytes that may be sent in each second beside.
@@ -37,7 +37,7 @@ pub(crate) struct Credit {
 impl Credit {
     /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so
     /// many `bits`. Beside that of `allowance` bytes in each second.
-    pub(crate) fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
+    pub fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
         debug_assert!(amplification >= 1, "a reply may be as long as its request");
         let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
         Credit { amplification, allowance, bits, keys: RandomState::new(), places }
@@ -46,7 +46,7 @@ impl Credit {
     /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes,
     /// which are no fewer than the request's. Returns the bytes taken: as many as the request has,
     /// at least.
-    pub(crate) fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
+    pub fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
         // A datagram has 16 bits, an amplification 10.
         let given = request as u32 * self.amplification;
         let wanted = wanted as u32;
@@ -61,7 +61,7 @@ impl Credit {
 
     /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second
     /// is over.
-    pub(crate) fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
+    pub fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
         if second(taken_at) == second(now) {
             self.update(source, now, |credit| credit.saturating_add(bytes as u32));
         }

@@ -1,20 +1,146 @@
 //! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for
 //! other work.
 
-pub(crate) mod credit;
+mod unserved;
 
-use crate::fate::Fate;
-use crate::metrics::{Counter, Recorder, Sample};
+use crate::fate::{Failed, Fate};
+use crate::handler::{Handler, Served};
+use crate::metrics::{Counter, LONG_WAIT, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
+use crate::runtime::continuation::guarded;
 use crate::server::path::common::{Directions, Streak};
-use crate::server::path::packet::{Packet, Source};
+use crate::server::path::engine::Engine;
+use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 use nix::sys::resource::{UsageWho, getrusage};
 
+/// The part of a worker's engine that replies.
+pub(crate) struct Replying<'s, T> {
+    outbox: Outbox<'s, T>,
+    /// Whether replies may wait for the requests behind them.
+    gathering: Gathering,
+    /// When this worker has time to answer a shed request again.
+    next_shed_answer: Nanos,
+}
+
+impl<'s, T: Copy + Default> Replying<'s, T> {
+    pub(super) fn new() -> Replying<'s, T> {
+        Replying { outbox: Outbox::new(), gathering: Gathering::default(), next_shed_answer: Nanos::ZERO }
+    }
+
+    /// Whether replies may wait while another batch is received.
+    pub(super) fn gathers(&self) -> bool {
+        self.gathering.is_on()
+    }
+
+    /// Whether there are finished replies that wait, from `now` on, for a fresh request.
+    #[inline]
+    pub(super) fn waits(&mut self, now: Nanos) -> bool {
+        let waits = self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(now.minus(oldest)));
+        if waits {
+            self.gathering.on_wait(now, ThreadUse::now);
+        }
+        waits
+    }
+
+    /// See [`Gathering::on_first_run`].
+    #[inline]
+    pub(super) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool) {
+        self.gathering.on_first_run(ran, waited, paused, ThreadUse::now);
+    }
+
+    /// Number of replies that wait to be sent, to requests that were not served.
+    #[cfg(all(test, feature = "cli"))]
+    pub(crate) fn refusals(&self) -> usize {
+        self.outbox.replies.iter().filter(|reply| reply.served.is_none()).count()
+    }
+}
+
+impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
+    /// Sends the reply of a handler that has finished.
+    pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
+        if let Some(excess) = packet.excess {
+            packet.envelope = *envelope;
+            return match excess {
+                Excess::ForSender => self.end(packet, Fate::ShedRate),
+                Excess::ForReply => self.fail(packet, Failed::Overflow),
+            };
+        }
+        let queue = self.now.minus(envelope.received_at).minus(envelope.stay.service);
+        let served = Served {
+            worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
+            pool: self.pool,
+            hops: envelope.hops,
+            kernel_wait: envelope.kernel_wait(),
+            queue_wait: queue,
+            service: envelope.stay.service,
+        };
+        let sample = Sample {
+            class: envelope.class,
+            kernel: envelope.kernel_wait(),
+            queue,
+            service: envelope.stay.service,
+            send: Nanos::ZERO,
+        };
+        if sample.kernel.plus(queue) >= LONG_WAIT {
+            self.delayed(&packet, envelope);
+        }
+        if self.recorder.flight.captures() {
+            self.capture(envelope, true);
+        }
+        if packet.extents.bytes() == 0 {
+            self.recorder.served(&sample, Fate::NoReply);
+            self.recycle(packet);
+            return;
+        }
+        let handler = self.common.serving.handler;
+        // The handler puts what only the server knows into each datagram.
+        let sealed = guarded(|| {
+            let extents = packet.extents;
+            let (request, reply) = packet.parts();
+            extents.ranges().for_each(|range| handler.seal(request, &served, &mut reply[range]));
+        });
+        if sealed.is_err() {
+            self.recorder.unanswered(sample.class, sample.service);
+            self.recorder.count(Counter::Failed(Failed::Panic));
+            self.recycle(packet);
+            return;
+        }
+        self.answer(packet, Some((sample, self.now)));
+    }
+
+    /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
+    pub(super) fn answer(&mut self, mut packet: Packet<'s, H::Ticket>, served: Option<(Sample, Nanos)>) {
+        self.leave(&mut packet);
+        let datagrams = packet.extents.datagrams();
+        if !self.replying.outbox.has_room(datagrams) {
+            self.send();
+        }
+        self.replying.outbox.put(packet, datagrams, served);
+    }
+
+    /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
+    #[inline]
+    pub(crate) fn send(&mut self) -> Option<Nanos> {
+        if self.replying.outbox.is_empty() { None } else { Some(self.send_all()) }
+    }
+
+    #[inline(never)]
+    fn send_all(&mut self) -> Nanos {
+        let receiving = &mut self.receiving;
+        // The thread that stops the server has no sockets of its own.
+        let sockets = self.common.sockets_of(self.worker % self.workers);
+        let sending = self.common.transport.of(self.worker);
+        self.replying
+            .outbox
+            .flush(&mut self.link, sockets, &mut self.recorder, sending, self.now, |packet| receiving.keep(packet))
+    }
+}
+
 /// The replies of one worker.
-pub(crate) struct Outbox<'s, T> {
+struct Outbox<'s, T> {
     /// Number of datagrams in all replies together.
     datagrams: usize,
     replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
@@ -33,34 +159,28 @@ struct Waiting<'s, T> {
 }
 
 impl<'s, T: Copy + Default> Outbox<'s, T> {
-    pub(crate) fn new() -> Outbox<'s, T> {
+    fn new() -> Outbox<'s, T> {
         Outbox { datagrams: 0, replies: ArrayVec::new() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.datagrams == 0
     }
 
     /// When the answer was finished that has waited longest; `None` if no answer waits.
-    pub(crate) fn oldest(&self) -> Option<Nanos> {
+    fn oldest(&self) -> Option<Nanos> {
         self.replies.iter().find_map(|reply| reply.served.as_ref().map(|(_, finished_at)| *finished_at))
     }
 
     /// Whether so many datagrams can still be sent together with all that wait.
-    pub(crate) fn has_room(&self, datagrams: usize) -> bool {
+    fn has_room(&self, datagrams: usize) -> bool {
         self.datagrams + datagrams <= SEND_BATCH_MAX
-    }
-
-    /// Number of replies that wait to be sent, to requests that were not served.
-    #[cfg(all(test, feature = "cli"))]
-    pub(crate) fn refusals(&self) -> usize {
-        self.replies.iter().filter(|reply| reply.served.is_none()).count()
     }
 
     /// Adds the reply in `packet`, of so many datagrams, for which there must be room. If the
     /// request was `served`, its sample lacks only the time to send the reply, which was finished
     /// at the time beside it.
-    pub(crate) fn put(&mut self, packet: Packet<'s, T>, datagrams: usize, served: Option<(Sample, Nanos)>) {
+    fn put(&mut self, packet: Packet<'s, T>, datagrams: usize, served: Option<(Sample, Nanos)>) {
         self.datagrams += datagrams;
         self.replies.push(Waiting { packet, datagrams, served, taken: true });
     }
@@ -69,7 +189,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     /// served, and gives the packets to `recycle`. If the kernel takes nothing, probes whether it
     /// would take anything, and tells `sending`, one for each address. `sent_at` is a recent
     /// reading of the clock. Returns the time after the send.
-    pub(crate) fn flush<L: Link>(
+    fn flush<L: Link>(
         &mut self,
         link: &mut L,
         sockets: &[L::Socket],
@@ -184,7 +304,7 @@ const SOON: u32 = 8;
 /// which takes the processor away for as long. So the memory of it is short at first, and doubles
 /// when the next one follows soon.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+struct Gathering {
     /// Requests until replies may wait again.
     one_by_one: u32,
     /// For how many requests the next long one will be remembered.
@@ -199,19 +319,19 @@ pub(crate) struct Gathering {
 
 impl Gathering {
     /// Whether replies may wait while another batch is received.
-    pub(crate) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.one_by_one == 0
     }
 
     /// Whether replies may wait for a fresh request, the oldest of which has waited this long.
-    pub(crate) fn may_wait(&self, oldest: Nanos) -> bool {
+    fn may_wait(&self, oldest: Nanos) -> bool {
         self.one_by_one == 0 && oldest < WAIT_MAX
     }
 
     /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's
     /// thread has used.
     #[inline]
-    pub(crate) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
+    fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
         if now.minus(self.read_at) >= READ_EVERY {
             (self.read_at, self.used_before) = (now, used());
         }
@@ -220,7 +340,7 @@ impl Gathering {
     /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it
     /// ran, replies `waited` for its first checkpoint. `used` as in [`Gathering::on_wait`].
     #[inline]
-    pub(crate) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
+    fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
         let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
         let ran = if is_long(ran) { self.worked(ran, used()) } else { ran };
         if is_long(ran) {
@@ -251,7 +371,7 @@ impl Gathering {
 
 /// CPU time and waits of the calling thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadUse {
+struct ThreadUse {
     /// CPU time of the thread.
     cpu: Nanos,
     /// Number of voluntary context switches: waits for something else than the processor.
@@ -261,14 +381,14 @@ pub(crate) struct ThreadUse {
 impl ThreadUse {
     /// Two system calls, 1 us.
     #[cold]
-    pub(crate) fn now() -> ThreadUse {
+    fn now() -> ThreadUse {
         let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
         ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
     }
 
     /// The most that the thread can have worked for since `before`; `None` where it has waited,
     /// which may have been its work's doing.
-    pub(crate) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
+    fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
         (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
     }
 }

@@ -1,9 +1,6 @@
 //! Receiving: from a worker's sockets until each datagram is a job for a queue, or has ended.
 
-use super::engine::Engine;
-use super::flows::Entered;
-use super::job::Job;
-use super::packet::{Envelope, Make, Packet, Source};
+use super::Engine;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::{Counter, Wait, number};
@@ -12,6 +9,9 @@ use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
 use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
+use crate::server::path::flows::Entered;
+use crate::server::path::job::Job;
+use crate::server::path::packet::{Envelope, Make, Packet, Source};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
@@ -23,6 +23,56 @@ const GROWTH: usize = 4;
 /// A datagram's stamp is older than its place in the socket by what the kernel does in between.
 const STAMP_SLACK: Nanos = Nanos::from_millis(10);
 
+/// The part of a worker's engine that receives.
+pub(crate) struct Receiving<'s, T> {
+    /// Packets held ready for the next batch, at most [`BATCH`]; the last one was used last.
+    spare: Vec<Packet<'s, T>>,
+    /// Datagrams that the next receive brings at most.
+    room: usize,
+    /// The number of requests that this worker has given a number.
+    numbered: u64,
+    /// The number of full batches since the last batch that was not full.
+    full_batches: usize,
+    /// For each socket, a time at which this worker found nothing more in it.
+    emptied_at: Box<[Nanos]>,
+    /// For each owner of sockets, the number of the address from which this worker receives first
+    /// the next time.
+    next_address: Box<[u8]>,
+}
+
+impl<'s, T> Receiving<'s, T> {
+    pub(super) fn new(sockets: usize, owners: usize) -> Receiving<'s, T> {
+        Receiving {
+            spare: Vec::with_capacity(BATCH),
+            room: BATCH,
+            numbered: 0,
+            full_batches: 0,
+            emptied_at: vec![Nanos::ZERO; sockets].into(),
+            next_address: vec![0; owners].into(),
+        }
+    }
+
+    /// Keeps a packet for the next batch. One that does not fit returns to its pool.
+    #[inline]
+    pub(super) fn keep(&mut self, packet: Packet<'s, T>) {
+        if self.spare.len() < BATCH {
+            self.spare.push(packet);
+        }
+    }
+
+    /// The number of packets held ready.
+    #[cfg(all(test, feature = "cli"))]
+    pub(crate) fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// Loses a packet.
+    #[cfg(all(test, feature = "cli"))]
+    pub(crate) fn lose(&mut self) {
+        std::mem::forget(self.spare.pop());
+    }
+}
+
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, H, M>>>) -> Received {
@@ -31,41 +81,42 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // After a full batch more datagrams wait. Where requests are brief, replies are batched
         // over a few receives. The more of them go to one peer, the fewer pass through the kernel
         // one by one.
-        if begins && (!self.gathering.is_on() || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
+        if begins && (!self.replying.gathers() || self.receiving.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
         self.stock_up();
-        if self.spare.is_empty() {
+        if self.receiving.spare.is_empty() {
             // With every packet in use, requests wait in the socket, where the kernel bounds them.
             self.recorder.flight.no_packet(self.now);
             return Received { datagrams: self.shed_rest(), more: false };
         }
-        let (asked_at, room) = (self.now, self.spare.len().min(self.room));
+        let (asked_at, room) = (self.now, self.receiving.spare.len().min(self.receiving.room));
         let (count, socket, address) = self.receive_batch(owner);
-        self.room = room_after(count, self.room);
-        self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
+        self.receiving.room = room_after(count, self.receiving.room);
+        self.receiving.full_batches = if count == BATCH { self.receiving.full_batches + 1 } else { 0 };
         self.now = L::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
         // Of a batch the first has waited longest. Where that one is young, and its age can be
         // true, all of them are.
-        let longest = self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK);
+        let longest = self.now.minus(self.receiving.emptied_at[socket]).plus(STAMP_SLACK);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) = (
             oldest.ahead || oldest.kernel_wait > longest,
-            oldest.kernel_wait >= self.limits.load().bounds(false).target,
+            oldest.kernel_wait >= self.running.limits().bounds(false).target,
         );
         // Taken before any is recycled.
-        let packets: ArrayVec<_, BATCH> = self.spare.drain(self.spare.len() - count..).rev().collect();
+        let packets: ArrayVec<_, BATCH> =
+            self.receiving.spare.drain(self.receiving.spare.len() - count..).rev().collect();
         for (number, packet) in packets.into_iter().enumerate() {
             let mut datagram = self.link.datagrams()[number];
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
-            let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.limits.load());
+            let sheds = is_old && self.running.is_old(socket, self.now, datagram.kernel_wait);
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer.filter(|_| !sheds) {
-                    self.sampler.turn_away(&peer);
+                    self.sampling.turn_away(&peer);
                 }
                 continue;
             };
@@ -74,7 +125,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         if begins && count > 0 && count < room {
             // Whatever comes from this socket from now on has come since.
-            self.emptied_at[socket] = asked_at;
+            self.receiving.emptied_at[socket] = asked_at;
         }
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
@@ -82,9 +133,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Acquires packets to receive into, as far as there are any.
     pub(crate) fn stock_up(&mut self) {
-        while self.spare.len() < self.room {
+        while self.receiving.spare.len() < self.receiving.room {
             let Some(packet) = self.common.packets.acquire() else { break };
-            self.spare.push(packet);
+            self.receiving.spare.push(packet);
         }
     }
 
@@ -93,7 +144,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// other. Returns the number of datagrams, and those of the socket and of its address.
     fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
         let sockets = self.common.sockets_of(owner);
-        let mut address = usize::from(self.next_address[owner]);
+        let mut address = usize::from(self.receiving.next_address[owner]);
         let mut left = sockets.len();
         loop {
             let count = self.receive_from_socket(&sockets[address], address);
@@ -104,7 +155,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 address = if address + 1 < sockets.len() { address + 1 } else { 0 };
             }
             if count > 0 || left == 0 {
-                self.next_address[owner] = address as u8;
+                self.receiving.next_address[owner] = address as u8;
                 return (count, owner * sockets.len() + from, from);
             }
         }
@@ -118,7 +169,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // the second call receives them. An error that stays is no datagram either.
         let mut reason = ReceiveError::Other;
         for _ in 0..2 {
-            let buffers = self.spare.iter_mut().rev().take(self.room).map(|packet| &mut packet.request[..]);
+            let buffers =
+                self.receiving.spare.iter_mut().rev().take(self.receiving.room).map(|packet| &mut packet.request[..]);
             match self.link.receive(socket, buffers) {
                 Ok(count) => {
                     receiving.succeeded();
@@ -187,11 +239,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
-                    self.sampler.shed(peer, &packet.envelope.stay);
+                    self.sampling.shed(peer, &packet.envelope.stay);
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
-                    stay.start_by = self.shedding.start_by(stay, class, self.limits.load());
+                    stay.start_by = self.running.start_by(stay, class);
                     self.common.serving.unfinished.begin(number, packet.envelope.about());
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
@@ -229,13 +281,13 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         datagram: &Datagram,
         validated: bool,
     ) -> Envelope {
-        self.numbered += 1;
+        self.receiving.numbered += 1;
         let (local, names_local) = (self.common.serving.addresses[address], datagram.local.is_some());
         Envelope {
             // A server has at most 4,096 sockets, on 16 addresses.
             source: Source { peer, local, names_local, socket: socket as u16, address: address as u8 },
             stay: Stay { validated, ..Stay::new(self.now.minus(datagram.kernel_wait)) },
-            id: number(self.worker, self.numbered),
+            id: number(self.worker, self.receiving.numbered),
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,

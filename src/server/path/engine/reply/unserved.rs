@@ -1,0 +1,145 @@
+//! How requests end that are not served: their fates, and what their clients hear.
+
+use crate::fate::{Ending, Failed, Fate, Status};
+use crate::handler::{Handler, Reply, Unserved};
+use crate::metrics::Counter;
+use crate::net::Link;
+use crate::runtime::continuation::{AbortCause, guarded};
+use crate::server::path::engine::Engine;
+use crate::server::path::packet::{Envelope, Make, Packet, Slot};
+use crate::time::Nanos;
+
+/// One part in this many of a worker's time goes into answers to shed requests: the rest is for
+/// requests that are served.
+const SHED_ANSWERS_PART: u64 = 10;
+/// Answers to shed requests leave at once for as much time as a pause of the host takes.
+const SHED_ANSWERS_BURST: Nanos = Nanos::from_millis(100);
+
+impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+    /// Drops the half-done request in `slot`; returns its packet.
+    pub(crate) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
+        slot.clear();
+        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
+        packet.envelope = slot.envelope;
+        packet
+    }
+
+    /// Ends a request that was aborted for `cause`.
+    pub(crate) fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
+        match cause {
+            // Nothing cancels a request, and what it waits for is never cancelled: that takes the
+            // child's handle.
+            AbortCause::Failed | AbortCause::Cancelled => self.fail(packet, Failed::Panic),
+            AbortCause::Stalled => self.end(packet, Fate::Stalled),
+            AbortCause::Expired => self.end(packet, Fate::ShedExpired),
+            AbortCause::Full => self.end(packet, Fate::ShedQueueFull),
+            AbortCause::Draining => self.end(packet, Fate::ShedDraining),
+        }
+    }
+
+    /// Ends a request that was not served, or not completely.
+    pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
+        self.end_for(packet, fate, None);
+    }
+
+    /// Ends a request as [`Fate::Failed`].
+    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
+        self.end_for(packet, Fate::Failed, Some(Counter::Failed(reason)));
+    }
+
+    /// As [`Engine::end`], where `counter` is the reason of the fate, if it is known.
+    pub(crate) fn end_for(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate, counter: Option<Counter>) {
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+        match counter {
+            Some(reason) => self.recorder.count(reason),
+            None => self.recorder.ended(fate),
+        }
+        self.tell(packet, fate.status());
+    }
+
+    /// Lets the client hear of a fate that has a `status`, and else keeps the packet.
+    pub(crate) fn tell(&mut self, packet: Packet<'s, H::Ticket>, status: Option<Status>) {
+        if self.recorder.flight.captures() {
+            self.capture(&packet.envelope, false);
+        }
+        match status {
+            Some(status) => self.refuse(packet, status),
+            None => self.recycle(packet),
+        }
+    }
+
+    /// Answers a request that was not served, if its handler has a reply for that.
+    fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
+        if status.ending() == Ending::Shed && !self.affords_answer(status) {
+            return self.recycle(packet);
+        }
+        let envelope = packet.envelope;
+        let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
+        let handler = self.common.serving.handler;
+        // A source that may be forged is sent no more than it sent.
+        let room = if envelope.stay.validated { envelope.reply_limit } else { envelope.request_len };
+        let (request, place) = packet.parts();
+        let mut reply = Reply::new(&mut place[..room]);
+        let written = guarded(|| handler.refuse(request, unserved, &mut reply));
+        let extents = reply.extents;
+        if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
+            return self.recycle(packet);
+        }
+        packet.extents = extents;
+        self.answer(packet, None);
+    }
+
+    /// Whether this worker has time to answer one more shed request. A server that stops answers
+    /// all of them.
+    fn affords_answer(&mut self, status: Status) -> bool {
+        let Some(takes) = self.common.shed_answer else { return false };
+        let affords = affords_answer(&mut self.replying.next_shed_answer, self.now, takes);
+        affords || status == Status::ShedDraining
+    }
+
+    /// How long a client should wait before it repeats a request that ended with `status`: until
+    /// all that waits now has left, served or shed. No queue is longer than the bound; where a
+    /// request expired, it is about as long as that request waited. Where a queue was full, nothing
+    /// is known but the bound.
+    fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
+        let bound = self.running.limits().bounds(envelope.stay.has_begun()).bound;
+        match status {
+            Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
+            Status::ShedWaited | Status::ShedQueueFull => bound,
+            Status::ShedExpired => envelope.stay.wait(self.now).min(bound),
+            _ => Nanos::ZERO,
+        }
+    }
+}
+
+/// Whether there is time at `now` for an answer that `takes` so long; if so, `next` is when there
+/// is time for another one.
+fn affords_answer(next: &mut Nanos, now: Nanos, takes: Nanos) -> bool {
+    let due = (*next).max(now.minus(SHED_ANSWERS_BURST));
+    let affords = due <= now;
+    if affords {
+        *next = due.plus(takes.times(SHED_ANSWERS_PART));
+    }
+    affords
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Do answers take a tenth of the time, however much is shed, and a tenth of a second's worth at
+    // once after a silence?
+    #[test]
+    fn a_tenth_of_the_time_answers_what_is_shed() {
+        let (takes, mut next) = (Nanos::from_micros(3), Nanos::ZERO);
+        for begin in [Nanos::ZERO, Nanos::from_secs(3_600)] {
+            let now = begin.plus(Nanos::from_secs(1));
+            let at_once = (0..10_000).filter(|_| affords_answer(&mut next, now, takes)).count();
+            assert_eq!(at_once, 3_334, "100 ms / 30 us, and the last one");
+            let tries = (0..1_000_000).map(|number| now.plus(Nanos::from_micros(10).times(number)));
+            let answers = tries.filter(|now| affords_answer(&mut next, *now, takes)).count();
+            let part = takes.times(answers as u64).as_secs_f64() / 10.0;
+            assert!((0.0999..=0.1001).contains(&part), "{part} of 10 s");
+        }
+    }
+}
