@@ -8,9 +8,28 @@ pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::inside::net::{BATCH, Io, Message, Network, SEND_BATCH_MAX, SourcePrefix};
 use crate::fate::{ReceiveError, Unsent};
 use std::cell::Cell;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+// Where the server's own files look for these names.
+mod gate {
+    pub(crate) use super::SourcePrefix;
+}
+mod io {
+    pub(crate) use super::Io;
+}
+mod network {
+    pub(crate) use super::Network;
+}
+mod receive {
+    pub(crate) use super::{Datagram, Receiver};
+}
+mod send {
+    pub(crate) use super::{Message, Outcomes, Sender};
+}
+mod socket {
+    pub(crate) use super::Socket;
+}
 
 // The server's own, over the datagrams of this file.
 #[path = "../../src/net/credit.rs"]
@@ -74,7 +93,7 @@ impl Receiver {
         &mut self,
         socket: &Socket,
         buffers: impl Iterator<Item = &'b mut [u8]>,
-    ) -> io::Result<usize> {
+    ) -> std::io::Result<usize> {
         self.datagrams.clear();
         let waiting = socket.waiting.load(Ordering::Relaxed);
         for buffer in buffers.take(waiting.min(socket.batch)) {
@@ -106,7 +125,7 @@ impl Receiver {
 }
 
 /// Nothing fails here.
-pub(crate) fn receive_error(_: &io::Error) -> ReceiveError {
+pub(crate) fn receive_error(_: &std::io::Error) -> ReceiveError {
     ReceiveError::Other
 }
 

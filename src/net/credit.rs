@@ -8,7 +8,7 @@
 //! that a quiet one allows no burst in the next. Only an allowance for each second, where there is
 //! one, is kept for [`KEPT`] seconds: a token bucket.
 
-use super::SourcePrefix;
+use super::gate::SourcePrefix;
 use crate::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

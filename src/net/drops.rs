@@ -13,7 +13,7 @@
 //! lose its receive stamp. On a wildcard bind it would lose the address that the reply must come
 //! from.
 
-use super::Socket;
+use super::socket::Socket;
 use nix::sys::socket::getsockopt;
 use nix::{getsockopt_impl, libc, sockopt_impl};
 use std::os::fd::AsFd;
@@ -135,7 +135,8 @@ fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Group, Io};
+    use crate::net::io::Io;
+    use crate::net::socket::Group;
     use nix::errno::Errno;
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 

@@ -4,7 +4,8 @@
 //! as a request, or go to hosts that never asked. A datagram to a broadcast or multicast address
 //! would be one request in each socket of a wildcard bind.
 
-use super::{Datagram, Network};
+use super::network::Network;
+use super::receive::Datagram;
 use crate::fate::Malformed;
 use arc_swap::{ArcSwap, Guard};
 use nix::ifaddrs::getifaddrs;

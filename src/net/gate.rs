@@ -2,7 +2,7 @@
 //! enters a socket. The program runs where the sender's datagram is handled, so what it turns away
 //! costs the workers nothing.
 
-use super::Network;
+use super::network::Network;
 use socket2::SockFilter;
 use std::net::IpAddr;
 

@@ -1,6 +1,9 @@
 //! A worker's access to sockets and clock: the kernel's, or memory in tests.
 
-use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
+use super::io::Io;
+use super::receive::{Datagram, Receiver};
+use super::send::{Message, Outcomes, Sender};
+use super::socket::Socket;
 use crate::fate::Unsent;
 use crate::time::{Nanos, clock};
 use std::io;

@@ -2,7 +2,10 @@
 //! and an old kernel may lack them. A server that did not ask would receive or send nothing while
 //! it reports to be ready.
 
-use super::{Io, Receiver, Sender, Socket};
+use super::io::Io;
+use super::receive::Receiver;
+use super::send::Sender;
+use super::socket::Socket;
 use std::io;
 use std::net::SocketAddr;
 

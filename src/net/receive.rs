@@ -1,6 +1,7 @@
 //! Receiving a batch of datagrams, with the kernel's information about each.
 
-use super::{BATCH, Io, Socket};
+use super::io::{BATCH, Io};
+use super::socket::Socket;
 use crate::fate::ReceiveError;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;

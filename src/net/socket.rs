@@ -1,7 +1,8 @@
 //! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at
 //! the end.
 
-use super::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, gate};
+use super::gate;
+use super::io::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::{getsockopt_impl, libc, sockopt_impl};
@@ -132,7 +133,6 @@ impl Group {
 
     /// The number of sockets that send without GSO, as their device could not cut.
     pub fn without_gso(&self) -> usize {
-        // Ordering: relaxed, a number to show.
         self.sockets.iter().filter(|socket| socket.without_gso.load(Ordering::Relaxed)).count()
     }
 
@@ -230,7 +230,7 @@ pub struct Socket {
     pub inode: u64,
     /// The number of the socket's address among those of its group.
     address: usize,
-    /// Whether the device could not cut the last GSO batch.
+    /// Whether the device could not cut the last GSO batch. Ordering: relaxed, to be shown.
     pub(super) without_gso: AtomicBool,
 }
 

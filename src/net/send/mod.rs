@@ -5,7 +5,8 @@
 //! messages of a GSO batch are equally long, only the last one may be shorter. Messages to one peer
 //! stay in their order; messages to different peers may overtake each other.
 
-use super::{SEND_BATCH_MAX, Socket};
+use super::io::SEND_BATCH_MAX;
+use super::socket::Socket;
 use crate::fate::Unsent;
 use crate::time::{AGAIN_AFTER, Nanos};
 use arrayvec::ArrayVec;
