@@ -1,5 +1,6 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
+use forebay::metrics::Percentile;
 use indicatif::HumanCount;
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is
@@ -52,6 +53,20 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
         format!("{}\n", text.join("  ").trim_end())
     };
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
+}
+
+/// The line above the header of `table`: the name of each group of percentiles ends above its
+/// `last`.
+pub(crate) fn groups(table: &str, last: Option<&Percentile>, names: [&str; 2]) -> String {
+    let last = last.map_or_else(String::new, ToString::to_string);
+    let header = table.lines().next().unwrap_or_default();
+    let ends = header.match_indices(&last).map(|(at, percentile)| at + percentile.len());
+    let mut line = String::new();
+    for (end, name) in ends.zip(names) {
+        let columns = end - line.len();
+        line += &format!("{name:>columns$}");
+    }
+    line + "\n"
 }
 
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or

@@ -9,7 +9,7 @@ use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::text::{account, conditions, offer};
-use crate::text::{escaped, factor, grouped, table, wrapped};
+use crate::text::{escaped, factor, grouped, groups, table, wrapped};
 use forebay::config::Burn;
 use forebay::metrics::{ALL_CLASSES, Block, Percentile};
 use serde_json::json;
@@ -201,19 +201,7 @@ fn slowdowns(report: &CompareReport) -> String {
         header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
     }
     let text = table(&header, &rows, 2);
-    groups(&text) + &text
-}
-
-/// The line above the header of `table`: the name of each group ends above its last percentile.
-fn groups(table: &str) -> String {
-    let header = table.lines().next().unwrap_or_default();
-    let ends = header.match_indices("p99.9").map(|(at, percentile)| at + percentile.len());
-    let mut line = String::new();
-    for (end, name) in ends.zip(["measured", "virtual time"]) {
-        let columns = end - line.len();
-        let _ = write!(line, "{name:>columns$}");
-    }
-    line + "\n"
+    groups(&text, SHOWN.last(), ["measured", "virtual time"]) + &text
 }
 
 /// The classes of the table: each of them, or `all` where there is one.
