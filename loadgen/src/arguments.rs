@@ -102,7 +102,7 @@ pub(crate) struct RunArguments {
 }
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 8] = ["workload", "cost", "then", "then_rate", "rate", "load", "duration", "seed"];
+const DRAWN: [&str; 7] = ["workload", "then", "then_rate", "rate", "load", "duration", "seed"];
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
@@ -162,12 +162,8 @@ pub(crate) struct CompareArguments {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
-    #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
+    #[arg(long, visible_alias = "cost", value_name = "NAME|FORM", long_help = workload_help())]
     pub(crate) workload: Option<Workload>,
-    /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the
-    /// rest 2 ms)
-    #[arg(long, value_name = "FORM")]
-    pub(crate) cost: Option<Workload>,
     /// Requests to draw from the middle of the measured time on, at the same load: how does the
     /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]

@@ -3,7 +3,7 @@
 use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Given};
 use crate::failure::Failure;
-use crate::lab::sim::Fit;
+use crate::lab::sim::{Fit, slice_of};
 use crate::lab::workload::Workload;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use crate::values;
@@ -18,9 +18,6 @@ use std::net::SocketAddr;
 pub(crate) const WORKERS_DEFAULT: u16 = 14;
 /// CPUs from which on cores are real by default: two for workers, and two for the generator.
 const REAL_CPUS_MIN: usize = 4;
-/// The range of `--slice` of `forebay serve`.
-const SLICE_MIN: Nanos = Nanos::from_micros(1);
-const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The default load, at which the literature compares.
 pub(crate) const LOAD_DEFAULT: f64 = 0.7;
 const DEFAULTS: Defaults =
@@ -103,7 +100,7 @@ impl ServerSettings {
         let mut settings = ServerSettings {
             workers,
             pools: arguments.pools.clone(),
-            slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
+            slice: arguments.slice.unwrap_or_else(|| slice_of(workload.smallest_cost())),
             burn,
             time_scale,
             overheads,

@@ -5,8 +5,7 @@ use crate::lab::sim::Fleet;
 use crate::lab::study::question::Question;
 use crate::lab::study::simulation::Simulation;
 use crate::lab::study::table;
-use crate::text::{workers, wrapped};
-use indicatif::HumanCount;
+use crate::text::{self, workers, wrapped};
 
 /// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {
@@ -34,11 +33,11 @@ fn demand(report: &Report<'_>) -> String {
         "{fleet}demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\n\
          headroom   {:.0} %: planned for {} requests/s, {:.2} workers busy\n\
          goal       {goal}{goal_source}\n{}\n",
-        per_second(*rate),
+        text::rate(*rate),
         scenario.workload.mean(),
         busy(*rate),
         headroom * 100.0,
-        per_second(question.planned_rate()),
+        text::rate(question.planned_rate()),
         busy(question.planned_rate()),
         wrapped("overheads  ", &scenario.overheads.to_string(), "           ")
     )
@@ -69,8 +68,8 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
     let holds = format!(
         "These settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.{bound}",
         chosen.load,
-        per_second(question.planned_rate()),
-        per_second(question.rate),
+        text::rate(question.planned_rate()),
+        text::rate(question.rate),
     );
     format!("{text}\n{}\n", wrapped("", &holds, ""))
 }
@@ -82,21 +81,8 @@ fn impossible(question: &Question<'_>) -> String {
     let text = format!(
         "No policy here holds {goal} on {workers} workers at load {load:.2}, {} requests/s with the headroom. Allow more \
          workers (--workers, --workers-max), offer less, or relax --slo.",
-        per_second(rate),
+        text::rate(rate),
     );
     wrapped("", &text, "")
         + &format!("`loadgen simulate --max-load '{goal}'` finds the load up to which a policy holds it.\n")
-}
-
-/// Requests per second, three digits or more of them.
-fn per_second(rate: f64) -> String {
-    if rate < 100.0 { format!("{rate:.2}") } else { HumanCount(rate.round() as u64).to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn rates_are_grouped() {
-        assert_eq!([1.5, 100.4, 8_000.0, 4_200_000.0].map(super::per_second), ["1.50", "100", "8,000", "4,200,000"]);
-    }
 }

@@ -16,7 +16,7 @@ const SHOWN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P9
 /// A simulation, and the cells that its line begins with.
 pub(crate) type Row<'s> = (Vec<String>, &'s Simulation);
 
-/// The table of `rows`, whose first cells have `titles`. With a goal, of the class that it is about.
+/// The table of `rows`, whose first cells have `titles`. With a goal, of its class alone.
 pub(crate) fn render(titles: &[&str], goal: Option<&Goal>, rows: &[Row<'_>]) -> String {
     let mut shown = SHOWN.to_vec();
     shown.extend(goal.map(|goal| goal.percentile));
