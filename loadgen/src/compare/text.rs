@@ -181,27 +181,29 @@ fn slowdowns(report: &CompareReport) -> String {
     let cells = |block: Option<&Block>, at_most: &[&str]| {
         SHOWN.map(|percentile| block.map_or_else(|| "-".to_owned(), |block| cell(block, percentile, at_most)))
     };
+    let again = report.arms.iter().any(|arm| arm.simulated.is_some()).then_some("simulated again");
+    let beside = again.or(report.virtual_time.as_ref().map(|_| "virtual time"));
     let mut rows = Vec::new();
     for arm in &report.arms {
         let policy = arm.arm.split('#').next().unwrap_or_default();
-        let simulated =
-            report.virtual_time.as_ref().and_then(|all| all.policies.iter().find(|one| one.policy == policy));
+        let virtual_time = || report.virtual_time.as_ref().and_then(|all| all.of(policy));
+        let simulated = if again.is_some() { arm.simulated.as_ref() } else { virtual_time() };
         for (place, (class, block)) in told_classes(&arm.slowdown.0).iter().enumerate() {
             let mut row = vec![if place == 0 { arm.arm.clone() } else { String::new() }, (*class).to_owned()];
             row.extend(cells(Some(block), arm.at_most.of(class).map_or(&[], Vec::as_slice)));
-            if report.virtual_time.is_some() {
-                row.extend(cells(simulated.and_then(|simulated| simulated.slowdown.of(class)), &[]));
+            if beside.is_some() {
+                row.extend(cells(simulated.and_then(|simulated| simulated.of(class)), &[]));
             }
             rows.push(row);
         }
     }
     let mut header = vec!["slowdown".to_owned(), "class".to_owned()];
     header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
-    if report.virtual_time.is_some() {
+    if beside.is_some() {
         header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
     }
     let text = table(&header, &rows, 2);
-    groups(&text, SHOWN.last(), ["measured", "virtual time"]) + &text
+    groups(&text, SHOWN.last(), ["measured", beside.unwrap_or_default()]) + &text
 }
 
 /// The classes of the table: each of them, or `all` where there is one.

@@ -23,6 +23,13 @@ pub(crate) struct VirtualTime {
     pub(crate) policies: Vec<Policy>,
 }
 
+impl VirtualTime {
+    /// The slowdowns of `policy`.
+    pub(crate) fn of(&self, policy: &str) -> Option<&ByClass<Block>> {
+        self.policies.iter().find(|one| one.policy == policy).map(|one| &one.slowdown)
+    }
+}
+
 /// One policy.
 #[derive(Debug, Serialize)]
 pub(crate) struct Policy {
