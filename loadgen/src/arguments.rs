@@ -1,8 +1,8 @@
 //! The command line: what each flag is called and which text it takes. What the values mean
 //! together is decided in [`crate::plan`] and [`crate::compare`].
 
-use crate::lab::workload::{Workload, forms_help};
-use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments};
+use crate::lab::workload::Workload;
+use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::results::Outputs;
 use crate::values::{number, positive, rate};
 use clap::{Args, Parser, Subcommand};
@@ -162,7 +162,7 @@ pub(crate) struct CompareArguments {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
-    #[arg(long, visible_alias = "cost", value_name = "NAME|FORM", long_help = workload_help())]
+    #[arg(long, visible_alias = "cost", value_name = "NAME|FORM", long_help = workload_help(&format!(" [default: {WORKLOAD_DEFAULT}]")))]
     pub(crate) workload: Option<Workload>,
     /// Requests to draw from the middle of the measured time on, at the same load: how does the
     /// server follow a mix that shifts?
@@ -244,10 +244,6 @@ Exit codes:
 
 /// The most retries of a request: with the first attempt as many attempts as a byte has bits.
 pub const RETRIES_MAX: u8 = 7;
-
-fn workload_help() -> String {
-    format!("Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\n{}", forms_help())
-}
 
 fn speed(text: &str) -> Result<f64, String> {
     number(text, 0.001..=1_000.0, "write a factor from 0.001 to 1000, like 2")

@@ -61,16 +61,10 @@ impl ServerSettings {
         let sizes =
             |pools: &String| values::pools(pools).map_err(|why| Failure::usage(format!("--pools {pools}: {why}")));
         let in_pools = arguments.pools.as_ref().map(sizes).transpose()?;
+        let in_pools = in_pools.map(|sizes| sizes.iter().sum());
+        let workers = values::workers("--workers", arguments.workers, in_pools)?;
         // A server has 1,024 workers at most.
-        let in_pools = in_pools.map(|sizes| sizes.iter().sum::<usize>() as u16);
-        let workers = match (arguments.workers, in_pools) {
-            (Some(workers), Some(sum)) if workers != sum => {
-                return Err(Failure::usage(format!(
-                    "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
-                )));
-            }
-            (workers, sum) => workers.or(sum).unwrap_or_else(|| workers_on(cpus, arguments.burn)),
-        };
+        let workers = workers.map_or_else(|| workers_on(cpus, arguments.burn), |workers| workers as u16);
         let burn = arguments.burn.unwrap_or_else(|| sizing::burn_on(cpus, workers));
         let usual = if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE };
         let overheads = arguments.overheads.unwrap_or(usual);

@@ -16,6 +16,7 @@ use crate::lab::workload::{Recording, Shape};
 use crate::page;
 use crate::results::{Outputs, bar};
 use crate::text::wrapped;
+use crate::values;
 use forebay::inside::sched::Objective;
 use serde_json::Value;
 
@@ -59,14 +60,7 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
         Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
         None => ("--workers", arguments.workers),
     };
-    let workers = match (given.map(usize::from), in_pools) {
-        (Some(workers), Some(sum)) if workers != sum => {
-            return Err(format!(
-                "{flag} is {workers}, but the pools of --pools have {sum} workers: correct one of them"
-            ));
-        }
-        (workers, sum) => workers.or(sum).unwrap_or(14),
-    };
+    let workers = values::workers(flag, given, in_pools)?.unwrap_or(14);
     if workers == 1 && arguments.policy.iter().any(|spec| spec.has_pools()) {
         return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
     }

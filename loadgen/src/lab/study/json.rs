@@ -5,7 +5,6 @@ use super::goal::Goal;
 use super::scenario::Scenario;
 use super::simulation::{Simulation, Verdict};
 use crate::lab::sim::{FATES, Fleet};
-use crate::report::by_class::ByClass;
 use forebay::time::Nanos;
 use serde_json::{Value, json};
 
@@ -34,6 +33,7 @@ pub(crate) fn document(
 pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Simulation) -> Value {
     let (tally, fates) = (&simulation.tally, simulation.tally.fates());
     let in_time = |deadline| tally.in_time(deadline).into_iter().collect::<Value>();
+    let by_class = |blocks: Vec<_>| blocks.into_iter().map(|(class, block)| (class, json!(block))).collect::<Value>();
     let change = |(at, to): &(Nanos, String)| json!({"at_s": at.as_secs_f64(), "to": to});
     let mut item = json!({
         "policy": simulation.spec.to_string(),
@@ -51,8 +51,8 @@ pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Si
         "utilisation": tally.utilisation(),
         "contention": tally.contention(),
         "in_time": scenario.deadline.map(in_time),
-        "slowdown": ByClass(tally.slowdown()),
-        "latency_us": ByClass(tally.latency_us()),
+        "slowdown": by_class(tally.slowdown()),
+        "latency_us": by_class(tally.latency_us()),
     });
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     if let Some((fleet, busiest)) = simulation.fleet {
