@@ -43,8 +43,8 @@ pub(crate) struct ServerSettings {
     /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is
     /// charged it, and the kernel takes it of a real one.
     pub(crate) beside: Nanos,
-    /// The reasons for these settings, in words.
-    pub(crate) fits: String,
+    /// What given values ask too much of, if they do.
+    pub(crate) warning: String,
 }
 
 impl ServerSettings {
@@ -88,7 +88,7 @@ impl ServerSettings {
             burn,
             time_scale: arguments.time_scale,
         };
-        let (time_scale, fits) = sizing::size(cpus, &given)?;
+        let (time_scale, warning) = sizing::size(cpus, &given)?;
         let kernel = Overheads::STOCK.divided_by(time_scale);
         let beside = if burn == Burn::Sleep { overheads } else { kernel }.per_request();
         let mut settings = ServerSettings {
@@ -99,7 +99,7 @@ impl ServerSettings {
             time_scale,
             overheads,
             beside,
-            fits,
+            warning,
             arguments,
         };
         if settings.pools.is_none() {

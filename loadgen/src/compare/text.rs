@@ -39,7 +39,8 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> St
         plan.duration,
         one.times(runs as u64).as_secs_f64(),
     );
-    wrapped("", &text, "") + "\n"
+    let warning = Some(&settings.warning).filter(|warning| !warning.is_empty());
+    wrapped("", &text, "") + &warning.map_or_else(String::new, |warning| wrapped("", warning, "")) + "\n"
 }
 
 /// The settings, for `--verbose`.
@@ -47,7 +48,7 @@ pub(crate) fn settings(settings: &ServerSettings, plan: &Plan) -> String {
     let seeds: Vec<String> = settings.arguments.seeds().map(|seed| seed.to_string()).collect();
     let (load, rounds) = (offer(plan), conditions(plan, &seeds.join(", ")));
     let servers = format!("forebay serve {}", settings.serve_arguments("POLICY", ANY_PORT).join(" "));
-    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers), ("fits", &settings.fits)];
+    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers)];
     items.map(|(label, text)| wrapped(&format!("  {label:<9}"), text, "           ")).concat()
 }
 
