@@ -1,8 +1,8 @@
 //! The command line: what each flag is called and which text it takes. What the values mean
 //! together is decided in [`crate::plan`] and [`crate::compare`].
 
-use crate::lab::workload::{Workload, forms_help};
-use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments};
+use crate::lab::workload::Workload;
+use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::results::Outputs;
 use crate::values::{number, positive, rate};
 use clap::{Args, Parser, Subcommand};
@@ -102,7 +102,7 @@ pub(crate) struct RunArguments {
 }
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 8] = ["workload", "cost", "then", "then_rate", "rate", "load", "duration", "seed"];
+const DRAWN: [&str; 7] = ["workload", "then", "then_rate", "rate", "load", "duration", "seed"];
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
@@ -162,12 +162,8 @@ pub(crate) struct CompareArguments {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
-    #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
+    #[arg(long, visible_alias = "cost", value_name = "NAME|FORM", long_help = workload_help(&format!(" [default: {WORKLOAD_DEFAULT}]")))]
     pub(crate) workload: Option<Workload>,
-    /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the
-    /// rest 2 ms)
-    #[arg(long, value_name = "FORM")]
-    pub(crate) cost: Option<Workload>,
     /// Requests to draw from the middle of the measured time on, at the same load: how does the
     /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
@@ -248,10 +244,6 @@ Exit codes:
 
 /// The most retries of a request: with the first attempt as many attempts as a byte has bits.
 pub const RETRIES_MAX: u8 = 7;
-
-fn workload_help() -> String {
-    format!("Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\n{}", forms_help())
-}
 
 fn speed(text: &str) -> Result<f64, String> {
     number(text, 0.001..=1_000.0, "write a factor from 0.001 to 1000, like 2")

@@ -214,8 +214,7 @@ pub fn cpus() -> usize {
 
 /// The workload that the flags name.
 pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
-    let named = offer.workload.as_ref().or(offer.cost.as_ref()).cloned();
-    named.unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
+    offer.workload.clone().unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
 }
 
 /// What `replay` offers.

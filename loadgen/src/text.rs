@@ -1,5 +1,6 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
+use forebay::metrics::Percentile;
 use indicatif::HumanCount;
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is
@@ -27,6 +28,11 @@ pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
+/// Requests per second: three digits or more.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second.round() as u64) }
+}
+
 /// Serialises `value` as it is displayed.
 pub(crate) fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
@@ -52,6 +58,20 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
         format!("{}\n", text.join("  ").trim_end())
     };
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
+}
+
+/// The line above the header of `table`: the name of each group of percentiles ends above its
+/// `last`.
+pub(crate) fn groups(table: &str, last: Option<&Percentile>, names: [&str; 2]) -> String {
+    let last = last.map_or_else(String::new, ToString::to_string);
+    let header = table.lines().next().unwrap_or_default();
+    let ends = header.match_indices(&last).map(|(at, percentile)| at + percentile.len());
+    let mut line = String::new();
+    for (end, name) in ends.zip(names) {
+        let columns = end - line.len();
+        line += &format!("{name:>columns$}");
+    }
+    line + "\n"
 }
 
 /// Text from a server, made safe for a terminal: control characters, which could overwrite or
@@ -105,6 +125,7 @@ mod tests {
         let factors = [0.0314, 1.0, 55.5, 634.4, 12_345.0].map(|value| factor(Some(value)));
         assert_eq!(factors, ["0.031", "1.00", "55.5", "634", "12,345"]);
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1.5, 100.4, 4_200_000.0].map(rate), ["1.5", "100", "4,200,000"]);
     }
 
     #[test]

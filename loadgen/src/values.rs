@@ -32,6 +32,20 @@ pub(crate) fn positive(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// The number of workers, `given` by `flag` or as many as are `in_pools`.
+///
+/// # Errors
+/// That both are given and differ.
+pub(crate) fn workers(flag: &str, given: Option<u16>, in_pools: Option<usize>) -> Result<Option<usize>, String> {
+    let given = given.map(usize::from);
+    match (given, in_pools) {
+        (Some(workers), Some(sum)) if workers != sum => {
+            Err(format!("{flag} is {workers}, but the pools of --pools have {sum} workers: correct one of them"))
+        }
+        _ => Ok(given.or(in_pools)),
+    }
+}
+
 /// The workers of each pool of `front=3,heavy=11`, as a server reads it.
 ///
 /// # Errors

@@ -2,7 +2,6 @@
 
 mod flow_map;
 mod host;
-mod nearness;
 mod pooled;
 pub mod server_process;
 pub(crate) mod server_settings;
@@ -140,7 +139,6 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     if settings.arguments.verbose {
         text += &text::accounts(&report, &plan);
     }
-    text += &nearness::render(&report.runs);
     outputs.finish(&text, || &report, || text::page(&report, &heading))?;
     Ok(report.validity())
 }

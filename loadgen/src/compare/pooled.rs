@@ -17,6 +17,9 @@ pub(crate) struct Arm {
     /// The percentiles over the runs that count together; where none does, over all of them, and
     /// none is known.
     pub(crate) slowdown: ByClass<Block>,
+    /// Those of the same requests in virtual time, if these were simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) simulated: Option<ByClass<Block>>,
     /// The percentiles that this host may have raised: they are upper bounds.
     pub(crate) at_most: ByClass<Vec<&'static str>>,
 }
@@ -30,27 +33,31 @@ impl Arm {
     fn of(arm: &str, runs: &[&ComparedRun]) -> Arm {
         let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| counts(run)).collect();
         let used = if valid.is_empty() { runs } else { &valid[..] };
-        let joined = |class: &str| {
-            let samples = used.iter().filter_map(|run| run.report.result.slowdowns.of(class)).cloned();
-            Sample::joined(&samples.collect::<Vec<_>>())
-        };
-        let all = joined(ALL_CLASSES).count().max(1) as f64;
+        let classes = || used[0].report.result.slowdowns.0.iter().map(|(class, _)| *class);
         let memory = used[0].report.result.memory;
-        let classes = used[0].report.result.slowdowns.0.iter().map(|(class, _)| {
-            let sample = joined(class);
-            let block = sample.block(memory.of_share(sample.count() as f64 / all));
-            let unknown = || Bounds::new(|_| Interval::UNKNOWN);
-            (*class, if valid.is_empty() { block.bounded(unknown()) } else { block })
-        });
-        let slowdown = ByClass(classes.collect());
-        let at_most = used[0].report.result.slowdowns.0.iter().map(|(class, _)| {
+        let pooled = |of: &dyn Fn(&ComparedRun) -> Option<ByClass<Sample>>| {
+            let samples: Vec<_> = used.iter().filter_map(|run| of(run)).collect();
+            let joined =
+                |class| Sample::joined(&samples.iter().filter_map(|all| all.of(class)).cloned().collect::<Vec<_>>());
+            let all = joined(ALL_CLASSES).count().max(1) as f64;
+            let block = |class| {
+                let sample = joined(class);
+                (class, sample.block(memory.of_share(sample.count() as f64 / all)))
+            };
+            (!samples.is_empty()).then(|| ByClass(classes().map(block).collect()))
+        };
+        let unknown = |block: &Block| block.bounded(Bounds::new(|_| Interval::UNKNOWN));
+        let slowdown = pooled(&|run| Some(run.report.result.slowdowns.clone())).expect("there is a run");
+        let slowdown = if valid.is_empty() { slowdown.map(unknown) } else { slowdown };
+        let simulated = pooled(&|run| Some(run.simulated.as_ref()?.slowdowns.clone()));
+        let at_most = classes().map(|class| {
             let is_raised = |percentile: &Percentile| {
                 used.iter().map(|run| run.report.slowdown_within(class, *percentile)).any(|seen| seen.low < seen.high)
             };
-            (*class, Percentile::ALL.into_iter().filter(is_raised).map(Percentile::name).collect())
+            (class, Percentile::ALL.into_iter().filter(is_raised).map(Percentile::name).collect())
         });
         let at_most = ByClass(at_most.collect());
-        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, at_most }
+        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, simulated, at_most }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Given};
 use crate::failure::Failure;
-use crate::lab::sim::Fit;
+use crate::lab::sim::{Fit, slice_of};
 use crate::lab::workload::Workload;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use crate::values;
@@ -18,9 +18,6 @@ use std::net::SocketAddr;
 pub(crate) const WORKERS_DEFAULT: u16 = 14;
 /// CPUs from which on cores are real by default: two for workers, and two for the generator.
 const REAL_CPUS_MIN: usize = 4;
-/// The range of `--slice` of `forebay serve`.
-const SLICE_MIN: Nanos = Nanos::from_micros(1);
-const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The default load, at which the literature compares.
 pub(crate) const LOAD_DEFAULT: f64 = 0.7;
 const DEFAULTS: Defaults =
@@ -46,8 +43,8 @@ pub(crate) struct ServerSettings {
     /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is
     /// charged it, and the kernel takes it of a real one.
     pub(crate) beside: Nanos,
-    /// The reasons for these settings, in words.
-    pub(crate) fits: String,
+    /// What given values ask too much of, if they do.
+    pub(crate) warning: String,
 }
 
 impl ServerSettings {
@@ -64,16 +61,10 @@ impl ServerSettings {
         let sizes =
             |pools: &String| values::pools(pools).map_err(|why| Failure::usage(format!("--pools {pools}: {why}")));
         let in_pools = arguments.pools.as_ref().map(sizes).transpose()?;
+        let in_pools = in_pools.map(|sizes| sizes.iter().sum());
+        let workers = values::workers("--workers", arguments.workers, in_pools)?;
         // A server has 1,024 workers at most.
-        let in_pools = in_pools.map(|sizes| sizes.iter().sum::<usize>() as u16);
-        let workers = match (arguments.workers, in_pools) {
-            (Some(workers), Some(sum)) if workers != sum => {
-                return Err(Failure::usage(format!(
-                    "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
-                )));
-            }
-            (workers, sum) => workers.or(sum).unwrap_or_else(|| workers_on(cpus, arguments.burn)),
-        };
+        let workers = workers.map_or_else(|| workers_on(cpus, arguments.burn), |workers| workers as u16);
         let burn = arguments.burn.unwrap_or_else(|| sizing::burn_on(cpus, workers));
         let usual = if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE };
         let overheads = arguments.overheads.unwrap_or(usual);
@@ -97,18 +88,18 @@ impl ServerSettings {
             burn,
             time_scale: arguments.time_scale,
         };
-        let (time_scale, fits) = sizing::size(cpus, &given)?;
+        let (time_scale, warning) = sizing::size(cpus, &given)?;
         let kernel = Overheads::STOCK.divided_by(time_scale);
         let beside = if burn == Burn::Sleep { overheads } else { kernel }.per_request();
         let mut settings = ServerSettings {
             workers,
             pools: arguments.pools.clone(),
-            slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
+            slice: arguments.slice.unwrap_or_else(|| slice_of(workload.smallest_cost())),
             burn,
             time_scale,
             overheads,
             beside,
-            fits,
+            warning,
             arguments,
         };
         if settings.pools.is_none() {

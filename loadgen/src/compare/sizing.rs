@@ -55,8 +55,8 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
 
 /// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with
 /// `cpus` CPUs. On emulated cores the shortest request must also be long enough. Given values are
-/// used unchanged, and a given rate is not made to fit. Returns the scale, and in words how it
-/// fits, with a warning for given values that do not fit.
+/// used unchanged, and a given rate is not made to fit. Returns the scale, and a warning where
+/// given values do not fit.
 ///
 /// # Errors
 /// A usage failure where no time scale is large enough.
@@ -71,33 +71,25 @@ pub(crate) fn size(cpus: usize, given: &Given<'_>) -> Result<(u64, String), Fail
             scale.ok_or_else(|| too_much(given, given.overfills(cpus, 1)))?
         }
     };
-    Ok((time_scale, said(cpus, given, time_scale)))
+    Ok((time_scale, warning(cpus, given, time_scale)))
 }
 
-/// How the run at `time_scale` fits.
-fn said(cpus: usize, given: &Given<'_>, time_scale: u64) -> String {
-    let ((rate, requests), (rate_max, kernel_rate)) = (given.demand(time_scale), given.room(cpus));
-    let real = given.burn == Burn::Cpu;
-    let mut said = format!(
-        "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run holds, the \
-         kernel's {KERNEL_PER_PACKET} per packet {} % of {}",
-        grouped(cpus as u64),
-        grouped(rate.round() as u64),
-        grouped(rate_max.round() as u64),
-        grouped(requests.round() as u64),
-        grouped(REQUESTS_MAX),
-        factor(Some(rate / kernel_rate * 100.0)),
-        if real { "the workers' time" } else { "all CPU time" },
-    );
+/// What is too much of the run at `time_scale`, if anything is.
+fn warning(cpus: usize, given: &Given<'_>, time_scale: u64) -> String {
+    let mut said = String::new();
     if given.overfills(cpus, time_scale) > 1.0 {
-        said += ". That is too much: expect INVALID, raise --time-scale or lower --rate";
+        let (rate, requests) = given.demand(time_scale);
+        said += &format!(
+            "{} packets/s in {} requests are too much for this machine: expect INVALID, raise --time-scale or lower --rate. ",
+            grouped(rate.round() as u64),
+            grouped(requests.round() as u64),
+        );
     }
     let workers = usize::from(given.workers);
-    if real && workers >= cpus {
+    if given.burn == Burn::Cpu && workers >= cpus {
         let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
         said += &format!(
-            ". {workers} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn cpu \
-             out",
+            "{workers} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn cpu out.",
             factor(Some(load.min(workers as f64)))
         );
     }
@@ -212,7 +204,7 @@ mod tests {
                     let smaller = chosen * 2 / 5;
                     let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(chosen == least || given.overfills(cpus, smaller.max(1)) > 1.0, "{case}");
-                    assert!(!fits.contains("INVALID"), "{fits}");
+                    assert_eq!(fits, "");
                 }
             }
         }
@@ -235,15 +227,11 @@ mod tests {
         };
         let drawn = crate::drive::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
-        let said = sizing(16, &given(&workload)).1;
-        for part in [
-            "16 CPUs",
-            "163,470 packets/s of the 250,000",
-            "of the 50,000,000",
-            "2.68us per packet 3.13 % of the workers' time",
-        ] {
-            assert!(said.contains(part), "{said}");
-        }
+        let (given, all) = (given(&workload), REQUESTS_MAX as f64);
+        let ((rate, requests), (rate_max, kernel_rate)) =
+            (given.demand(20), Given { burn: Burn::Cpu, ..given }.room(16));
+        assert_eq!((rate.round(), rate_max), (163_470.0, 250_000.0));
+        assert!(requests < all && (rate / kernel_rate - 0.0313).abs() < 5e-5, "{requests} and {}", rate / kernel_rate);
     }
 
     // Is a mix that shifts to cheaper requests sent within the same bounds?
@@ -262,7 +250,7 @@ mod tests {
         let workload = parsed("extreme-bimodal");
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
-        assert!(unscaled.0 == 1 && unscaled.1.contains("That is too much"), "{unscaled:?}");
+        assert!(unscaled.0 == 1 && unscaled.1.contains("too much for this machine"), "{unscaled:?}");
         let rate = sizing(16, &Given { rate: Some(8_000.0), ..given });
         assert!(rate.0 == 1 && !rate.1.contains("INVALID"), "{rate:?}");
         let few = size(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");

@@ -9,7 +9,7 @@ use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::text::{account, conditions, offer};
-use crate::text::{escaped, factor, grouped, table, wrapped};
+use crate::text::{escaped, factor, grouped, groups, table, wrapped};
 use forebay::config::Burn;
 use forebay::metrics::{ALL_CLASSES, Block, Percentile};
 use serde_json::json;
@@ -39,7 +39,8 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> St
         plan.duration,
         one.times(runs as u64).as_secs_f64(),
     );
-    wrapped("", &text, "") + "\n"
+    let warning = Some(&settings.warning).filter(|warning| !warning.is_empty());
+    wrapped("", &text, "") + &warning.map_or_else(String::new, |warning| wrapped("", warning, "")) + "\n"
 }
 
 /// The settings, for `--verbose`.
@@ -47,7 +48,7 @@ pub(crate) fn settings(settings: &ServerSettings, plan: &Plan) -> String {
     let seeds: Vec<String> = settings.arguments.seeds().map(|seed| seed.to_string()).collect();
     let (load, rounds) = (offer(plan), conditions(plan, &seeds.join(", ")));
     let servers = format!("forebay serve {}", settings.serve_arguments("POLICY", ANY_PORT).join(" "));
-    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers), ("fits", &settings.fits)];
+    let items = [("load", &load), ("rounds", &rounds), ("servers", &servers)];
     items.map(|(label, text)| wrapped(&format!("  {label:<9}"), text, "           ")).concat()
 }
 
@@ -181,39 +182,29 @@ fn slowdowns(report: &CompareReport) -> String {
     let cells = |block: Option<&Block>, at_most: &[&str]| {
         SHOWN.map(|percentile| block.map_or_else(|| "-".to_owned(), |block| cell(block, percentile, at_most)))
     };
+    let again = report.arms.iter().any(|arm| arm.simulated.is_some()).then_some("simulated again");
+    let beside = again.or(report.virtual_time.as_ref().map(|_| "virtual time"));
     let mut rows = Vec::new();
     for arm in &report.arms {
         let policy = arm.arm.split('#').next().unwrap_or_default();
-        let simulated =
-            report.virtual_time.as_ref().and_then(|all| all.policies.iter().find(|one| one.policy == policy));
+        let virtual_time = || report.virtual_time.as_ref().and_then(|all| all.of(policy));
+        let simulated = if again.is_some() { arm.simulated.as_ref() } else { virtual_time() };
         for (place, (class, block)) in told_classes(&arm.slowdown.0).iter().enumerate() {
             let mut row = vec![if place == 0 { arm.arm.clone() } else { String::new() }, (*class).to_owned()];
             row.extend(cells(Some(block), arm.at_most.of(class).map_or(&[], Vec::as_slice)));
-            if report.virtual_time.is_some() {
-                row.extend(cells(simulated.and_then(|simulated| simulated.slowdown.of(class)), &[]));
+            if beside.is_some() {
+                row.extend(cells(simulated.and_then(|simulated| simulated.of(class)), &[]));
             }
             rows.push(row);
         }
     }
     let mut header = vec!["slowdown".to_owned(), "class".to_owned()];
     header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
-    if report.virtual_time.is_some() {
+    if beside.is_some() {
         header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
     }
     let text = table(&header, &rows, 2);
-    groups(&text) + &text
-}
-
-/// The line above the header of `table`: the name of each group ends above its last percentile.
-fn groups(table: &str) -> String {
-    let header = table.lines().next().unwrap_or_default();
-    let ends = header.match_indices("p99.9").map(|(at, percentile)| at + percentile.len());
-    let mut line = String::new();
-    for (end, name) in ends.zip(["measured", "virtual time"]) {
-        let columns = end - line.len();
-        let _ = write!(line, "{name:>columns$}");
-    }
-    line + "\n"
+    groups(&text, SHOWN.last(), ["measured", beside.unwrap_or_default()]) + &text
 }
 
 /// The classes of the table: each of them, or `all` where there is one.

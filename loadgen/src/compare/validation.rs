@@ -6,6 +6,7 @@ use crate::drive::receiver::Reply;
 use crate::drive::{Exchange, trace};
 use crate::endpoint::ServerView;
 use crate::lab::sim::{Replay, simulate};
+use crate::lab::stats::Sample;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
@@ -26,6 +27,9 @@ pub(crate) struct Simulated {
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
+    /// The slowdowns in batches, to be joined with those of other runs.
+    #[serde(skip)]
+    pub(crate) slowdowns: ByClass<Sample>,
     /// What virtual time chose of a policy that follows what it measures, where the server chose
     /// something else.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +117,7 @@ pub(crate) fn simulated(
         chosen: fitted.chosen,
         overheads: setup.overheads.to_string(),
         slowdown: ByClass(tally.slowdown()),
+        slowdowns: ByClass(tally.slowdown.samples()),
         sockets: (!policy.entry().shares_sockets).then(|| Sockets::of(socket_of, exchange)),
     })
 }

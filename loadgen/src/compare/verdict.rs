@@ -122,10 +122,7 @@ impl VirtualTime {
     fn ratio(&self, question: &Question<'_>) -> Option<f64> {
         let [policy, against] =
             [question.policy, question.against].map(|arm| arm.split('#').next().unwrap_or_default());
-        let known = |policy: &str| {
-            let found = self.policies.iter().find(|one| one.policy == policy)?;
-            found.slowdown.of(question.class)?.percentile(question.percentile)
-        };
+        let known = |policy: &str| self.of(policy)?.of(question.class)?.percentile(question.percentile);
         if policy == against { None } else { Some(known(against)? / known(policy)?) }
     }
 

@@ -2,13 +2,13 @@
 //! reports on, however few CPUs this machine has.
 
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
-use crate::lab::sim::{Fit, OpenLoop, simulate};
+use crate::lab::study::parallel;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::scenario::Scenario;
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::PolicyName;
 use forebay::metrics::Block;
-use forebay::time::Nanos;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -21,6 +21,13 @@ pub(crate) struct VirtualTime {
     overheads: String,
     /// One for each policy, in the order of the flags.
     pub(crate) policies: Vec<Policy>,
+}
+
+impl VirtualTime {
+    /// The slowdowns of `policy`.
+    pub(crate) fn of(&self, policy: &str) -> Option<&ByClass<Block>> {
+        self.policies.iter().find(|one| one.policy == policy).map(|one| &one.slowdown)
+    }
 }
 
 /// One policy.
@@ -43,29 +50,18 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let workers = WORKERS_DEFAULT;
     let overheads = arguments.overheads.unwrap_or(Overheads::STOCK);
     let workload = workload_of(offer).with_time_beside(overheads.per_request());
-    let fit = Fit::new(&workload, workers.into(), load).tuned(|tuning| {
-        tuning.budget = settings.slice;
-        tuning.classified = settings.classified();
-        tuning.objective = arguments.optimise;
-    });
-    let drawn = OpenLoop {
-        workload: &workload,
-        rate: workload.rate_at(load, workers.into(), 1),
-        flows: 32 * workers,
-        seed: offer.seed,
-        deadline: Nanos::MAX,
-        warmup: requests / 10,
-        requests,
-    };
-    let one = |policy: &String| {
-        let name: PolicyName = policy.parse().ok()?;
-        let (made, setup) = fit.server(name, overheads);
-        let busy = load / fit.unstable_from(&made).unwrap_or(1.0);
-        let tally = simulate(&setup, drawn.arrivals(workers.into()));
-        let tally = tally.of_queue(busy, overheads.per_request());
-        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown()) })
+    let scenario = Scenario {
+        slice: Some(settings.slice),
+        classified: settings.classified(),
+        objective: arguments.optimise,
+        ..Scenario::new(&workload, workers.into(), overheads, offer.seed, requests)
     };
     let mut known = HashSet::new();
-    let policies = arguments.policies.iter().filter(|policy| known.insert(*policy)).filter_map(one).collect();
+    let policies: Vec<_> = arguments.policies.iter().filter(|policy| known.insert(*policy)).collect();
+    let one = |policy: &&String| {
+        let tally = scenario.run(PolicySpec::Server(policy.parse().ok()?), load).tally;
+        Some(Policy { policy: policy.to_string(), slowdown: ByClass(tally.slowdown()) })
+    };
+    let policies = parallel::map(&policies, one).into_iter().flatten().collect();
     Some(VirtualTime { workers, requests, load, overheads: overheads.to_string(), policies })
 }

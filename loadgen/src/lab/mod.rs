@@ -14,3 +14,10 @@ pub mod workload;
 pub(crate) use calibrate::{CalibrateArguments, calibrate};
 pub(crate) use plan::{PlanArguments, plan};
 pub(crate) use simulate::{SimulateArguments, simulate};
+
+use workload::forms_help;
+
+/// The long help of `--workload`, whose forms are those of all commands; `usual` is the default.
+pub(crate) fn workload_help(usual: &str) -> String {
+    format!("What requests cost: the name of a preset or a form{usual}\n\n{}", forms_help())
+}

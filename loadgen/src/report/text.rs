@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
-use crate::text::{factor, grouped, table, time, workers, wrapped};
+use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use serde_json::json;
@@ -204,10 +204,6 @@ fn attempts(report: &RunReport) -> String {
         report.retries + 1
     );
     wrapped("", &text, "  ")
-}
-
-fn rate(per_second: f64) -> String {
-    if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second.round() as u64) }
 }
 
 #[cfg(test)]

@@ -31,7 +31,9 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
             assert!(real >= 1.0 && simulated >= 1.0 && simulated.is_finite(), "{policy}: {real} and {simulated}");
         }
         let row = stdout.lines().rfind(|line| line.starts_with(policy));
-        assert!(row.is_some_and(|row| row.contains(" of ")), "{stdout}");
+        // Policy and class, and four percentiles: measured, and simulated again.
+        assert_eq!(row.map(|row| row.split_whitespace().count()), Some(2 + 2 * 4), "{stdout}");
+        assert!(stdout.contains("simulated again"), "{stdout}");
     }
     // A second is hardly enough to measure what levels are made of. Whether it was is told, of what
     // follows measurements.

@@ -3,7 +3,8 @@
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::workload::{Workload, forms_help};
+use crate::lab::workload::Workload;
+use crate::lab::workload_help;
 use crate::values::{number, rate};
 use clap::{ArgGroup, Args};
 use forebay::inside::emulation::overheads::Overheads;
@@ -26,7 +27,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = headroom)]
     pub(super) headroom: f64,
     /// What requests cost (--help lists the forms)
-    #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
+    #[arg(long, value_name = "NAME|FORM", long_help = workload_help(""))]
     pub(super) workload: Option<Workload>,
     /// Instead of --workload: requests that `GET /capture` wrote
     ///
@@ -86,10 +87,6 @@ pub(crate) struct PlanArguments {
     /// Print no progress
     #[arg(long)]
     pub(super) quiet: bool,
-}
-
-fn workload_help() -> String {
-    format!("What requests cost, as the name of a preset or a form\n\n{}", forms_help())
 }
 
 fn load(text: &str) -> Result<f64, String> {

@@ -1,7 +1,6 @@
 //! `loadgen plan`: the fewest workers and the policy that hold a goal, found in virtual time.
 
 mod arguments;
-mod json;
 mod text;
 
 pub(crate) use arguments::PlanArguments;
@@ -9,15 +8,30 @@ pub(crate) use arguments::PlanArguments;
 use super::simulate::fleet;
 use crate::failure::Failure;
 use crate::lab::sim::Fleet;
-use crate::lab::study::advice::{Advice, Report};
 use crate::lab::study::goal::Goal;
+use crate::lab::study::json;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::question::Question;
 use crate::lab::study::replayed::Replayed;
-use crate::lab::study::scenario::{Scenario, Simulation, most_requests};
+use crate::lab::study::scenario::{Scenario, most_requests};
+use crate::lab::study::search::Search;
+use crate::lab::study::simulation::Simulation;
 use crate::lab::workload::Workload;
 use crate::results::{Outputs, bar};
+use serde_json::{Value, json};
 use std::ops::RangeInclusive;
+
+/// The question of a plan, and its answer.
+struct Report<'a> {
+    question: Question<'a>,
+    /// The source of workload and rate.
+    source: &'a str,
+    /// The source of the goal, if it was not given.
+    goal_source: Option<String>,
+    search: Search,
+    /// What the recommended settings do when things change.
+    changes: Vec<(String, Simulation)>,
+}
 
 /// Plans what `arguments` ask for, and writes the report.
 ///
@@ -30,16 +44,72 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let progress = bar(None, arguments.quiet);
     question.scenario.progress = progress.clone();
     let search = question.search(&arguments.policy);
-    let advice = search.chosen.map(|chosen| {
-        let judged = search.answers[chosen].judged.clone();
-        let Simulation { spec, workers, .. } = judged.simulation;
-        progress.set_message(format!("what {spec} does when things change"));
-        let changes = question.changes(spec, workers, demand.replayed.as_ref());
-        Advice::new(&question, judged, changes)
-    });
+    let chosen = search.chosen.map(|chosen| &search.answers[chosen]);
+    let changes = chosen.map_or_else(Vec::new, |chosen| question.changes(chosen, demand.replayed.as_ref()));
     progress.finish_and_clear();
-    let report = Report { question, source: demand.source.clone(), goal_source, search, advice };
-    outputs.finish(&text::render(&report), || json::document(&report), String::new)
+    let report = Report { question, source: &demand.source, goal_source, search, changes };
+    outputs.finish(&text::render(&report), || report.document(), String::new)
+}
+
+impl Report<'_> {
+    /// What is recommended; `None` where no policy holds the goal.
+    fn chosen(&self) -> Option<&Simulation> {
+        self.search.chosen.map(|chosen| &self.search.answers[chosen])
+    }
+
+    /// The settings that configure a server as `chosen` was simulated, also as a TOML file.
+    fn settings(&self, chosen: &Simulation) -> (Value, String) {
+        let entry = chosen.spec.entry().expect("a plan is for policies of a server");
+        let mut settings = json!({"policy": entry.name});
+        match chosen.sizes.as_deref() {
+            Some([front, rest]) if entry.has_pools() => {
+                settings["pools"] = format!("front={front},heavy={rest}").into();
+            }
+            _ => settings["workers"] = chosen.workers.into(),
+        }
+        if entry.has_budget() {
+            settings["slice"] = self.question.scenario.fit(1.0).tuning.budget.to_string().into();
+        }
+        let lines = settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}\n"));
+        let config = lines.collect();
+        (settings, config)
+    }
+
+    /// The report as JSON, schema `forebay-plan/1`. If no policy holds the goal, `recommendation`
+    /// is `null`.
+    fn document(&self) -> Value {
+        let Report { question, search, .. } = self;
+        let Question { scenario, goal, rate, headroom, .. } = question;
+        let item = |simulation: &Simulation| json::item(scenario, Some(goal), simulation);
+        let recommendation = |chosen: &Simulation| {
+            let mut found = item(chosen);
+            let (settings, config) = self.settings(chosen);
+            (found["settings"], found["config"]) = (settings, config.into());
+            found["holds_up_to"] = json!({"load": chosen.load, "rate": question.planned_rate()});
+            found
+        };
+        let change = |(what, simulation): &(String, Simulation)| {
+            let mut item = item(simulation);
+            item["change"] = what.as_str().into();
+            item
+        };
+        let results = search.answers.iter().map(item);
+        let mut document = json::document("forebay-plan/1", scenario, Some(goal), results);
+        document["demand"] = json!({
+            "source": self.source,
+            "workload": scenario.workload.name(),
+            "rate": rate,
+            "mean_us": scenario.workload.mean().as_micros_f64(),
+            "busy_workers": scenario.workload.load_at(*rate, 1, 1),
+        });
+        document["headroom"] = (*headroom).into();
+        document["planned_rate"] = question.planned_rate().into();
+        document["fleet"] = scenario.fleet.map(json::fleet).into();
+        document["recommendation"] = self.chosen().map(recommendation).into();
+        document["one_worker_less"] = search.less.as_ref().map(item).into();
+        document["sensitivity"] = self.changes.iter().map(change).collect();
+        document
+    }
 }
 
 /// Checks `arguments`, without simulating.

@@ -204,6 +204,6 @@ impl Fit {
 }
 
 /// Ten of the smallest class's mean cost, within what a server takes.
-fn slice_of(smallest: Nanos) -> Nanos {
+pub(crate) fn slice_of(smallest: Nanos) -> Nanos {
     smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
 }

@@ -31,6 +31,7 @@ pub(crate) mod world;
 
 pub use balance::{Balance, ZIPF_MAX};
 pub use fit::Fit;
+pub(crate) use fit::slice_of;
 pub use fleet::Fleet;
 pub(crate) use open_loop::spread;
 pub use open_loop::{ArrivingRequest, OpenLoop};

@@ -291,6 +291,12 @@ impl Figure {
     pub(crate) fn sample(&self, class: Option<u8>) -> Sample {
         self.stream.sample(class)
     }
+
+    /// The values of all requests, and of each class, in batches.
+    pub(crate) fn samples(&self) -> Vec<(&'static str, Sample)> {
+        let classes = self.occurring().map(|(number, name, _)| (name, self.sample(Some(number))));
+        std::iter::once((ALL_CLASSES, self.sample(None))).chain(classes).collect()
+    }
 }
 
 impl Class {

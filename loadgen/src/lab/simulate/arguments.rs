@@ -4,7 +4,8 @@ use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
-use crate::lab::workload::{Shape, Workload, forms_help};
+use crate::lab::workload::{Shape, Workload};
+use crate::lab::workload_help;
 use crate::values::{number, pools, positive};
 use clap::Args;
 use forebay::inside::emulation::overheads::Overheads;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
     /// What requests cost: a preset or a form (--help lists them)
-    #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
+    #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help(""))]
     pub(super) workload: Workload,
     /// Instead of --workload: requests that `GET /capture` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
@@ -200,10 +201,6 @@ impl SimulateArguments {
         let beside = self.overheads_or_stock().per_request();
         SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }
     }
-}
-
-fn workload_help() -> String {
-    format!("What requests cost: the name of a preset or a form\n\n{}", forms_help())
 }
 
 fn parse_loads(text: &str) -> Result<Vec<f64>, String> {

@@ -4,17 +4,17 @@ for (const r of results.filter(r => r.fleet)) {
   r.policy += `, ${r.fleet.balance}${r.fleet.lost ? `, ${r.fleet.lost} lost` : ""}`;
   r.chosen = [`busiest server at ${short(r.fleet.busiest_load)}`, r.chosen].filter(text => text).join(", ");
 }
-const curves = results.filter(r => r.slowdown && r.max_load === undefined);
+const curves = results.filter(r => r.max_load === undefined);
 const policies = [...new Set(results.map(r => r.policy))];
-const classes = [...new Set(results.flatMap(r => Object.keys(r.slowdown ?? {})))];
+const classes = [...new Set(results.flatMap(r => Object.keys(r.slowdown)))];
 const state = { figure: "slowdown", kind: "all", hidden: new Set() };
 const style = styles(policies);
-const first = results[0] ?? {};
+const [first] = results;
 surround({
   title: `${first.workload} on ${first.fleet ? `${first.fleet.servers} servers of ` : ""}${first.workers} workers`,
   about: `${report.requests.toLocaleString("en")} requests in each simulation after ${report.warmup.toLocaleString("en")} of ` +
   `warm-up, seed ${report.seed}. Overheads: ${report.overheads}.` +
-  (first.goal ? ` Highest load with ${first.goal.replace("<=", " ≤ ")}.` : ""),
+  (report.goal ? ` Highest load with ${report.goal.replace("<=", " ≤ ")}.` : ""),
   notes: "Slowdown is latency over cost. A circle on the upper edge is a percentile of which too many requests were never " +
     "answered. ? marks percentiles that the sample is too small to bound (95 % confidence).",
 });
@@ -38,7 +38,7 @@ function byLoad([key, label]) {
   const lines = policies.filter(policy => !state.hidden.has(policy)).map(policy => ({
     ...style(policy),
     points: shown.filter(r => r.policy === policy).sort((a, b) => a.load - b.load).map(r =>
-      ({ x: r.load, y: value(r), title: `${policy} at ${r.load}: ${short(value(r))}${unit}\n${r.chosen ?? ""}` })),
+      ({ x: r.load, y: value(r), title: `${policy} at ${r.load}: ${short(value(r))}${unit}\n${r.chosen}` })),
   }));
   const caption = `${label} ${state.figure === "slowdown" ? "slowdown" : "latency, us"}`;
   return chart({ caption, name: "load", from, to, ticks, lines });
@@ -50,7 +50,7 @@ function table() {
   const cell = (block, key) => !block ? "" : short(block[key]) + (known(block, key) ? "" : "?");
   rows(head, results.filter(r => !state.hidden.has(r.policy)).map(r => {
     const load = loaded ? (r.max_load > 0 ? r.max_load.toFixed(2) : "< 0.01") : r.load;
-    return [r.policy, load, ...percentiles.map(p => cell(r[state.figure]?.[state.kind], p[0])), r.chosen ?? ""];
+    return [r.policy, load, ...percentiles.map(p => cell(r.max_load === 0 ? null : r[state.figure][state.kind], p[0])), r.chosen];
   }));
 }
 

@@ -1,6 +1,7 @@
 //! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
 
 use crate::lab::sim::{Figure, Tally};
+use crate::text::{factor, time};
 use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
@@ -58,7 +59,8 @@ impl Goal {
 
     /// A figure of the goal as text, with its unit.
     pub(crate) fn shown(&self, figure: f64) -> String {
-        if self.is_latency { shown_latency(figure) } else { shown_slowdown(figure) }
+        let finite = Some(figure).filter(|figure| figure.is_finite());
+        if self.is_latency { time(finite) } else { factor(finite) }
     }
 
     /// True if `tally` reaches the goal.
@@ -73,27 +75,6 @@ impl fmt::Display for Goal {
             true => write!(f, "{}<={}", self.name(), Nanos::new((self.limit * 1e3).round() as u64)),
             false => write!(f, "{}<={}", self.name(), self.limit),
         }
-    }
-}
-
-/// A slowdown as text: about three digits.
-pub(crate) fn shown_slowdown(slowdown: f64) -> String {
-    match slowdown {
-        slowdown if slowdown.is_infinite() => "inf".to_owned(),
-        slowdown if slowdown >= 99_999.5 => format!("{slowdown:.1e}"),
-        slowdown if slowdown >= 99.95 => format!("{slowdown:.0}"),
-        slowdown if slowdown >= 9.995 => format!("{slowdown:.1}"),
-        slowdown => format!("{slowdown:.2}"),
-    }
-}
-
-/// A latency in microseconds as text: about three digits, and a unit.
-pub(crate) fn shown_latency(us: f64) -> String {
-    match us {
-        us if us.is_infinite() => "inf".to_owned(),
-        us if us >= 999_500.0 => format!("{}s", shown_slowdown(us / 1e6)),
-        us if us >= 999.5 => format!("{}ms", shown_slowdown(us / 1e3)),
-        us => format!("{}us", shown_slowdown(us)),
     }
 }
 
@@ -146,11 +127,8 @@ mod tests {
             Ok("p99.9-slowdown<=10".to_owned())
         );
         let goal: Goal = "p99-latency-short<=2ms".parse().expect("a goal");
-        assert_eq!((goal.name().as_str(), goal.shown(1_234.5).as_str()), ("p99-latency-short", "1.23ms"));
-        assert_eq!(
-            [0.5, 99.96, 999.6, 2e6, f64::INFINITY].map(shown_latency),
-            ["0.50us", "100us", "1.00ms", "2.00s", "inf"]
-        );
+        assert_eq!((goal.name().as_str(), goal.shown(1_234.5).as_str()), ("p99-latency-short", "1.23 ms"));
+        assert_eq!(goal.shown(f64::INFINITY), "inf");
         for text in [
             "",
             "p99.9",

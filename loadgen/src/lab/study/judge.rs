@@ -7,96 +7,14 @@
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
-use super::scenario::{Scenario, Simulation};
+use super::scenario::Scenario;
+use super::simulation::{Cause, Simulation, Verdict};
 use crate::lab::sim::{Fleet, Tally};
 use crate::lab::stats::{Memory, Sample};
 use crate::lab::workload::Recording;
 use forebay::fate::CLASS_NAMES;
 use std::cell::RefCell;
-use std::{fmt, iter};
-
-/// What a simulation said of a goal.
-#[derive(Clone, Debug)]
-pub(crate) struct Judged {
-    pub(crate) simulation: Simulation,
-    pub(crate) verdict: Verdict,
-    /// Requests that were measured.
-    pub(crate) requests: u64,
-}
-
-/// Whether a goal holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// The goal holds, and no class starves.
-    Holds,
-    /// The most requests do not tell.
-    Undecided,
-    /// The goal does not hold.
-    Fails(Cause),
-}
-
-/// Why a goal does not hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Cause {
-    /// More comes than all workers can do.
-    Overload,
-    /// More comes to some group than its workers can do, from this load on.
-    Sizes(f64),
-    /// More comes to the busiest server of a fleet than it can do, from this load on.
-    Server(f64),
-    /// The percentile of the goal is above its limit.
-    Goal,
-    /// A class waits for more than ten times what it takes alone, and longer than the goal allows:
-    /// its slowdown.
-    Starves(&'static str, f64),
-    /// The latency of a class grows for as long as the run lasts.
-    Grows(&'static str),
-}
-
-impl Judged {
-    /// Whether `goal` holds, or seems to where the run does not tell.
-    pub(crate) fn seems(&self, goal: &Goal) -> bool {
-        match self.verdict {
-            Verdict::Holds => true,
-            Verdict::Fails(_) => false,
-            Verdict::Undecided => goal.holds(&self.simulation.tally),
-        }
-    }
-}
-
-impl Verdict {
-    /// One word: `holds`, `fails` or `undecided`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds",
-            Verdict::Undecided => "undecided",
-            Verdict::Fails(_) => "fails",
-        }
-    }
-
-    /// Whether the goal fails since more comes than can be done: then figures are only a beginning.
-    pub(crate) fn is_hopeless(self) -> bool {
-        matches!(self, Verdict::Fails(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
-    }
-
-    /// Why the goal does not hold.
-    pub(crate) fn cause(self) -> Option<Cause> {
-        if let Verdict::Fails(cause) = self { Some(cause) } else { None }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Overload => f.write_str("more comes than all workers can do"),
-            Cause::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
-            Cause::Server(load) => write!(f, "the busiest server is overloaded from a load of {load:.3} on"),
-            Cause::Goal => f.write_str("the goal is missed"),
-            Cause::Starves(class, slowdown) => write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}"),
-            Cause::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),
-        }
-    }
-}
+use std::iter;
 
 /// Services of the longest class, one after the other on each worker, that the least run has time
 /// for.
@@ -172,7 +90,7 @@ impl Scenario<'_> {
     /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured
     /// requests. What cannot be stable is not simulated to any length. The verdict on recorded
     /// requests is as certain as they are: all of them come.
-    pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Judged {
+    pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Simulation {
         let bound = self.unstable_from(spec, load).unwrap_or(1.0);
         let hopeless = self.hopeless(load, bound);
         let recorded = self.stretched.map(|run| run.offered.measured());
@@ -197,7 +115,7 @@ impl Scenario<'_> {
         let simulation = self.run_on(spec, load, warmup, until_told, &tally);
         let told = hopeless.map(Verdict::Fails).or(verdict);
         let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(Verdict::Undecided);
-        Judged { simulation, verdict, requests: measured }
+        Simulation { measured, verdict: Some(verdict), ..simulation }
     }
 }
 

@@ -1,13 +1,14 @@
-//! The studies behind `loadgen simulate` and `loadgen plan`: many simulations in virtual time,
-//! compared.
+//! The studies behind `loadgen simulate` and `loadgen plan`: many simulations in virtual time, one
+//! search among them, and their results as one table and as JSON.
 
-pub(crate) mod advice;
-pub(crate) mod capacity;
 pub(crate) mod goal;
-pub(crate) mod judge;
+pub(crate) mod json;
+mod judge;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;
 pub(crate) mod question;
 pub(crate) mod replayed;
 pub(crate) mod scenario;
 pub(crate) mod search;
+pub(crate) mod simulation;
+pub(crate) mod table;

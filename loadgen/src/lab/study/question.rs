@@ -2,11 +2,11 @@
 //! the demand changes.
 
 use super::goal::Goal;
-use super::judge::Judged;
 use super::parallel;
 use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
 use super::scenario::Scenario;
+use super::simulation::Simulation;
 use crate::lab::sim::Fleet;
 use crate::lab::workload::Shape;
 use forebay::inside::emulation::overheads::Overheads;
@@ -55,7 +55,7 @@ impl<'a> Question<'a> {
 
     /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most
     /// `most` of them.
-    pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Judged {
+    pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Simulation {
         let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
         scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
     }
@@ -91,29 +91,22 @@ const DRAWS: f64 = 20_000.0;
 /// 30,000 is beyond.
 const DOUBT: f64 = 4.0;
 
-/// A possible change, and how the settings do then.
-pub(crate) struct Change {
-    pub(crate) what: String,
-    pub(crate) judged: Judged,
-}
-
 /// Mean lengths of bursts, and of the times between them.
 const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
 /// The most requests of a look: a change is shown with its figure, decided or not.
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {
-    /// How `spec` does on `workers` workers after each change that may be.
-    pub(crate) fn changes(&self, spec: PolicySpec, workers: usize, replayed: Option<&'a Replayed>) -> Vec<Change> {
+    /// How the policy and the workers of `chosen` do after each change that may be.
+    pub(crate) fn changes(&self, chosen: &Simulation, replayed: Option<&'a Replayed>) -> Vec<(String, Simulation)> {
+        let (spec, workers) = (chosen.spec, chosen.workers);
+        self.scenario.progress.set_message(format!("what {spec} does when things change"));
         let same = &self.scenario_for(spec, workers);
         let mut all = vec![("the rate as asked for".to_owned(), 1.0, same.clone())];
         if let Some(fleet) = same.fleet {
             let others = [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten();
             all.extend(others.filter(|lost| *lost < fleet.servers).map(|lost| {
-                let what = match lost {
-                    0 => format!("all {} servers", fleet.servers),
-                    _ => format!("{} of {} servers", fleet.servers - lost, fleet.servers),
-                };
+                let what = format!("{} of {} servers", fleet.servers - lost, fleet.servers);
                 (what, 1.0, Scenario { fleet: Some(Fleet { lost, ..fleet }), ..same.clone() })
             }));
         }
@@ -125,7 +118,7 @@ impl<'a> Question<'a> {
         all.extend(replayed.map(|run| ("as recorded".to_owned(), 1.0, recorded(run))));
         parallel::map(&all, |(what, factor, scenario)| {
             let load = self.load_at(self.rate * factor, workers);
-            Change { what: what.clone(), judged: scenario.judge(spec, load, &self.goal, MOST.min(scenario.requests)) }
+            (what.clone(), scenario.judge(spec, load, &self.goal, MOST.min(scenario.requests)))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
+use super::simulation::Simulation;
 use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
 use crate::lab::workload::{Shape, Workload};
 use forebay::inside::emulation::overheads::Overheads;
@@ -49,32 +50,6 @@ pub(crate) struct Scenario<'a> {
     /// Counts simulated requests, from every thread that simulates, and names the current
     /// simulation: `pools on 14 workers`. Of several at once, that is the last to start.
     pub(crate) progress: ProgressBar,
-}
-
-/// The result of one simulation.
-#[derive(Clone, Debug)]
-pub(crate) struct Simulation {
-    pub(crate) spec: PolicySpec,
-    /// Workers of each server.
-    pub(crate) workers: usize,
-    /// The sizes of groups, where they were given.
-    pub(crate) sizes: Option<Vec<usize>>,
-    pub(crate) load: f64,
-    /// Where there is a fleet, that and the load of its busiest server.
-    pub(crate) fleet: Option<(Fleet, f64)>,
-    /// The sizes and budgets, in words.
-    pub(crate) chosen: String,
-    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however
-    /// long the queues. `None` where that is all the capacity, or unknown.
-    pub(crate) unstable_from: Option<f64>,
-    pub(crate) tally: Tally,
-}
-
-impl Simulation {
-    /// Whether more comes than all workers, or those of the busiest server, can do.
-    pub(crate) fn is_overload(&self) -> bool {
-        self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
-    }
 }
 
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
@@ -188,8 +163,9 @@ impl<'a> Scenario<'a> {
 
     /// Simulates `spec` at `load`.
     pub(crate) fn run(&self, spec: PolicySpec, load: f64) -> Simulation {
-        let warmup = self.warmup();
-        self.run_on(spec, load, warmup, self.incoming(load, warmup, self.requests), &RefCell::default())
+        let (warmup, measured) = (self.warmup(), self.requests);
+        let incoming = self.incoming(load, warmup, measured);
+        Simulation { measured, ..self.run_on(spec, load, warmup, incoming, &RefCell::default()) }
     }
 
     /// The requests that come at `load`, each with its source port: `warmup` of them before `most`
@@ -265,7 +241,8 @@ impl<'a> Scenario<'a> {
         let tally = tally.take().of_queue(busy, self.overheads.per_request());
         let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
         let (workers, sizes, fleet) = (self.workers, self.sizes.clone(), self.fleet.zip(busiest));
-        Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally }
+        let (measured, verdict) = (0, None);
+        Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally, measured, verdict }
     }
 
     /// A server under `policy`, which follows what it measures if the policy does. It begins to

@@ -28,9 +28,9 @@ fn a_recommendation_is_confirmed_by_other_requests() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
         let spec = "levels".parse().expect("a policy");
         let search = question.search(&[spec]);
-        let look = &search.answers[search.chosen.expect("a recommendation")].judged;
-        let figure = |look: &Judged| question.goal.figure(&look.simulation.tally);
-        let by = |seed| figure(&question.look(spec, look.simulation.workers, seed, question.scenario.requests));
+        let look = &search.answers[search.chosen.expect("a recommendation")];
+        let figure = |look: &Simulation| question.goal.figure(&look.tally);
+        let by = |seed| figure(&question.look(spec, look.workers, seed, question.scenario.requests));
         let seed = question.scenario.seed;
         assert_ne!(by(!seed), by(!seed ^ 1));
         assert_eq!(figure(look), by(!seed).max(by(!seed ^ 1)));
@@ -48,7 +48,7 @@ fn bisection_finds_what_counting_up_finds() {
             let found = question.fewest(spec, 3);
             let seems = |workers: &usize| question.look(spec, *workers, 1, question.bisected()).seems(&question.goal);
             let counted = question.workers.clone().find(seems);
-            assert_eq!((found.seems, Some(found.judged.simulation.workers)), (true, counted), "{policy}, {goal}");
+            assert_eq!((found.seems(&question.goal), Some(found.workers)), (true, counted), "{policy}, {goal}");
         });
     }
 }

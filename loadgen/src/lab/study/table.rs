@@ -1,0 +1,118 @@
+//! Simulations as one text table, for `simulate` and `plan`: a line for each class of each, and
+//! below it what else there is to say. Infinity is `inf`.
+
+use super::goal::Goal;
+use super::simulation::{Cause, Simulation, Verdict};
+use crate::lab::sim::FATES;
+use crate::lab::stats::PRECISION;
+use crate::text::{factor, groups, table, wrapped};
+use forebay::fate::CLASS_NAMES;
+use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::time::Nanos;
+
+/// The percentiles of the table, beside that of a goal.
+const SHOWN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
+
+/// A simulation, and the cells that its line begins with.
+pub(crate) type Row<'s> = (Vec<String>, &'s Simulation);
+
+/// The table of `rows`, whose first cells have `titles`. With a goal, of its class alone.
+pub(crate) fn render(titles: &[&str], goal: Option<&Goal>, rows: &[Row<'_>]) -> String {
+    let mut shown = SHOWN.to_vec();
+    shown.extend(goal.map(|goal| goal.percentile));
+    shown.sort_unstable();
+    shown.dedup();
+    let percentiles = || shown.iter().map(|percentile| format!("{percentile} "));
+    let first = titles.iter().copied().chain(["class", "load"]).chain(goal.map(|_| "holds")).map(str::to_owned);
+    let header: Vec<String> = first.chain(percentiles()).chain(percentiles()).collect();
+    let (mut lines, mut notes, mut before) = (Vec::new(), vec![String::new()], "");
+    for (first, simulation) in rows {
+        let holds = goal.map(|goal| holds(simulation, goal).to_owned());
+        let own = [(simulation.load * 1e3).round() / 1e3].map(|load| load.to_string()).into_iter().chain(holds);
+        let own: Vec<String> = own.collect();
+        for (number, (class, blocks)) in told(simulation, goal).into_iter().enumerate() {
+            let of = |text: &String| if number == 0 { text.clone() } else { String::new() };
+            let figures = blocks.iter().flat_map(|block| shown.iter().map(|percentile| figure(block, *percentile)));
+            let figures = figures.map(|text| if simulation.is_hopeless() { "- ".to_owned() } else { text });
+            let first = first.iter().map(of).chain([class.to_owned()]).chain(own.iter().map(of));
+            lines.push(first.chain(figures).collect());
+            notes.push(String::new());
+        }
+        for note in said(simulation, goal, before != simulation.chosen).into_iter().flatten() {
+            *notes.last_mut().expect("a line") += &wrapped("    ", &note, "      ");
+        }
+        before = &simulation.chosen;
+    }
+    let text = table(&header, &lines, titles.len() + 1);
+    let mut all = groups(&text, shown.last(), ["slowdown", "latency, us"]);
+    text.lines().zip(notes).for_each(|(line, note)| all += &format!("{line}\n{note}"));
+    let marked = format!("?: not known within a factor of {PRECISION} (95 % confidence): a longer run may tell.");
+    all + &wrapped("", &format!("slowdown: latency over cost. {marked}"), "")
+}
+
+/// Whether `goal` holds, in a word.
+fn holds(simulation: &Simulation, goal: &Goal) -> &'static str {
+    match simulation.verdict {
+        Some(Verdict::Undecided) if simulation.seems(goal) => "yes?",
+        Some(Verdict::Undecided) => "no?",
+        _ if simulation.holds() => "yes",
+        _ => "no",
+    }
+}
+
+/// Slowdown and latency of each class that is told: that of the goal, or all, and each of several.
+fn told(simulation: &Simulation, goal: Option<&Goal>) -> Vec<(&'static str, [Block; 2])> {
+    let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
+    let mut blocks: Vec<_> = blocks.map(|((class, slowdown), (_, latency))| (class, [slowdown, latency])).collect();
+    if let Some(goal) = goal {
+        let name = goal.class.map_or(ALL_CLASSES, |class| CLASS_NAMES[usize::from(class)]);
+        let place = blocks.iter().position(|(class, _)| *class == name);
+        blocks.swap(0, place.unwrap_or(0));
+    }
+    if goal.is_some() || blocks.len() == 2 {
+        blocks.truncate(1);
+    }
+    blocks
+}
+
+fn figure(block: &Block, percentile: Percentile) -> String {
+    factor(block.percentile(percentile)) + if block.supports(percentile) { " " } else { "?" }
+}
+
+/// What there is to say of `simulation` beside its figures, what was chosen only where it `is_new`.
+fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 8] {
+    let Simulation { tally, chosen, fleet, unstable_from, measured, .. } = simulation;
+    let cause = simulation.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string());
+    let is_undecided = simulation.verdict == Some(Verdict::Undecided);
+    let undecided = || format!("undecided after {measured} requests: raise --requests");
+    let changed =
+        |(at, to): &(Nanos, String)| format!("change {} of policy after {at:.0}: {to}", tally.changes().len());
+    let waiting = |(busy, contended): (f64, f64)| {
+        let text = || format!("busy {busy:.3} of the time, {contended:.3} with waiting for one another");
+        (goal.is_none() && contended >= 0.000_5).then(text)
+    };
+    let busiest = |(_, busiest): &(_, f64)| {
+        let bound = unstable_from.map(|load| format!(", unstable from a load of {load:.3} on"));
+        format!("busiest server at {busiest:.3}{}", bound.unwrap_or_default())
+    };
+    let overload =
+        if simulation.load >= 1.0 { "than all workers can do" } else { "to the busiest server than it can do" };
+    let overload = || format!("OVERLOAD: more comes {overload}; figures of what is not shed grow with --requests");
+    let fates = tally.fates();
+    let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
+    let unanswered = || {
+        let shed = FATES.into_iter().filter_map(|fate| Some((fates.of(fate), fate.name().strip_prefix("shed_")?)));
+        let shed: String = shed.map(|(count, why)| format!("{count} {}, ", why.replace('_', " "))).collect();
+        format!("not answered: {shed}{dropped} dropped at the socket, of {came}")
+    };
+    [
+        (is_new && cause.is_none() && !chosen.is_empty()).then(|| chosen.clone()),
+        cause.or(is_undecided.then(undecided)),
+        (goal.is_none() && tally.is_unstable()).then(|| "unstable: its backlog grows".to_owned()),
+        tally.changes().last().map(changed),
+        tally.utilisation().zip(tally.contention()).and_then(waiting),
+        fleet.as_ref().filter(|_| !simulation.is_hopeless()).map(busiest),
+        (goal.is_none() && simulation.is_overload()).then(overload),
+        (fates.answered < came && !simulation.is_hopeless()).then(unanswered),
+    ]
+}
