@@ -119,7 +119,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let transport = Transport::new(1, 1);
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;
-    let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
+    let bounds = WaitBounds { target: millis(1_000), ..WaitBounds::always(millis(2_000), millis(4_000)) };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = ArcSwap::from_pointee(WaitLimits { waits, ..WaitLimits::NONE });
     let samples = Samples::new(1, Nanos::from_micros(3), SourcePrefix::NETWORK, true);

@@ -75,8 +75,9 @@ settings! {
     /// Sheds requests that waited longer than this.
     /// - The time in the socket and in queues counts.
     /// - A duration: sheds after it, always.
-    /// - auto: sheds after 20 mean service times (at least 10ms), once a queue has been slow for 40
-    ///   (at least 100ms).
+    /// - auto: sheds what cannot be answered within 1s, since clients of UDP services repeat a
+    ///   request then. In an overload that lasts, it sheds after 20 mean service times (at least
+    ///   10ms).
     /// - off: sheds nothing for its wait.
     ///
     /// See [`Config::max_wait_scaled`].

@@ -19,6 +19,11 @@ pub trait Link {
         clock::now()
     }
 
+    /// For how long the calling thread, which is the worker's, has had a CPU until `now`.
+    fn had_cpu(_now: Nanos) -> Nanos {
+        clock::of_thread()
+    }
+
     /// See [`Receiver::receive`].
     ///
     /// # Errors

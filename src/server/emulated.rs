@@ -229,6 +229,11 @@ impl Link for CoreLink {
         emulation::now()
     }
 
+    /// An emulated core catches up with what its thread has missed.
+    fn had_cpu(now: Nanos) -> Nanos {
+        now
+    }
+
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         let count = self.link.receive(socket, buffers)?;
         self.pay_for(count);

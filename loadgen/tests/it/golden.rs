@@ -25,8 +25,10 @@ const POLICIES: [&str; 12] = [
     "exponential:10us --load 0.98 --overheads stock --workers 64 --groups 1",
 ];
 
-/// Mixed costs of which light ones can all be served, and of which they can not.
-const OVERLOAD: [&str; 2] = ["bimodal:0.995:0.5us:500us --checkpoint 2us", "bimodal:0.99:20us:2ms --checkpoint 10us"];
+/// Mixed costs of which light ones can all be served, and of which they can not. The second takes
+/// longer than clients wait.
+const OVERLOAD: [&str; 2] =
+    ["bimodal:0.995:0.5us:500us --checkpoint 2us", "bimodal:0.99:200us:20ms --checkpoint 100us"];
 
 const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto --deadline 5ms"];
 

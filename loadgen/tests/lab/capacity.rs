@@ -1,5 +1,5 @@
-//! Does every command of `deploy/capacity.md` run, each with ten seconds of a CPU? Method: the page's
-//! blocks, beside files that it names.
+//! Does every command of `deploy/capacity.md` run, each with ten seconds of a CPU? Method: the
+//! page's blocks, beside files that it names.
 
 use crate::program::trace;
 use forebay::time::Nanos;

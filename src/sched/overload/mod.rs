@@ -5,13 +5,17 @@
 //! is what a worker sees: whether a queue stands, so that what is old in it is shed. Threads and
 //! virtual time use both.
 
+mod absence;
 mod shedding;
 pub mod sources;
+mod standing;
 
+pub use absence::Absence;
 pub use shedding::{Cause, Shedding, Stay, WaitLimits, expected_by_class};
+pub use standing::StandingQueues;
 
 use super::estimate::ServiceTimes;
-use crate::time::{DURATION_FORM, DurationError, Nanos, SharedTimes, parse_duration};
+use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,10 +36,15 @@ pub enum MaxWait {
 pub struct WaitBounds {
     /// What has waited for less is young. [`Nanos::MAX`] = everything is.
     pub target: Nanos,
-    /// A queue stands once nothing young has left it for this long; zero = it always does.
+    /// A queue that has stood of late stands again once nothing young has left it for this long;
+    /// zero = it always does.
     pub interval: Nanos,
     /// What has waited for this long in a queue that stands is shed.
     pub bound: Nanos,
+    /// What has waited for this long is shed from any queue: the answer would come too late.
+    pub limit: Nanos,
+    /// How long clients wait. A request that has begun is broken off after so much.
+    pub patience: Nanos,
 }
 
 /// The bounds of both kinds of queues: what is served from them takes different times.
@@ -52,8 +61,17 @@ pub struct QueueBounds {
 /// The range of [`MaxWait::For`].
 const FOR_MIN: Nanos = Nanos::from_micros(1);
 const FOR_MAX: Nanos = Nanos::from_secs(3_600);
-/// The least target: that of CoDel (RFC 8289, section 4.3), which is also long for a pause of the
-/// host.
+/// How long clients wait, as far as is known. Most clients of UDP services repeat a request, or ask
+/// another server, after 1 to 5 s.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+/// The least patience, in service times: where requests take seconds, their clients know that.
+const PATIENCE_SERVICES: u64 = 5;
+/// The part of the patience that is left for service and reply at least, as its inverse.
+const REPLY_PART: u64 = 10;
+/// A queue stands, for the first time, once nothing young has left it for this part of the
+/// patience, as its inverse. Bursts are shorter, and no client has left by then.
+const ONSET_PART: u64 = 2;
+/// The least target: that of CoDel (RFC 8289, section 4.3).
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
 /// The least interval: that of CoDel.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
@@ -107,6 +125,20 @@ impl QueueBounds {
     pub const NONE: QueueBounds =
         QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE, heavy: Nanos::ZERO };
 
+    /// The bounds of `max_wait` until something is measured.
+    pub fn unmeasured(max_wait: MaxWait) -> QueueBounds {
+        let bounds = match max_wait {
+            MaxWait::Off => WaitBounds::NONE,
+            MaxWait::For(bound) => WaitBounds::always(bound, bound),
+            // Half of the time is for a service of which nothing is known.
+            MaxWait::Auto => {
+                let half = Nanos::new(PATIENCE.get() / 2);
+                WaitBounds { interval: half, ..WaitBounds::always(half, PATIENCE) }
+            }
+        };
+        QueueBounds { fresh: bounds, interrupted: bounds, heavy: Nanos::ZERO }
+    }
+
     /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way
     /// in and out. Within `first_slice`, a request could go before other fresh ones (`None` = for
     /// all its time). `None` where too few were measured to tell.
@@ -116,13 +148,21 @@ impl QueueBounds {
         beside: Nanos,
         first_slice: Option<Nanos>,
     ) -> Option<QueueBounds> {
-        let all = WaitBounds::new(max_wait, times, beside)?;
-        let of = |times: ServiceTimes| WaitBounds::new(max_wait, &times, beside).unwrap_or(all);
-        let Some(slice) = first_slice else {
-            return Some(QueueBounds { fresh: all, interrupted: all, heavy: times.mean() });
+        let (within, beyond) = match first_slice {
+            None => (times.clone(), times.clone()),
+            Some(slice) => (times.within(slice), times.beyond(slice)),
         };
-        let beyond = times.beyond(slice);
-        Some(QueueBounds { fresh: of(times.within(slice)), heavy: beyond.mean(), interrupted: of(beyond) })
+        let known = QueueBounds { heavy: beyond.mean(), ..QueueBounds::unmeasured(max_wait) };
+        match max_wait {
+            MaxWait::Off => Some(QueueBounds::NONE),
+            MaxWait::For(_) => Some(known),
+            MaxWait::Auto if times.count() < MEASURED_MIN => None,
+            MaxWait::Auto => {
+                let heavy = if beyond.count() < MEASURED_MIN { times } else { &beyond };
+                let [fresh, interrupted] = [&within, heavy].map(|times| WaitBounds::measured(times, beside));
+                Some(QueueBounds { fresh, interrupted: interrupted.patient(), ..known })
+            }
+        }
     }
 
     /// The bounds for a request, which has `begun` or not.
@@ -137,28 +177,40 @@ impl WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
     }
 
-    /// What has begun and waited for this long in all is broken off while the queues stand. It is
-    /// above the bound, which holds for the mean of what is admitted.
-    pub fn give_up(&self) -> Nanos {
-        self.bound.plus(self.bound.minus(self.target).times(2))
+    /// No bounds.
+    pub const NONE: WaitBounds = WaitBounds {
+        target: Nanos::MAX,
+        interval: Nanos::MAX,
+        bound: Nanos::MAX,
+        limit: Nanos::MAX,
+        patience: Nanos::MAX,
+    };
+
+    /// What has waited for `limit` is shed, whatever else waits.
+    pub const fn always(limit: Nanos, patience: Nanos) -> WaitBounds {
+        WaitBounds { target: limit, interval: Nanos::ZERO, bound: limit, limit, patience }
     }
 
-    /// No bounds.
-    pub const NONE: WaitBounds = WaitBounds { target: Nanos::MAX, interval: Nanos::MAX, bound: Nanos::MAX };
+    /// The bounds for a queue whose requests take `times`, and each of them `beside` for its way in
+    /// and out.
+    fn measured(times: &ServiceTimes, beside: Nanos) -> WaitBounds {
+        let service = times.quantile(EXPECTED_QUANTILE);
+        let patience = PATIENCE.max(service.times(PATIENCE_SERVICES));
+        let limit = patience.minus(service.max(Nanos::new(patience.get() / REPLY_PART)));
+        let target = times.delay_unit(beside).times(TARGET_UNITS).max(TARGET_MIN).min(limit);
+        let interval = target.times(INTERVAL_TARGETS).max(INTERVAL_MIN);
+        WaitBounds { target, interval, bound: target.times(BOUND_TARGETS).min(limit), limit, patience }
+    }
 
-    /// The bounds of `max_wait` for a queue whose requests take `times`, and each of them `beside`
-    /// for its way in and out. `None` where too few were measured to tell.
-    pub fn new(max_wait: MaxWait, times: &ServiceTimes, beside: Nanos) -> Option<WaitBounds> {
-        match max_wait {
-            MaxWait::Off => Some(WaitBounds::NONE),
-            MaxWait::For(bound) => Some(WaitBounds { target: bound, interval: Nanos::ZERO, bound }),
-            MaxWait::Auto if times.count() < MEASURED_MIN => None,
-            MaxWait::Auto => {
-                let target = times.delay_unit(beside).times(TARGET_UNITS).max(TARGET_MIN);
-                let interval = target.times(INTERVAL_TARGETS).max(INTERVAL_MIN);
-                Some(WaitBounds { target, interval, bound: target.times(BOUND_TARGETS) })
-            }
-        }
+    /// The same for requests whose wait is known beforehand: there is no reason to shed what would
+    /// be answered in time.
+    fn patient(self) -> WaitBounds {
+        WaitBounds { target: Nanos::new(self.limit.get() / 2), interval: self.onset(), bound: self.limit, ..self }
+    }
+
+    /// A queue stands, for the first time, once nothing young has left it for this long.
+    fn onset(&self) -> Nanos {
+        self.interval.max(Nanos::new(if self.interval == Nanos::ZERO { 0 } else { self.patience.get() / ONSET_PART }))
     }
 }
 
@@ -216,8 +268,8 @@ impl HeavyQueue {
         self.in_a_row >= HEAVY_IN_A_ROW
     }
 
-    /// Notes that a request ends after `wait`; `behind` others waited when it first went into a
-    /// queue.
+    /// Notes that a request ends which waited for `wait` since it first went into a queue, where
+    /// `behind` others were.
     #[inline]
     pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
         let each = wait.get() / (behind as u64).max(1);
@@ -234,19 +286,20 @@ impl HeavyQueue {
         (waiting, workers): (usize, usize),
         waited: Nanos,
         most: Nanos,
-        bounds: &WaitBounds,
+        (absence, bounds): (&Absence, &WaitBounds),
     ) -> bool {
+        let lasted = |since: Nanos| now.minus(since).minus(absence.since(since));
         if waiting == 0 {
             self.moved_at = now;
         }
         // Where fresh requests take all the time, none of these ends. This worker sees the end of
         // one in `workers`.
-        let unmoved = Nanos::new(now.minus(self.moved_at).get() / (workers as u64 * UNMOVED));
+        let unmoved = Nanos::new(lasted(self.moved_at).get() / (workers as u64 * UNMOVED));
         let expected = waited.plus(self.each.max(unmoved).times(waiting as u64));
         let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
         let since = (is_long != self.stands).then(|| self.otherwise_since.unwrap_or(now));
         self.otherwise_since = since;
-        if since.is_some_and(|since| now.minus(since) >= bounds.interval) {
+        if since.is_some_and(|since| lasted(since) >= bounds.interval) {
             (self.stands, self.otherwise_since) = (is_long, None);
         }
         self.stands && expected >= most
@@ -259,67 +312,12 @@ impl HeavyQueue {
 
     /// Whether a request that has begun and waited for `wait` is to be broken off.
     pub fn gives_up(&self, wait: Nanos, bounds: &WaitBounds) -> bool {
-        wait >= bounds.give_up() && (self.stands || bounds.interval == Nanos::ZERO)
+        wait >= bounds.patience && (self.stands || bounds.interval == Nanos::ZERO)
     }
 
     /// Notes that the worker has nothing to do: the queues do not stand.
     pub fn on_rest(&mut self, now: Nanos) {
         (self.stands, self.otherwise_since, self.moved_at) = (false, None, now);
-    }
-}
-
-/// The queues from which one worker takes jobs. Its clones are those of other workers that take
-/// from the same ones: each sees what the others took. A worker with many sockets comes to each
-/// once in a long while.
-#[derive(Clone, Debug)]
-pub struct StandingQueues {
-    /// Of each queue, since when nothing young has left it ([`Nanos::MAX`] after something young),
-    /// and when something old last left it. Where two workers write at once, one job more or less
-    /// counts as young.
-    queues: SharedTimes<2>,
-    /// When the worker last had nothing to do.
-    rested_at: Nanos,
-}
-
-/// The times of a queue.
-const SINCE: usize = 0;
-const LAST: usize = 1;
-
-impl StandingQueues {
-    /// This many queues, none of which stands.
-    pub fn new(queues: usize) -> StandingQueues {
-        StandingQueues { queues: SharedTimes::new(queues, [Nanos::MAX, Nanos::ZERO]), rested_at: Nanos::ZERO }
-    }
-
-    /// Notes that a job from `queue` begins which had waited for less than the target.
-    #[inline]
-    pub fn on_young(&mut self, queue: usize) {
-        if self.queues.get(queue)[SINCE] != Nanos::MAX {
-            self.queues.set(queue, SINCE, Nanos::MAX);
-        }
-    }
-
-    /// Notes that a job from `queue` is at hand which has waited for `wait`, at least the target.
-    /// True if it is to be shed.
-    #[cold]
-    pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
-        let [mut since, last] = self.queues.get(queue);
-        // What workers saw before this one last rested, or too long ago, says nothing of a queue
-        // that has stood since. An exception: this job was in the queue then, and nothing behind it
-        // has left.
-        let unseen = now.minus(last);
-        let is_lost = unseen > bounds.interval && unseen > wait;
-        if since == Nanos::MAX || since < self.rested_at || is_lost {
-            since = now;
-            self.queues.set(queue, SINCE, since);
-        }
-        self.queues.set(queue, LAST, now);
-        now.minus(since) >= bounds.interval && wait >= bounds.bound
-    }
-
-    /// Notes that the worker has nothing to do: none of its queues stands.
-    pub fn on_rest(&mut self, now: Nanos) {
-        self.rested_at = now;
     }
 }
 

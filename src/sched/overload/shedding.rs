@@ -1,7 +1,7 @@
 //! The rule of shedding, as one worker applies it: `README.md` beside this file argues it. Threads
 //! and virtual time call the same functions.
 
-use super::{HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
+use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
 use crate::sched::MaxWait;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
@@ -30,6 +30,8 @@ pub struct Stay {
     /// Since it first went into a queue of continuations: how many were there, itself included;
     /// before that 0.
     pub in_line: u32,
+    /// How long it had waited until then.
+    pub waited_before: Nanos,
 }
 
 impl Stay {
@@ -45,6 +47,7 @@ impl Stay {
             cost: None,
             service: Nanos::ZERO,
             in_line: 0,
+            waited_before: Nanos::ZERO,
         }
     }
 
@@ -129,11 +132,11 @@ pub enum Cause {
 /// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is
 /// below what a first slice is refused at, or that would be lost as often as not.
 const BEGINS_BELOW: u64 = 3;
-
 /// What one worker knows of the queues that it takes from: the sockets, and the queues of
 /// continuations together. A clone is for another worker of the same sockets.
 #[derive(Clone, Debug)]
 pub struct Shedding {
+    absence: Absence,
     sockets: StandingQueues,
     /// Where the policy knows classes, a class may wait while others that came through the same
     /// sockets do not.
@@ -149,22 +152,41 @@ impl Shedding {
     /// classes if `classified`.
     pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
-        Shedding { sockets: StandingQueues::new(sockets), classes, standing: 0, heavy: HeavyQueue::default(), workers }
+        let sockets = StandingQueues::new(sockets);
+        let (absence, heavy) = (Absence::default(), HeavyQueue::default());
+        Shedding { absence, sockets, classes, standing: 0, heavy, workers }
+    }
+
+    /// The same for a worker whose thread has had so much of its CPU's time until a time, as far as
+    /// that is known.
+    pub fn with_cpu(self, had: fn(Nanos) -> Nanos) -> Shedding {
+        Shedding { absence: Absence::new(had), ..self }
+    }
+
+    /// How long a request has waited until `now`. Where the bounds are measured, without the time
+    /// in which this worker could not serve it.
+    fn waited(&mut self, stay: &Stay, now: Nanos, bounds: &WaitBounds) -> Nanos {
+        if bounds.interval == Nanos::ZERO { stay.wait(now) } else { self.waited_at_all(stay, now) }
+    }
+
+    /// The same, whatever the bounds are.
+    fn waited_at_all(&mut self, stay: &Stay, now: Nanos) -> Nanos {
+        self.absence.look(now);
+        stay.wait(now).minus(self.absence.since(stay.came_at))
     }
 
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
-        let wait = if begun { limits.bounds(true).give_up() } else { limits.bounds(false).target };
+        let wait = if begun { limits.bounds(true).patience } else { limits.bounds(false).target };
         let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
-    /// Whether a datagram that has waited in `socket` for this long is to be shed as it is
-    /// received.
-    pub fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
-        let bounds = limits.bounds(false);
-        wait >= bounds.target && self.sockets.on_old(socket, now, wait, bounds)
+    /// Whether a datagram that came to `socket` at that time is to be shed as it is received.
+    pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
+        let (bounds, wait) = (limits.bounds(false), self.waited(&Stay::new(came_at), now, limits.bounds(false)));
+        wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
     /// Why a fresh request from `socket` must not begin `now`, if it must not. `queue`: how many
@@ -183,16 +205,17 @@ impl Shedding {
             None
         } else {
             self.expired(stay, class, now, limits)
-                .or_else(|| self.is_old(socket, now, stay.wait(now), limits).then_some(Cause::Waited))
+                .or_else(|| self.is_old(socket, now, stay.came_at, limits).then_some(Cause::Waited))
         };
-        let class_stands = self.classes.is_some() && self.class_stands(class, now, stay.wait(now), limits);
+        let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, queue(), limits, BEGINS_BELOW);
         cause.or_else(|| (class_stands || would_wait()).then_some(Cause::Refused))
     }
 
-    /// Whether a fresh request of `class` that begins `now`, after `wait`, is to be shed because
-    /// those of its class stand.
-    fn class_stands(&mut self, class: u8, now: Nanos, wait: Nanos, limits: &WaitLimits) -> bool {
+    /// Whether a fresh request of `class` that begins `now` is to be shed because those of its
+    /// class stand.
+    fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
+        let wait = self.waited(stay, now, limits.bounds(true));
         let Some(classes) = &mut self.classes else { return false };
         let (bounds, bit) = (limits.bounds(true), 1 << class);
         if wait < bounds.target {
@@ -200,7 +223,7 @@ impl Shedding {
             self.standing &= !bit;
             return false;
         }
-        let is_shed = classes.on_old(class.into(), now, wait, bounds);
+        let is_shed = classes.on_old(class.into(), now, (wait, stay.wait(now)), &self.absence, bounds);
         self.standing |= if is_shed { bit } else { 0 };
         is_shed
     }
@@ -227,19 +250,22 @@ impl Shedding {
             (false, true) => quarters * 3,
         };
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
-        limits.bounds(true).bound != Nanos::MAX
-            && self.heavy.is_full(now, (waiting, self.workers), stay.wait(now), most, &bounds)
+        limits.bounds(true).bound != Nanos::MAX && {
+            let waited = self.waited(stay, now, &bounds);
+            self.heavy.is_full(now, (waiting, self.workers), waited, most, (&self.absence, &bounds))
+        }
     }
 
     /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand
     /// after a pause.
     #[inline]
-    pub fn on_resume(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
+    pub fn on_resume(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {
             return None;
         }
-        let gives_up = || self.heavy.gives_up(stay.wait(now), limits.bounds(true));
-        self.expired(stay, class, now, limits).or_else(|| gives_up().then_some(Cause::Expired(Expired::TooLate)))
+        let waited = self.waited(stay, now, limits.bounds(true));
+        let gives_up = self.heavy.gives_up(waited, limits.bounds(true));
+        self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 
     /// Why a request whose time has come must not run `now`, by its own deadline.
@@ -265,6 +291,7 @@ impl Shedding {
             return true;
         }
         let (waiting, limited) = queue();
+        stay.waited_before = self.waited_at_all(stay, now);
         stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
         self.heavy.on_heavy();
         !self.is_full(stay, class, now, (waiting, limited), limits, 4)
@@ -280,17 +307,19 @@ impl Shedding {
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
             0 => self.heavy.on_light(),
-            in_line => self.heavy.on_end(now, stay.wait(now), in_line as usize - 1),
+            in_line => {
+                let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);
+                self.heavy.on_end(now, in_queues, in_line as usize - 1);
+            }
         }
     }
 
     /// Notes that the worker has nothing to do: none of its queues stands.
     pub fn on_rest(&mut self, now: Nanos) {
+        self.absence.on_rest(now);
         self.sockets.on_rest(now);
-        if let Some(classes) = &mut self.classes {
-            classes.on_rest(now);
-            self.standing = 0;
-        }
+        self.classes.iter_mut().for_each(|classes| classes.on_rest(now));
+        self.standing = 0;
         self.heavy.on_rest(now);
     }
 }

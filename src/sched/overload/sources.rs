@@ -1,5 +1,5 @@
 //! Who used how much CPU time of late, and what share of each source's datagrams may come in.
-//! `README.md` beside this file argues the rule and its numbers.
+//! `sources/README.md` argues the rule and its numbers.
 
 use known::{Counts, Known};
 use std::collections::BTreeMap;

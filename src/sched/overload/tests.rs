@@ -4,31 +4,56 @@ use super::*;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-const BOUNDS: WaitBounds =
-    WaitBounds { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), bound: Nanos::from_millis(10) };
+/// Those of clients that wait for 200 ms: so a queue stands after 100 ms, also for the first time.
+const BOUNDS: WaitBounds = WaitBounds {
+    target: Nanos::from_millis(5),
+    interval: Nanos::from_millis(100),
+    bound: Nanos::from_millis(10),
+    limit: Nanos::from_secs(1),
+    patience: Nanos::from_millis(200),
+};
+
+/// A worker that always has a CPU.
+fn present() -> Absence {
+    Absence::default()
+}
 
 fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
     ServiceTimes::new(pairs.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)))
 }
 
-fn auto(pairs: &[(u64, u64)]) -> WaitBounds {
-    WaitBounds::new(MaxWait::Auto, &times(pairs), Nanos::ZERO).expect("enough was measured")
+fn queues(max_wait: MaxWait, times: &ServiceTimes, slice: Option<Nanos>) -> Option<QueueBounds> {
+    QueueBounds::new(max_wait, times, Nanos::ZERO, slice)
+}
+
+fn auto(pairs: &[(u64, u64)]) -> QueueBounds {
+    queues(MaxWait::Auto, &times(pairs), None).expect("enough was measured")
 }
 
 #[test]
 fn the_bounds_follow_what_is_measured() {
-    // Equal service times: the unit is the service time.
-    let even = auto(&[(10_000, 100)]);
-    assert_eq!(even, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200) });
+    // Equal service times: the unit is the service time. Clients wait for a second, and a tenth of
+    // that is left for service and reply.
+    let QueueBounds { fresh, interrupted, .. } = auto(&[(10_000, 100)]);
+    let patience = MS(1_000);
+    assert_eq!(fresh, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200), limit: MS(900), patience });
+    let known = WaitBounds { target: MS(450), interval: MS(500), bound: MS(900), limit: MS(900), patience };
+    assert_eq!(interrupted, known);
     // One heavy request of a hundred: 10,000 of 10,099 parts of the time are its own.
-    let mixed = auto(&[(10, 990), (10_000, 10)]);
+    let mixed = auto(&[(10, 990), (10_000, 10)]).fresh;
     assert!(mixed.target > MS(90) && mixed.target < MS(100), "{mixed:?}");
-    assert_eq!(auto(&[(5, 100)]), WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) }, "the least");
-    assert_eq!(WaitBounds::new(MaxWait::Auto, &times(&[(5, 19)]), Nanos::ZERO), None);
-    assert_eq!(WaitBounds::new(MaxWait::Off, &times(&[]), Nanos::ZERO), Some(WaitBounds::NONE));
-    let fixed = WaitBounds::new(MaxWait::For(MS(7)), &times(&[]), Nanos::ZERO);
-    assert_eq!(fixed, Some(WaitBounds { target: MS(7), interval: Nanos::ZERO, bound: MS(7) }));
-    let beside = WaitBounds::new(MaxWait::Auto, &times(&[(0, 100)]), MS(3)).expect("measured");
+    let least = auto(&[(5, 100)]).fresh;
+    assert_eq!([least.target, least.interval, least.bound, least.limit], [5, 100, 10, 900].map(MS));
+    let slow = auto(&[(2_000_000, 100)]).fresh;
+    assert_eq!((slow.limit, slow.bound, slow.patience), (MS(8_000), MS(8_000), MS(10_000)), "five services");
+    assert_eq!(queues(MaxWait::Auto, &times(&[(5, 19)]), None), None);
+    assert_eq!(queues(MaxWait::Off, &times(&[]), None), Some(QueueBounds::NONE));
+    let fixed = queues(MaxWait::For(MS(7)), &times(&[]), None).expect("a setting").fresh;
+    let always = WaitBounds { target: MS(7), interval: Nanos::ZERO, bound: MS(7), limit: MS(7), patience: MS(7) };
+    assert_eq!(fixed, always);
+    let unmeasured = QueueBounds::unmeasured(MaxWait::Auto).fresh;
+    assert_eq!((unmeasured.limit, unmeasured.patience), (MS(500), patience), "half for the unknown service");
+    let beside = QueueBounds::new(MaxWait::Auto, &times(&[(0, 100)]), MS(3), None).expect("measured").fresh;
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
@@ -36,24 +61,18 @@ fn the_bounds_follow_what_is_measured() {
 // after that?
 #[test]
 fn what_has_not_begun_waits_for_first_slices_only() {
-    let times = times(&[(1_000, 990), (100_000, 10)]);
-    let bounds = |max_wait, slice| QueueBounds::new(max_wait, &times, Nanos::ZERO, slice).expect("enough was measured");
+    let times = times(&[(1_000, 980), (100_000, 20)]);
+    let bounds = |max_wait, slice| queues(max_wait, &times, slice).expect("enough was measured");
     let sliced = bounds(MaxWait::Auto, Some(MS(5)));
-    // 20 of (99 + 25) / (99 + 5) ms; and of 100 ms only ten were measured: 20 of (99 + 10,000) /
-    // (99 + 100) ms.
-    assert!(sliced.fresh.bound > MS(23) && sliced.fresh.bound < MS(24), "{sliced:?}");
-    assert!(sliced.interrupted.bound > MS(1_014) && sliced.interrupted.bound < MS(1_016), "{sliced:?}");
+    // 20 of (98 + 50) / (98 + 10) ms.
+    assert!(sliced.fresh.bound > MS(27) && sliced.fresh.bound < MS(28), "{sliced:?}");
+    assert_eq!((sliced.interrupted.limit, sliced.heavy), (MS(900), MS(100)));
     let whole = bounds(MaxWait::Auto, None);
-    assert_eq!((whole.fresh, whole.interrupted), (sliced.interrupted, sliced.interrupted));
-    assert_eq!(bounds(MaxWait::Auto, Some(Nanos::new(1))).interrupted, whole.fresh, "all take longer");
-    let twenty = super::tests::times(&[(1_000, 980), (100_000, 20)]);
-    let of_heavy = QueueBounds::new(MaxWait::Auto, &twenty, Nanos::ZERO, Some(MS(5))).expect("measured").interrupted;
-    assert_eq!(of_heavy.bound, MS(2_000), "what steps aside waits by its own service times");
+    assert_eq!(whole.fresh.bound, MS(900), "20 of 67 ms, but no more than clients wait");
+    assert_eq!(bounds(MaxWait::Auto, Some(Nanos::new(1))).interrupted.limit, whole.fresh.limit, "all take longer");
     let fixed = bounds(MaxWait::For(MS(7)), Some(MS(5)));
     assert_eq!((fixed.fresh, fixed.fresh.bound), (fixed.interrupted, MS(7)));
-    assert_eq!((sliced.heavy, whole.heavy > MS(1), whole.heavy < MS(3)), (MS(100), true, true));
-    let off = bounds(MaxWait::Off, Some(MS(5)));
-    assert_eq!(QueueBounds { heavy: Nanos::ZERO, ..off }, QueueBounds::NONE);
+    assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
 }
 
 // Does each queue stand by itself, and does a rest, or a long time without anything from it, end
@@ -61,7 +80,7 @@ fn what_has_not_begun_waits_for_first_slices_only() {
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
-    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), MS(50), &BOUNDS);
+    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), (MS(50), MS(50)), &present(), &BOUNDS);
     assert!(!old(&mut queues, 0) && !old(&mut queues, 99));
     queues.on_young(1);
     assert!(old(&mut queues, 100), "another queue is young");
@@ -76,7 +95,7 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
     queues.on_rest(MS(1));
     let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
-        .map(|(queue, now)| queues.on_old(queue, MS(now), MS(50), &BOUNDS));
+        .map(|(queue, now)| queues.on_old(queue, MS(now), (MS(50), MS(50)), &present(), &BOUNDS));
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
@@ -85,14 +104,17 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
     let mut queues = StandingQueues::new(1);
-    assert!(!queues.on_old(0, MS(1_000), MS(60), &BOUNDS));
-    assert!(!queues.on_old(0, MS(1_128), MS(120), &BOUNDS), "it came after the last look: others may have emptied it");
-    assert!(queues.on_old(0, MS(1_256), MS(128), &BOUNDS), "it waited already at the last look");
+    assert!(!queues.on_old(0, MS(1_000), (MS(60), MS(60)), &present(), &BOUNDS));
+    assert!(
+        !queues.on_old(0, MS(1_128), (MS(120), MS(120)), &present(), &BOUNDS),
+        "it came after the last look: others may have emptied it"
+    );
+    assert!(queues.on_old(0, MS(1_256), (MS(128), MS(128)), &present(), &BOUNDS), "it waited already at the last look");
     queues.on_young(0);
-    assert!(!queues.on_old(0, MS(1_384), MS(200), &BOUNDS));
-    assert!(queues.on_old(0, MS(1_512), MS(200), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_384), (MS(200), MS(200)), &present(), &BOUNDS));
+    assert!(queues.on_old(0, MS(1_512), (MS(200), MS(200)), &present(), &BOUNDS));
     queues.on_rest(MS(1_600));
-    assert!(!queues.on_old(0, MS(1_640), MS(200), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_640), (MS(200), MS(200)), &present(), &BOUNDS));
 }
 
 // Do workers see together that a socket stands, to which each comes less often than once in an
@@ -103,7 +125,7 @@ fn workers_of_one_socket_know_what_others_took() {
     let one = StandingQueues::new(1);
     let mut workers = vec![one; 4];
     let sheds = |now: u64, workers: &mut Vec<StandingQueues>| {
-        workers[(now / 40) as usize % 4].on_old(0, MS(now), MS(50), &BOUNDS)
+        workers[(now / 40) as usize % 4].on_old(0, MS(now), (MS(50), MS(50)), &present(), &BOUNDS)
     };
     let standing: Vec<bool> = (1..6).map(|turn| sheds(40 * turn, &mut workers)).collect();
     assert_eq!(standing, [false, false, false, true, true], "each comes once in 160 ms");
@@ -117,10 +139,10 @@ fn workers_of_one_socket_know_what_others_took() {
 // interval? It must be above the bound now, by recent measurements.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
-    let bounds = auto(&[(10_000, 100)]);
+    let bounds = auto(&[(10_000, 100)]).fresh;
     let mut heavy = HeavyQueue::default();
     let full = |heavy: &mut HeavyQueue, now, waiting, waited| {
-        heavy.is_full(MS(now), (waiting, 100), MS(waited), bounds.bound, &bounds)
+        heavy.is_full(MS(now), (waiting, 100), MS(waited), bounds.bound, (&present(), &bounds))
     };
     assert!(!full(&mut heavy, 0, 80, 0), "nothing was measured");
     heavy.on_end(MS(0), MS(100), 40);
@@ -139,7 +161,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
 // wait half as long again? There are 2.5 ms for each in front, and 200 ms at most.
 #[test]
 fn requests_of_limited_sources_are_refused_first() {
-    let bounds = WaitBounds { target: MS(100), interval: Nanos::ZERO, bound: MS(200) };
+    let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
     let mut shedding = Shedding::new(1, 1, false);
@@ -163,7 +185,7 @@ fn requests_of_limited_sources_are_refused_first() {
 // nothing to do?
 #[test]
 fn a_class_stands_by_itself() {
-    let bounds = WaitBounds { target: MS(100), interval: MS(100), bound: MS(200) };
+    let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(900), ..BOUNDS };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
     for classified in [true, false] {
@@ -202,28 +224,75 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
 // of as many as there are workers. While nothing waits, nothing is missing.
 #[test]
 fn a_queue_that_does_not_move_is_full() {
-    let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]) };
+    let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]).fresh };
     let mut heavy = HeavyQueue::default();
     heavy.on_end(MS(0), MS(1), 1);
-    let mut full = |now, waiting| heavy.is_full(MS(now), (waiting, 5), Nanos::ZERO, bounds.bound, &bounds);
+    let mut full =
+        |now, waiting| heavy.is_full(MS(now), (waiting, 5), Nanos::ZERO, bounds.bound, (&present(), &bounds));
     assert!(!full(199, 20) && full(200, 20), "200 ms by 5 workers and 4 times their share: 10 ms each");
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
 
-// Is begun work broken off only where the queues stand, or by a setting at once?
+// Is begun work broken off once its client has left, where the queues stand, or by a setting at
+// once?
 #[test]
-fn begun_work_is_given_up_at_twice_the_bound() {
-    let bounds = auto(&[(10_000, 100)]);
+fn begun_work_is_given_up_after_the_patience() {
+    let bounds = auto(&[(10_000, 100)]).interrupted;
     let mut heavy = HeavyQueue::default();
     assert!(!heavy.gives_up(MS(10_000), &bounds), "it does not stand");
-    heavy.on_end(MS(0), MS(10), 1);
-    assert!([0, 400].map(|now| heavy.is_full(MS(now), (20, 4), Nanos::ZERO, bounds.bound, &bounds))[1]);
-    assert!(!heavy.gives_up(MS(399), &bounds) && heavy.gives_up(MS(400), &bounds));
-    heavy.on_rest(MS(401));
-    assert!(!heavy.gives_up(MS(400), &bounds));
-    let fixed = WaitBounds::new(MaxWait::For(MS(7)), &times(&[]), Nanos::ZERO).expect("a setting");
+    heavy.on_end(MS(0), MS(50), 1);
+    let full = [0, 500].map(|now| heavy.is_full(MS(now), (20, 4), Nanos::ZERO, bounds.bound, (&present(), &bounds)));
+    assert!(full[1]);
+    assert!(!heavy.gives_up(MS(999), &bounds) && heavy.gives_up(MS(1_000), &bounds));
+    heavy.on_rest(MS(501));
+    assert!(!heavy.gives_up(MS(1_000), &bounds));
+    let fixed = WaitBounds::always(MS(7), MS(7));
     assert!(!heavy.gives_up(MS(6), &fixed) && heavy.gives_up(MS(7), &fixed));
     assert!(!heavy.gives_up(Nanos::MAX.minus(MS(1)), &WaitBounds::NONE));
+}
+
+// A queue is old after a pause, or a burst. Is nothing shed while it shrinks, and is it shed where
+// it does not? Does it stand at once that has stood of late?
+#[test]
+fn a_queue_that_shrinks_does_not_stand() {
+    let bounds = WaitBounds { patience: MS(1_000), ..BOUNDS };
+    let sheds = |waits: &dyn Fn(u64) -> u64, queues: &mut StandingQueues| -> Vec<u64> {
+        let old = |now: &u64| queues.on_old(0, MS(*now), (MS(waits(*now)), MS(waits(*now))), &present(), &bounds);
+        (1..3_000).step_by(10).filter(old).collect()
+    };
+    let mut queues = StandingQueues::new(1);
+    assert_eq!(sheds(&|now| 900 - now / 5, &mut queues), [0; 0], "five sixths of what is done come in");
+    assert_eq!(sheds(&|_| 900, &mut StandingQueues::new(1))[0], 501, "as much comes as is done");
+    let mut queues = StandingQueues::new(1);
+    assert_eq!(sheds(&|now| 100 + now / 5, &mut queues)[0], 501, "more comes");
+    queues.on_young(0);
+    let again = (3_001..).step_by(10).find(|now| queues.on_old(0, MS(*now), (MS(50), MS(50)), &present(), &bounds));
+    assert_eq!(again, Some(3_101), "it stood of late");
+}
+
+// Is the time in which a worker rested, or had no CPU, no wait?
+#[test]
+fn nobody_waits_while_there_is_no_cpu() {
+    // The thread had all of the CPU but for the second second.
+    let mut absence = Absence::new(|now| now.min(MS(1_000)).plus(now.minus(MS(2_000))));
+    absence.look(MS(990));
+    assert_eq!(absence.since(MS(0)), MS(0));
+    absence.look(MS(2_010));
+    assert_eq!([0, 1_400, 2_010].map(|time| absence.since(MS(time))), [1_000, 610, 0].map(MS));
+    let mut absence = Absence::new(|now| now.minus(if now < MS(1_500) { MS(1_000) } else { MS(1_020) }));
+    absence.look(MS(1_000));
+    absence.look(MS(1_600));
+    assert_eq!(absence.since(MS(0)), MS(1_020), "a short one after it");
+    let mut absence = present();
+    absence.on_rest(MS(100));
+    absence.look(MS(600));
+    assert_eq!([0, 400, 700].map(|time| absence.since(MS(time))), [500, 200, 0].map(MS));
+    // Through the rule: after a second without a CPU all is served. What comes too fast later is
+    // shed.
+    let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
+    let mut shedding = Shedding::new(1, 1, false).with_cpu(|now| now.minus(MS(1_000)));
+    assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));
+    assert!((1_800..3_000).any(|ms| shedding.is_old(0, MS(ms), MS(1_600), &limits)), "it stands");
 }
 
 #[test]

@@ -24,9 +24,15 @@ const GIVEN_UP: [[&str; 2]; 2] = [
     ],
 ];
 
+/// The control thread comes once a second, and is itself late on a busy host.
+const SECOND: Nanos = Nanos::from_secs(1);
+const LATE: Nanos = Nanos::from_millis(500);
+
 /// What the log has said, and the counts by which it says more.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
+    /// When it was last asked to say something.
+    at: Option<Nanos>,
     counts: Counts,
     kernel_dropped: u64,
     saturated: Onset,
@@ -40,6 +46,11 @@ pub(crate) struct Said {
 impl Said {
     /// Takes the counts, to be called once a second, and logs what is new since the last call.
     pub(crate) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
+        let late = self.at.replace(now).map_or(Nanos::ZERO, |last| now.minus(last).minus(SECOND));
+        if late >= LATE {
+            let seconds = late.as_secs_f64();
+            tracing::warn!(seconds, "paused: the process or its host stood still");
+        }
         let last = std::mem::replace(&mut self.counts, counts);
         let counted = &self.counts.counted;
         if let Some(more) = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors) {
@@ -152,6 +163,15 @@ mod tests {
         let budgets =
             log.lines().map(|line| line.contains("the policy follows the load").then(|| line.contains("budget_us=50")));
         assert_eq!(budgets.collect::<Vec<_>>(), [Some(true), Some(false), Some(true)], "{log}");
+    }
+
+    #[test]
+    fn a_pause_is_one_line() {
+        let mut said = Said::default();
+        let seconds = [0.0, 1.0, 2.49, 4.6, 5.6].map(|seconds| Nanos::new((seconds * 1e9) as u64));
+        let log = logged(|| seconds.into_iter().for_each(|now| said.say(Counts::default(), None, now)));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains("stood still") && log.contains("seconds=1.1"), "{log}");
     }
 
     // Is what the kernel fails at one line, however often it is tried again, and one when it works?

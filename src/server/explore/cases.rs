@@ -37,7 +37,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
     OTHERS.for_each(|other| events.extend(requests(other, u64::from(other) * 23, OTHER)));
     events.sort_by_key(|(at, _)| *at);
     events.push((US(SPAN_US), Event::Stop));
-    let bounds = WaitBounds { target: US(200), interval: Nanos::ZERO, bound: US(200) };
+    let bounds = WaitBounds::always(US(200), US(200));
     let scenario = Scenario {
         rest: Rest { wait: Wait::Park, nap_min: US(10) },
         wake: US(3),
@@ -80,7 +80,7 @@ fn a_limited_source_is_refused_first() {
         let bytes = [vec![MAGIC, 0, 0, flow], vec![0; 60]].concat();
         (US(20 * at as u64 + 1), Event::Datagram(0, bytes))
     });
-    let bounds = WaitBounds { target: US(200), interval: Nanos::ZERO, bound: US(600) };
+    let bounds = WaitBounds { target: US(200), ..WaitBounds::always(US(600), US(1_400)) };
     let policy = Tuning::new(1, US(8)).policy("levels");
     let scenario = Scenario {
         packets: BATCH + 240,

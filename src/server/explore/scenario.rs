@@ -129,7 +129,14 @@ impl Scenario {
         if random.random_bool(0.4) {
             let target = us(random.random_range(1..40));
             let interval = us([0, 0, 20, 100][random.random_range(0..4)]);
-            let of = |target: Nanos| WaitBounds { target, interval, bound: target.times(2) };
+            let limit = [3, 8, 1_000][random.random_range(0..3)];
+            let of = |target: Nanos| WaitBounds {
+                interval,
+                bound: target.times(2),
+                patience: target.times(limit.max(4)),
+                ..WaitBounds::always(target.times(limit), Nanos::ZERO)
+            };
+            let of = |target| WaitBounds { target, ..of(target) };
             scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)), ..QueueBounds::NONE };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];

@@ -71,6 +71,32 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     });
 }
 
+// Is nothing shed that came while the process stood still, and that the cores can do within what
+// clients wait for? A load of .2 for a second is .2 s of work.
+#[test]
+fn a_pause_of_the_process_sheds_nothing() {
+    let _alone = alone();
+    let (cost, requests) = (Nanos::from_millis(1), 200);
+    at_once(["isolated", "steal", "auto"], |policy| {
+        let server = Forebay::start(&["--policy", policy, "--workers", "1"]);
+        let client = Client::new(server.udp);
+        let send = |id: u64, next: &mut Nanos| {
+            client.send(&message(&Header::request(id, 1, cost), b""));
+            pause(next, cost.times(5));
+        };
+        let is_answered = |count| fates(&latency(server.admin)).answered == count;
+        let mut next = clock::now();
+        (0..requests).for_each(|id| send(id, &mut next));
+        await_until(|| is_answered(requests), &format!("{policy}: all are answered before it"));
+        server.signal(Signal::SIGSTOP);
+        (requests..2 * requests).for_each(|id| send(id, &mut next));
+        server.signal(Signal::SIGCONT);
+        let ended = |fates: Fates| fates.answered + fates.shed_waited + fates.shed_expired + fates.shed_queue_full;
+        await_until(|| ended(fates(&latency(server.admin))) == 2 * requests, &format!("{policy}: some do not end"));
+        assert!(is_answered(2 * requests), "{policy}: {:?}", fates(&latency(server.admin)));
+    });
+}
+
 // By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is
 // its client told when to come again, in a header or not at all? Method: the worker is held twice,
 // so that some come in one batch with a hold.

@@ -151,7 +151,7 @@ impl Setup {
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
         let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);
-        Setup { waits: WaitLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
+        Setup { waits: WaitLimits { waits: waits.unwrap_or(QueueBounds::unmeasured(max_wait)), expected }, ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in

@@ -234,9 +234,8 @@ impl Engine for CostModel<'_> {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
-            let (wait, limits) = (self.now.minus(stay.came_at), &self.waits);
-            let shedding = &mut self.shedding[self.worker];
-            if shedding.is_old(owner, self.now, wait, limits) {
+            let (limits, shedding) = (&self.waits, &mut self.shedding[self.worker]);
+            if shedding.is_old(owner, self.now, stay.came_at, limits) {
                 self.end(request, Fate::ShedWaited);
                 continue;
             }

@@ -52,7 +52,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
     /// See [`Shedding::is_old`].
     #[inline]
     pub(super) fn is_old(&mut self, socket: usize, now: Nanos, wait: Nanos) -> bool {
-        self.shedding.is_old(socket, now, wait, self.limits.load())
+        self.shedding.is_old(socket, now, now.minus(wait), self.limits.load())
     }
 
     /// See [`Shedding::start_by`].

@@ -1,0 +1,71 @@
+//! The time in which a worker could not serve anything. Nothing has waited then because work comes
+//! too fast.
+
+use crate::time::Nanos;
+
+/// The least time without a CPU that counts.
+const ABSENT_MIN: Nanos = Nanos::from_millis(10);
+/// Absences with less than this between them count as one: as long as clients wait.
+const TOGETHER: Nanos = Nanos::from_secs(1);
+
+/// When a worker last had no CPU, or nothing to do.
+///
+/// It looks for that only when it finds something old. Of the time without a CPU it knows the
+/// length, and takes it to have just ended.
+#[derive(Clone, Debug)]
+pub struct Absence {
+    from: Nanos,
+    until: Nanos,
+    /// Since when the worker had nothing to do, if it has not looked since.
+    rests_since: Option<Nanos>,
+    /// What its thread has had of a CPU until a time.
+    had: fn(Nanos) -> Nanos,
+    /// When it last looked, and what the thread had had until then.
+    looked: (Nanos, Nanos),
+}
+
+impl Absence {
+    /// That of a worker whose thread `had` so much of a CPU until a time.
+    pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
+        let [from, until] = [Nanos::ZERO; 2];
+        Absence { from, until, rests_since: None, had, looked: (Nanos::ZERO, Nanos::ZERO) }
+    }
+
+    /// Notes that the worker has nothing to do from `now` on.
+    pub(super) fn on_rest(&mut self, now: Nanos) {
+        self.rests_since = Some(now);
+    }
+
+    /// Looks whether the worker was away before `now`.
+    pub(super) fn look(&mut self, now: Nanos) {
+        let (rested, passed) = (self.rests_since.take(), now.minus(self.looked.0));
+        if rested.is_none() && passed < ABSENT_MIN {
+            return;
+        }
+        let had = (self.had)(now);
+        let without = passed.minus(had.minus(self.looked.1));
+        self.looked = (now, had);
+        let from = rested.unwrap_or(Nanos::MAX).min(now.minus(without));
+        if now.minus(from) < ABSENT_MIN {
+            return;
+        }
+        // A short one does not make the worker forget a long one before it.
+        if self.until > Nanos::ZERO && now.minus(self.until) < TOGETHER {
+            self.until = self.until.plus(now.minus(from.max(self.until)));
+        } else {
+            (self.from, self.until) = (from, now);
+        }
+    }
+
+    /// How long it lasted after `time`.
+    pub(super) fn since(&self, time: Nanos) -> Nanos {
+        self.until.minus(self.from.max(time))
+    }
+}
+
+impl Default for Absence {
+    /// That of a worker which always has a CPU.
+    fn default() -> Absence {
+        Absence::new(|now| now)
+    }
+}
