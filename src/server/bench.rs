@@ -2,7 +2,7 @@
 
 use super::emulated::run_emulated;
 use super::error::ServeError;
-use super::report::Report;
+use super::life::report::Report;
 use super::serve::Server;
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::Reply;

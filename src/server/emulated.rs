@@ -3,11 +3,11 @@
 
 use super::cores::Cores;
 use super::error::ServeError;
+use super::life::report::Report;
 use super::notices::Found;
 use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Envelope, Make, Packet};
-use super::report::Report;
 use super::serve::Server;
 use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};

@@ -44,7 +44,6 @@ mod listening;
 mod notices;
 mod path;
 mod reload;
-mod report;
 mod sender;
 mod serve;
 mod shown;
@@ -56,12 +55,13 @@ pub use admin::Metrics;
 pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::{HandOverError, ServeError};
+pub use life::report::{Ended, Report};
 pub use life::stop::StopHandle;
-pub use report::{Ended, Report};
 pub use sender::Sender;
 pub use serve::Server;
 pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 
 #[cfg(all(test, feature = "cli"))]
+#[path = "serve/tests.rs"]
 mod tests;

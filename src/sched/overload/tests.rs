@@ -208,6 +208,21 @@ fn a_class_stands_by_itself() {
     }
 }
 
+// Is the time in the socket no part of the wait that the queues are known by? Each request has
+// waited there for 500 ms, and then for 10 ms behind 10 others in the queue.
+#[test]
+fn the_wait_in_the_socket_says_nothing_of_the_queues() {
+    let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
+    let mut shedding = Shedding::new(1, 1, false);
+    let may_wait = (0..2_000).step_by(10).all(|ms| {
+        let mut stay = Stay::new(MS(ms));
+        let may_wait = shedding.on_put(&mut stay, 0, MS(500 + ms), || (10, false), &limits);
+        shedding.on_end(&stay, MS(510 + ms));
+        may_wait
+    });
+    assert!(may_wait, "500 ms and ten times 1 ms, where 900 may pass");
+}
+
 // Is a request certain to be heavy after 64 in a row, and not after a light one?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
@@ -268,6 +283,8 @@ fn a_queue_that_shrinks_does_not_stand() {
     queues.on_young(0);
     let again = (3_001..).step_by(10).find(|now| queues.on_old(0, MS(*now), (MS(50), MS(50)), &present(), &bounds));
     assert_eq!(again, Some(3_101), "it stood of late");
+    let sheds = |wait| StandingQueues::new(1).on_old(0, MS(1), (MS(wait), MS(wait)), &present(), &bounds);
+    assert!(!sheds(999) && sheds(1_000), "no client waits for so long, whether the queue stands or not");
 }
 
 // Is the time in which a worker rested, or had no CPU, no wait?

@@ -5,6 +5,7 @@ mod drain;
 #[cfg(feature = "admin")]
 mod pages;
 mod panics;
+pub(super) mod report;
 pub(super) mod run;
 mod serving;
 pub(super) mod start;

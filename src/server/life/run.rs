@@ -20,6 +20,7 @@ use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::adapt::adaptation;
 
+use super::report::{Ended, Report};
 use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
 use crate::server::error::ServeError;
@@ -27,7 +28,6 @@ use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
-use crate::server::report::{Ended, Report};
 use crate::server::shown::OwnMetrics;
 use crate::server::sizes::SLOTS_PER_WORKER;
 use crate::time::{Nanos, clock};

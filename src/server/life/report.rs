@@ -16,7 +16,7 @@ pub enum Ended {
 impl Ended {
     /// Determined by what was lost, and by whether blocking tasks were `all_done`, not by how long
     /// the stop took or whether it was hastened.
-    pub(super) fn with(totals: &Snapshot, all_done: bool) -> Ended {
+    pub(crate) fn with(totals: &Snapshot, all_done: bool) -> Ended {
         let lost =
             totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];
         if lost > 0 || !all_done { Ended::Forced } else { Ended::Drained }

@@ -117,7 +117,7 @@ fn exhausted_packets_are_named() {
 /// Is each buffer that is too small named with the setting in deploy/sysctl, and no other?
 #[test]
 fn small_buffers_name_their_sysctl() {
-    let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");
+    let deployed = include_str!("../../../deploy/sysctl/60-forebay.conf");
     assert!(small_buffers(RECV_BUFFER_BYTES, SEND_BUFFER_BYTES).is_empty());
     for (receive, send, sysctl, wanted) in [
         (212_992, SEND_BUFFER_BYTES, "net.core.rmem_max", RECV_BUFFER_BYTES),
