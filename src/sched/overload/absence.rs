@@ -5,8 +5,11 @@ use crate::time::Nanos;
 
 /// The least time without a CPU that counts.
 const ABSENT_MIN: Nanos = Nanos::from_millis(10);
-/// Absences with less than this between them count as one: as long as clients wait.
-const TOGETHER: Nanos = Nanos::from_secs(1);
+/// How many absences it knows: a long one, and the short ones that a shared host leaves after it.
+/// Few, for a host that always gives too little time leaves the server overloaded.
+const KNOWN: usize = 8;
+/// How long an absence keeps its place from a longer one: as long as clients wait.
+const KEPT: Nanos = Nanos::from_secs(1);
 
 /// When a worker last had no CPU, or nothing to do.
 ///
@@ -14,8 +17,8 @@ const TOGETHER: Nanos = Nanos::from_secs(1);
 /// length, and takes it to have just ended.
 #[derive(Clone, Debug)]
 pub struct Absence {
-    from: Nanos,
-    until: Nanos,
+    /// When each began and ended, in no order. None overlap.
+    absences: [(Nanos, Nanos); KNOWN],
     /// Since when the worker had nothing to do, if it has not looked since.
     rests_since: Option<Nanos>,
     /// What its thread has had of a CPU until a time.
@@ -27,8 +30,8 @@ pub struct Absence {
 impl Absence {
     /// That of a worker whose thread `had` so much of a CPU until a time.
     pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
-        let [from, until] = [Nanos::ZERO; 2];
-        Absence { from, until, rests_since: None, had, looked: (Nanos::ZERO, Nanos::ZERO) }
+        let [never, looked] = [(Nanos::ZERO, Nanos::ZERO); 2];
+        Absence { absences: [never; KNOWN], rests_since: None, had, looked }
     }
 
     /// Notes that the worker has nothing to do from `now` on.
@@ -50,16 +53,15 @@ impl Absence {
             return;
         }
         // A short one does not make the worker forget a long one before it.
-        if self.until > Nanos::ZERO && now.minus(self.until) < TOGETHER {
-            self.until = self.until.plus(now.minus(from.max(self.until)));
-        } else {
-            (self.from, self.until) = (from, now);
+        let worth = |(from, until): &(Nanos, Nanos)| (now.minus(*until) < KEPT, until.minus(*from));
+        if let Some(least) = self.absences.iter_mut().min_by_key(|absence| worth(absence)) {
+            *least = (from, now);
         }
     }
 
-    /// How long it lasted after `time`.
+    /// How long the worker was away after `time`.
     pub(super) fn since(&self, time: Nanos) -> Nanos {
-        self.until.minus(self.from.max(time))
+        self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
     }
 }
 

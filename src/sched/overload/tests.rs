@@ -300,6 +300,11 @@ fn nobody_waits_while_there_is_no_cpu() {
     absence.look(MS(1_000));
     absence.look(MS(1_600));
     assert_eq!(absence.since(MS(0)), MS(1_020), "a short one after it");
+    // A short one a while before a long one takes nothing from those that came between.
+    let mut absence = Absence::new(|now| now.minus(if now < MS(1_000) { MS(20) } else { MS(620) }));
+    absence.look(MS(500));
+    absence.look(MS(1_200));
+    assert_eq!([0, 600].map(|time| absence.since(MS(time))), [620, 600].map(MS));
     let mut absence = present();
     absence.on_rest(MS(100));
     absence.look(MS(600));
