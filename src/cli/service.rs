@@ -9,7 +9,7 @@ use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
 use clap::{ArgMatches, Args, Command};
 use std::env;
 use std::error::Error;
-use std::io::{self, ErrorKind, IsTerminal as _};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -224,7 +224,6 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sy
     };
     let lines = fmt::layer()
         .with_writer(move || log.clone())
-        .with_ansi(io::stderr().is_terminal())
         // Otherwise a lost event would be reported to standard error, with a panic: a server whose
         // standard error is closed could never stop.
         .log_internal_errors(false);
