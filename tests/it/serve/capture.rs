@@ -30,9 +30,10 @@ fn a_capture_has_the_times_of_arrival() {
             let came = lines.filter_map(|line| parse_duration(line.split(' ').nth(1)?).ok());
             let [first, second] = came.collect::<Vec<_>>()[..] else { return false };
             let apart = second.minus(first);
-            assert!(apart <= apart_most, "{apart} apart, and sent within {apart_most}: {text}");
-            // Else the time of receive is no other.
-            apart_most < HELD
+            // A server that the host holds up reads two clocks at different times.
+            let is_sure = apart_most.times(2) < HELD;
+            assert!(!is_sure || apart < HELD, "{apart} apart, and sent within {apart_most}: {text}");
+            is_sure
         })
     });
     assert!(is_captured.take(20).any(|is| is), "no capture has both requests");
