@@ -160,7 +160,12 @@ impl Gate {
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
         let interval = board.limits.load().bounds(heavy).interval;
         // Workers that idle need no longer look.
-        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
+        let waits = is_active && is_busy && interval <= INTERVAL_MAX;
+        let lasted = DECIDE_EVERY.times(self.periods.into());
+        // Where most of what was shed had come before the gate changed, it is not known what comes
+        // now.
+        let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
+        if waits && (lasted < interval || is_blind) {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
@@ -288,8 +293,9 @@ mod tests {
         gate.decide(&board, &group, &config, || Some(0));
         assert_eq!((gate.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
         gate.sources.add(7, false, Part::Later, 8_000);
-        let (before, begun) = (Nanos::ZERO, clock::now());
-        gate.replace_at = before;
+        let begun = clock::now();
+        // The last decision was long ago.
+        (gate.replace_at, gate.periods) = (Nanos::ZERO, 100);
         gate.decide(&board, &group, &config, || Some(0));
         let took = clock::now().minus(begun);
         assert_eq!(gate.in_force.rest, 1.0, "{:?}", gate.in_force);
