@@ -157,15 +157,8 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().bounds(heavy).interval;
         // Workers that idle need no longer look.
-        let waits = is_active && is_busy && interval <= INTERVAL_MAX;
-        let lasted = DECIDE_EVERY.times(self.periods.into());
-        // Where most of what was shed had come before the gate changed, it is not known what comes
-        // now.
-        let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
-        if waits && (lasted < interval || is_blind) {
+        if is_active && is_busy && self.is_early(board) {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
@@ -180,6 +173,16 @@ impl Gate {
             self.replace(group, config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
+    }
+
+    /// Whether what the last decision brought is not seen yet.
+    fn is_early(&self, board: &Board) -> bool {
+        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
+        let interval = board.limits.load().bounds(heavy).interval;
+        let lasted = DECIDE_EVERY.times(self.periods.into());
+        // Most of what was shed had come before the gate changed: it says nothing of what comes now.
+        let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
+        interval <= INTERVAL_MAX && (lasted < interval || is_blind)
     }
 
     /// Counts what the gate turned away, as of these readings. The drops of others were read after
