@@ -180,7 +180,7 @@ impl Gate {
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
         let interval = board.limits.load().bounds(heavy).interval;
         let lasted = DECIDE_EVERY.times(self.periods.into());
-        // Most of what was shed had come before the gate changed: it says nothing of what comes now.
+        // Most of what was shed had come before the gate changed, and says nothing of what comes.
         let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
         interval <= INTERVAL_MAX && (lasted < interval || is_blind)
     }

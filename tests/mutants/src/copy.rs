@@ -36,7 +36,7 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
         }
         if path == "src/lib.rs" {
-            // The same path leads to the switches from the library, the programs and the tests; some
+            // The same path leads to the switches from library, programs and tests; some
             // tests of the library have it already.
             let text = str::from_utf8(&bytes)?;
             bytes =
