@@ -4,7 +4,7 @@ pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Shape, Workload};
 use crate::replay::Replay;
 use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
@@ -32,6 +32,8 @@ pub struct Plan {
     /// Mean requests per second from the middle of the measured time on; `None` for no change. Not
     /// together with `then`.
     pub then_rate: Option<f64>,
+    /// How drawn requests follow one another.
+    pub arrivals: Shape,
     /// The measured time.
     pub duration: Nanos,
     /// The time before it, which is not measured.
@@ -162,6 +164,7 @@ impl Plan {
             then: offer.then.clone().map(charged),
             rate,
             then_rate: offer.then_rate,
+            arrivals: offer.arrivals.clone(),
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
@@ -196,7 +199,11 @@ impl Plan {
     /// The name of the offered workload.
     pub fn offered(&self) -> String {
         let then = self.then.as_ref().map_or_else(String::new, |then| format!(", then {}", then.name()));
-        format!("{}{then}", self.workload.name())
+        let arrivals = match &self.arrivals {
+            shape if *shape == Shape::default() => String::new(),
+            shape => format!(", arrivals {shape}"),
+        };
+        format!("{}{then}{arrivals}", self.workload.name())
     }
 
     /// The CPUs of this process that the server's workers leave over; 0 where the number of workers

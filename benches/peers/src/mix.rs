@@ -8,7 +8,7 @@ use forebay::time::Nanos;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
-use loadgen::lab::workload::Workload;
+use loadgen::lab::workload::{Shape, Workload};
 use loadgen::plan::{Plan, Retrying};
 use loadgen::progress::Progress;
 use loadgen::report::validity::Validity;
@@ -151,6 +151,7 @@ impl Mix {
             workload,
             then: None,
             then_rate: None,
+            arrivals: Shape::default(),
             replay: None,
             duration: duration.times(self.longer),
             warmup,

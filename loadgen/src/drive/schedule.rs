@@ -21,7 +21,7 @@ pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
 }
 
-/// Draws the Poisson arrivals of `plan`, warm-up included, in the order of their times.
+/// Draws the arrivals of `plan`, warm-up included, in the order of their times.
 ///
 /// # Errors
 /// A usage error when more than [`REQUESTS_MAX`] requests would have to be held.
@@ -38,13 +38,17 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let expected = plan.rate * end.as_secs_f64();
     check(plan)?;
     let mut schedule = Vec::with_capacity(room_for(plan, expected)?);
-    let Some((then, rate)) = then(plan) else {
-        schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..end));
-        return Ok(schedule);
-    };
     let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
-    schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..middle));
-    schedule.extend(drawn(plan, then, rate, !plan.seed, middle..end));
+    let (first, second) = (then(plan).map_or(end, |_| middle), then(plan));
+    let second = second.into_iter().flat_map(|(then, rate)| drawn(plan, then, rate, !plan.seed, middle..end));
+    let all = drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..first).chain(second);
+    schedule.extend(all.take(REQUESTS_MAX as usize + 1));
+    // Other arrivals than Poisson vary by more than the margin.
+    if schedule.len() as u64 > REQUESTS_MAX {
+        return Err(Failure::usage(format!(
+            "one run holds at most {REQUESTS_MAX} requests: lower --rate or --duration"
+        )));
+    }
     Ok(schedule)
 }
 
@@ -95,7 +99,7 @@ fn drawn<'a>(
     when: Range<Nanos>,
 ) -> impl Iterator<Item = Request> + 'a {
     let Range { start, end } = when;
-    let arrivals = Arrivals::new(workload, rate, plan.flows, seed);
+    let arrivals = Arrivals::new(workload, rate, plan.flows, seed).shaped(plan.arrivals.clone());
     let requests = arrivals.map(move |arrival| Request {
         at: start.plus(arrival.at),
         cost: arrival.cost.times(plan.time_scale),

@@ -28,6 +28,8 @@ pub struct RunReport {
     pub(crate) seed: u64,
     /// The workload: preset or form.
     pub(crate) workload: String,
+    /// How drawn requests followed one another; `None` for a replay.
+    arrivals: Option<String>,
     /// The server's policy, where it could be read.
     pub(crate) policy: Option<String>,
     /// The server's `--burn`, where it could be read.
@@ -93,6 +95,7 @@ impl RunReport {
             is_asked: plan.percentile.is_some(),
             seed: plan.seed,
             workload: plan.offered(),
+            arrivals: plan.replay.is_none().then(|| plan.arrivals.to_string()),
             policy: server.and_then(ServerView::policy),
             burn: server.and_then(ServerView::burn),
             time_scale: plan.time_scale,

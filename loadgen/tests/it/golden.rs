@@ -36,7 +36,7 @@ const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto 
 const OTHERS: [&str; 9] = [
     "extreme-bimodal --load 0.8 --policy pools,auto --classified",
     "tpcc --load 0.9 --policy auto --optimise latency",
-    "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:2ms",
+    "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:1.5:2ms:2ms",
     "extreme-bimodal --load 0.7 --policy steal,auto --workers 4 --servers 3 --balance random,jsq --lost 0,1",
     "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,levels,auto --classified",

@@ -23,7 +23,7 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
         run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 50");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(report["schema"], "forebay-loadgen/1");
-    has_keys(&report, "reasons seed workload policy burn time_scale workers offered_rps achieved_rps sent");
+    has_keys(&report, "reasons seed workload arrivals policy burn time_scale workers offered_rps achieved_rps sent");
     has_keys(&report["fates"], "answered late shed refused failed kernel_dropped lost");
     let block = "count p50 p90 p99 p99_9 p99_95 p99_99 max supported";
     for name in ["latency_us", "latency_answered_us", "slowdown"] {

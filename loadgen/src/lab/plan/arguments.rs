@@ -3,7 +3,7 @@
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
 use crate::values::{number, rate};
 use clap::{ArgGroup, Args};
@@ -43,6 +43,9 @@ pub(crate) struct PlanArguments {
     /// The capacity of --workers workers, at each of --servers servers. Overheads count.
     #[arg(long, value_name = "SHARE", value_parser = load, requires = "workers")]
     pub(super) load: Option<f64>,
+    /// How requests follow one another (--help lists the ways)
+    #[arg(long, value_name = "HOW", default_value = "poisson", long_help = Shape::help())]
+    pub(super) arrivals: Shape,
     /// Number of workers [default: the smallest that holds the goal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,

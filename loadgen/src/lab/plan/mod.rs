@@ -173,7 +173,8 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
     // Of long requests no more than one simulation may take, and of the longest not even that.
     let requests = most_requests(workload.mean(), scenario.checkpoint_step).max(REQUESTS_MIN).min(arguments.requests);
-    let scenario = Scenario { fleet, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
+    let shape = arguments.arrivals.clone();
+    let scenario = Scenario { fleet, shape, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
     let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
     // The more workers, the lower the load, and the longer a simulation lasts that looks for the

@@ -48,7 +48,7 @@ pub struct OpenLoop<'w> {
 impl<'w> OpenLoop<'w> {
     /// All requests in the order of their times, spread over this many sockets.
     pub fn arrivals(&self, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
-        self.shaped(Shape::Poisson, sockets)
+        self.shaped(Shape::default(), sockets)
     }
 
     /// All requests in another shape, in the order of their times, spread over this many sockets.

@@ -122,10 +122,8 @@ pub(crate) struct SimulateArguments {
     /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(super) optimise: Objective,
-    /// How requests follow one another: poisson, or bursts:MEAN
-    ///
-    /// bursts: 1.5 times the rate for a time of that mean, then 0.5 times the rate for as long.
-    #[arg(long, value_name = "HOW", default_value = "poisson")]
+    /// How requests follow one another (--help lists the ways)
+    #[arg(long, value_name = "HOW", default_value = "poisson", long_help = Shape::help())]
     pub(super) arrivals: Shape,
     /// Number of source ports [default: 32 per worker, 256 to 32768]
     ///

@@ -103,7 +103,7 @@ fn scenarios<'a>(
         max_wait: arguments.max_wait,
         classified: arguments.classified,
         objective: arguments.optimise,
-        shape: arguments.arrivals,
+        shape: arguments.arrivals.clone(),
         ..Scenario::new(workload, workers, overheads, seed, requests)
     };
     let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.as_slice() };
@@ -196,7 +196,7 @@ fn text(scenario: &Scenario<'_>, goal: Option<&Goal>, results: &[Edge]) -> Strin
         };
         text += &format!("the requests of {}, times divided by {}{left_out}\n", path.display(), offered.time_scale);
     }
-    if scenario.shape != Shape::Poisson {
+    if scenario.shape != Shape::default() {
         text += &format!("arrivals: {}\n", scenario.shape);
     }
     if scenario.objective != Objective::Slowdown {

@@ -112,7 +112,8 @@ impl<'a> Question<'a> {
         }
         let factors = [("20 % more load", 1.2), ("twice the load", 2.0)];
         all.extend(factors.map(|(what, factor)| (what.to_owned(), factor, same.clone())));
-        let bursts = |mean| Scenario { shape: Shape::Bursts(mean), ..same.clone() };
+        let mild = |mean| Shape::bursts(1.5, mean, mean).expect("as much between bursts as is left");
+        let bursts = |mean| Scenario { shape: mild(mean), ..same.clone() };
         all.extend(BURSTS.map(|mean| (format!("bursts of {mean}"), 1.0, bursts(mean))));
         let recorded = |run| Scenario { stretched: Some(run), ..same.clone() };
         all.extend(replayed.map(|run| ("as recorded".to_owned(), 1.0, recorded(run))));

@@ -128,7 +128,7 @@ impl<'a> Scenario<'a> {
             objective: Objective::default(),
             replayed: None,
             stretched: None,
-            shape: Shape::Poisson,
+            shape: Shape::default(),
             progress: ProgressBar::hidden(),
         }
     }
@@ -191,8 +191,8 @@ impl<'a> Scenario<'a> {
                 Box::new(run.offered.arrivals().zip(flows))
             }
             (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
-            (.., Some(fleet)) => Box::new(offer.by_flow(self.shape, fleet.balance.zipf())),
-            _ => Box::new(offer.shaped(self.shape, self.workers).map(|request| (request, 0))),
+            (.., Some(fleet)) => Box::new(offer.by_flow(self.shape.clone(), fleet.balance.zipf())),
+            _ => Box::new(offer.shaped(self.shape.clone(), self.workers).map(|request| (request, 0))),
         }
     }
 

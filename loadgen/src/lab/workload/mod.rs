@@ -19,13 +19,15 @@ mod arrivals;
 mod cost;
 mod lines;
 mod parse;
+mod shape;
 mod trace;
 
-pub use arrivals::{Arrival, Arrivals, Shape};
+pub use arrivals::{Arrival, Arrivals};
 pub use cost::{
     ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, VARIATION_MAX,
 };
 pub use parse::{FORMS, PRESETS, forms_help};
+pub use shape::Shape;
 pub use trace::{Recording, TRACE_LINES_MAX, Trace, TraceRequest};
 
 use forebay::time::Nanos;

@@ -25,7 +25,7 @@ fn offer(workload: &Workload, load: f64, workers: usize, requests: u64) -> OpenL
 /// The result of a fleet of which none is lost, with Poisson arrivals, and the load of each server.
 fn served(setup: &Setup, servers: usize, balance: &str, offer: &OpenLoop<'_>) -> (Tally, Vec<f64>) {
     let fleet = Fleet { servers, lost: 0, balance: self::balance(balance) };
-    let (arrivals, tally) = (offer.by_flow(Shape::Poisson, fleet.balance.zipf()), RefCell::default());
+    let (arrivals, tally) = (offer.by_flow(Shape::default(), fleet.balance.zipf()), RefCell::default());
     let loads = fleet.simulate_into(setup, (offer.flows, offer.seed), arrivals, &tally);
     (tally.into_inner(), loads)
 }
@@ -89,7 +89,7 @@ fn lost_servers_leave_their_load_to_others() {
     for text in BALANCES {
         for lost in [0, 2] {
             let fleet = Fleet { servers: 8, lost, balance: balance(text) };
-            let arrivals = offer.by_flow(Shape::Poisson, fleet.balance.zipf());
+            let arrivals = offer.by_flow(Shape::default(), fleet.balance.zipf());
             let loads = fleet.simulate_into(&setup, (offer.flows, offer.seed), arrivals, &RefCell::default());
             let sum: f64 = loads.iter().sum();
             assert!(loads.len() == 8 - lost && (sum / (0.3 * 8.0) - 1.0).abs() < 0.01, "{text}: {sum}");
