@@ -199,11 +199,7 @@ impl Plan {
     /// The name of the offered workload.
     pub fn offered(&self) -> String {
         let then = self.then.as_ref().map_or_else(String::new, |then| format!(", then {}", then.name()));
-        let arrivals = match &self.arrivals {
-            shape if *shape == Shape::default() => String::new(),
-            shape => format!(", arrivals {shape}"),
-        };
-        format!("{}{then}{arrivals}", self.workload.name())
+        format!("{}{then}{}", self.workload.name(), self.arrivals.told())
     }
 
     /// The CPUs of this process that the server's workers leave over; 0 where the number of workers

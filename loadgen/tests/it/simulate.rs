@@ -60,6 +60,12 @@ fn a_run_is_simulated_as_it_was_offered() {
         assert!(table.contains(said), "no {said:?} in:\n{table}");
     }
     assert_eq!(stdout(&flags), table);
+    // Both measured ones come in a pause that is longer than clients wait.
+    let late = stdout(&format!("{flags} --pause 200us:1s"));
+    assert!(late.contains("0 queue full, 0 expired, 2 waited") && late.contains("pauses of all workers"), "{late}");
+    assert!(!stdout(&format!("{flags} --pause 200us:1s --max-wait off")).contains("not answered"));
+    let expired = stdout(&format!("{flags} --deadline 100us"));
+    assert!(expired.contains("not answered: "), "{expired}");
     let pools = format!("simulate --policy pools --pools front=1,heavy=2 --replay {}", run.path().display());
     let error = refusal(&mut command(&pools));
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
@@ -113,7 +119,9 @@ simulate --replay x --workers 3 => cannot be used with
 simulate --replay x --seed 1 => cannot be used with
 simulate --replay x --requests 1000 => cannot be used with
 simulate --replay x --flows 3 => cannot be used with
-simulate --replay x --deadline 3ms => cannot be used with
+simulate --replay x --arrivals constant => cannot be used with
+simulate --pause 2s => `2s` is no pause: write AT:LENGTH
+simulate --policy srpt --pause 1s:1s => leave one of them out
 simulate --replay x --max-load p99-slowdown<=10 => cannot be used with
 simulate --requests 30000000000 --json /nowhere/at/all.json => --json /nowhere/at/all.json cannot be written
 plan => --workload

@@ -5,7 +5,6 @@ use crate::lab::sim::Fleet;
 use crate::lab::study::question::Question;
 use crate::lab::study::simulation::Simulation;
 use crate::lab::study::table;
-use crate::lab::workload::Shape;
 use crate::text::{self, workers, wrapped};
 
 /// The whole text.
@@ -30,10 +29,7 @@ fn demand(report: &Report<'_>) -> String {
     let fleet = scenario.fleet.map_or_else(String::new, |Fleet { servers, lost, balance }| {
         format!("fleet      {servers} servers behind {balance}, {lost} of them lost\n")
     });
-    let arrivals = match &scenario.shape {
-        shape if *shape == Shape::default() => String::new(),
-        shape => format!(", arrivals {shape}"),
-    };
+    let arrivals = scenario.shape.told();
     format!(
         "{fleet}demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy{arrivals}\n\
          headroom   {:.0} %: planned for {} requests/s, {:.2} workers busy\n\

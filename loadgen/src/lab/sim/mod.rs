@@ -69,6 +69,9 @@ pub struct Setup {
     /// How long requests may wait, and the service that is expected of them: one with a deadline
     /// must not begin where less time is left.
     pub waits: WaitLimits,
+    /// When all workers stand still, and for how long, in the order of time. Requests come
+    /// meanwhile.
+    pub pauses: Vec<(Nanos, Nanos)>,
     /// What the server does with its measurements; `None` = nothing changes.
     pub follows: Option<Follows>,
 }
@@ -135,6 +138,7 @@ impl Setup {
             classified: false,
             limits: Limits::SERVER,
             waits: WaitLimits::NONE,
+            pauses: Vec::new(),
             follows: None,
         }
     }
@@ -142,6 +146,19 @@ impl Setup {
     /// The number of workers.
     pub fn workers(&self) -> usize {
         self.groups.iter().sum()
+    }
+
+    /// The time on clocks when workers have not stood still for `worked`.
+    fn on_clock(&self, worked: Nanos) -> Nanos {
+        let after = |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.plus(*length) } else { time };
+        self.pauses.iter().fold(worked, after)
+    }
+
+    /// How long workers have not stood still when clocks show `time`.
+    fn worked(&self, time: Nanos) -> Nanos {
+        let before =
+            |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.minus(*length).max(*at) } else { time };
+        self.pauses.iter().rev().fold(time, before)
     }
 
     /// The same server, where requests wait as under `max_wait` at a server that has measured

@@ -101,7 +101,7 @@ impl<'a> CostModel<'a> {
         if !adaptation.follow(&recent) {
             return None;
         }
-        self.tally.borrow_mut().changed(now, adaptation.made());
+        self.tally.borrow_mut().changed(self.setup.on_clock(now), adaptation.made());
         Some(adaptation.policy())
     }
 
@@ -174,7 +174,7 @@ impl VirtualEngine for CostModel<'_> {
     }
 
     fn set(&mut self, worker: WorkerId, now: Nanos) {
-        (self.worker, self.now) = (worker, now);
+        (self.worker, self.now) = (worker, self.setup.on_clock(now));
     }
 
     #[inline]

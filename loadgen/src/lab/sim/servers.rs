@@ -32,6 +32,7 @@ pub(super) struct Servers<'a> {
     follow_every: Nanos,
     /// When sleepers look at full groups next; [`Nanos::MAX`] while nothing waits in one.
     nap_until: Nanos,
+    setup: &'a Setup,
     tally: &'a RefCell<Tally>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> Servers<'a> {
         let event_list = EventList::new(groups.len().max(1));
         let follow_at = setup.follows.as_ref().map_or(Nanos::MAX, |follows| follows.every);
         let (follow_every, nap_until) = (follow_at, Nanos::MAX);
-        let mut all = Servers { groups, each, event_list, follow_at, follow_every, nap_until, tally };
+        let mut all = Servers { groups, each, event_list, follow_at, follow_every, nap_until, setup, tally };
         (0..all.groups.len()).for_each(|group| all.schedule(group));
         all
     }
@@ -76,20 +77,25 @@ impl<'a> Servers<'a> {
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
         mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
     ) {
+        // Workers and their events have a time that stands still in pauses.
+        let setup = self.setup;
+        let at_of =
+            |next: &Option<(ArrivingRequest, u16)>| next.as_ref().map_or(Nanos::MAX, |(came, _)| setup.worked(came.at));
         let mut next = arrivals.next();
         loop {
             let (first_at, group) = self.first();
-            let at = next.as_ref().map_or(first_at, |(came, _)| came.at.min(first_at)).min(self.nap_until);
+            let came_at = at_of(&next);
+            let at = came_at.min(first_at).min(self.nap_until);
             match next {
                 _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
-                Some((mut came, flow)) if came.at < first_at.min(self.nap_until) => {
+                Some((mut came, flow)) if came_at < first_at.min(self.nap_until) => {
                     let server = place(&self, &mut came, flow);
                     self.arrive(server, came);
                     next = arrivals.next();
                 }
                 _ if self.nap_until < first_at => self.end_nap(),
                 _ if first_at < Nanos::MAX => {
-                    let others_at = next.as_ref().map_or(Nanos::MAX, |(came, _)| came.at).min(self.follow_at);
+                    let others_at = came_at.min(self.follow_at);
                     self.act(group, others_at.minus(Nanos::new(1)));
                 }
                 _ => break,
@@ -126,7 +132,7 @@ impl<'a> Servers<'a> {
         let groups = &self.groups[server * self.each..][..self.each];
         let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
         came.socket -= self.groups[group].first;
-        let at = came.at;
+        let at = self.setup.worked(came.at);
         self.groups[group].driver.arrive(at, came.socket, came);
         self.schedule(group);
         self.doze(group, at);

@@ -67,6 +67,18 @@ fn what_another_worker_held_costs_a_hop() {
     assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
 }
 
+// Does a pause cost those that come in it, or wait, what is left of it, and no other request?
+// Method: one worker, costs of 10 us, a pause from 100 us for 1 ms. The second request is at work.
+#[test]
+fn in_a_pause_workers_stand_still_and_requests_come() {
+    let policy = Fit::new(&workload("fixed:10us"), 1, 0.5).policy(named("global")).policy();
+    let pauses = vec![(Nanos::from_micros(100), Nanos::from_micros(1_000))];
+    let came = [(0, 0), (95, 1), (400, 2), (1_200, 3)].map(|(at, class)| arriving(at, 10, class));
+    let tally = simulate(&Setup { pauses, ..Setup::ideal(policy) }, came.into_iter());
+    let latencies = [0, 1, 2, 3].map(|class| tally.latency_mean(Some(class)));
+    assert_eq!(latencies, [10, 1_010, 715, 10].map(Nanos::from_micros));
+}
+
 /// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a
 /// Linux host. There are 400,000 requests. Setup and requests are `changed`.
 fn levels_at(

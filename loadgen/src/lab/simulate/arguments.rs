@@ -104,14 +104,19 @@ pub(crate) struct SimulateArguments {
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
     pub(super) checkpoint: Nanos,
-    /// Time after which a request expires [default: never]
+    /// Time after which a request expires [default: that of --replay, else never]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) deadline: Option<Nanos>,
-    /// Sheds requests that waited longer than this
+    /// Sheds requests that waited longer than this [default: off; with --pause auto]
     ///
-    /// As for forebay serve. Not with --replay.
-    #[arg(long, value_name = "DURATION|auto|off", default_value = "off")]
-    pub(super) max_wait: MaxWait,
+    /// As for forebay serve. With --replay times are divided by the time scale before.
+    #[arg(long, value_name = "DURATION|auto|off")]
+    pub(super) max_wait: Option<MaxWait>,
+    /// Pauses of the whole server, AT:LENGTH in virtual time, like 2s:1s
+    ///
+    /// All workers stand still, as after SIGSTOP. Requests come meanwhile, and wait in the sockets.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pause)]
+    pub(super) pause: Vec<(Nanos, Nanos)>,
     /// Policies know a request's class before it runs
     ///
     /// As with --classify header.
@@ -161,14 +166,13 @@ pub(crate) struct SimulateArguments {
 const LOADS_MAX: usize = 1_000;
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 10] =
-    ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
+const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows"];
 
 const REPLAY_HELP: &str = "\
 Instead of --workload: requests that `GET /capture` wrote
 
 Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
-been sent. Times are divided by the run's time scale. Workers, load, seed, warm-up and deadline are those of the run. With \
+been sent. Times are divided by the run's time scale. Workers, load, seed and warm-up are those of the run. With \
 --servers the requests come to the whole fleet, whose servers have as many workers each. A capture has times of arrival in place of times of sending, and no deadline. Flows are \
 not kept in order. A header, then a line a request:
 
@@ -222,6 +226,11 @@ fn parse_loads(text: &str) -> Result<Vec<f64>, String> {
         return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
     }
     Ok(loads)
+}
+
+fn pause(text: &str) -> Result<(Nanos, Nanos), String> {
+    let parts = text.split_once(':').ok_or_else(|| format!("`{text}` is no pause: write AT:LENGTH, like 2s:1s"))?;
+    Ok((parse_duration(parts.0).map_err(|error| error.to_string())?, positive(parts.1)?))
 }
 
 fn parse_groups(text: &str) -> Result<Option<usize>, String> {

@@ -12,12 +12,12 @@ use crate::lab::study::scenario::Scenario;
 use crate::lab::study::search::{Edge, SIMULATIONS, max_load};
 use crate::lab::study::table::Row;
 use crate::lab::study::{json, parallel, table};
-use crate::lab::workload::{Recording, Shape};
+use crate::lab::workload::Recording;
 use crate::page;
 use crate::results::{Outputs, bar};
 use crate::text::wrapped;
 use crate::values;
-use forebay::inside::sched::Objective;
+use forebay::inside::sched::{MaxWait, Objective};
 use serde_json::Value;
 
 /// Checks `arguments` and the files that they name, without simulating.
@@ -91,6 +91,11 @@ fn scenarios<'a>(
         }
     };
     let servers = arguments.servers.map_or(1, usize::from);
+    let mut pauses = arguments.pause.clone();
+    pauses.sort_unstable();
+    if let Some(bound) = arguments.policy.iter().find(|spec| spec.entry().is_none() && !pauses.is_empty()) {
+        return Err(format!("--pause stops a server's workers, and --policy {bound} has none: leave one of them out"));
+    }
     let scenario = Scenario {
         replayed,
         groups: arguments.groups,
@@ -99,8 +104,9 @@ fn scenarios<'a>(
         sizes: arguments.pools.clone(),
         thief_threshold: arguments.thief_threshold,
         checkpoint_step: arguments.checkpoint,
-        deadline: arguments.deadline,
-        max_wait: arguments.max_wait,
+        deadline: arguments.deadline.or(replayed.and_then(Replayed::deadline)),
+        max_wait: arguments.max_wait.unwrap_or(if pauses.is_empty() { MaxWait::Off } else { MaxWait::Auto }),
+        pauses,
         classified: arguments.classified,
         objective: arguments.optimise,
         shape: arguments.arrivals.clone(),
@@ -187,8 +193,12 @@ fn text(scenario: &Scenario<'_>, goal: Option<&Goal>, results: &[Edge]) -> Strin
     };
     let servers = scenario.fleet.map_or_else(String::new, |fleet| format!("{} servers of ", fleet.servers));
     let (name, mean) = (scenario.workload.name(), scenario.workload.mean());
-    let mut text =
-        format!("{name} (mean {mean}), {servers}{} workers, {requests}, seed {}\n", scenario.workers, scenario.seed);
+    let mut text = format!(
+        "{name} (mean {mean}), {servers}{} workers, {requests}, seed {}{}\n",
+        scenario.workers,
+        scenario.seed,
+        scenario.shape.told()
+    );
     if let Some(Replayed { path, offered, .. }) = scenario.replayed {
         let left_out = match offered.left_out {
             0 => String::new(),
@@ -196,8 +206,8 @@ fn text(scenario: &Scenario<'_>, goal: Option<&Goal>, results: &[Edge]) -> Strin
         };
         text += &format!("the requests of {}, times divided by {}{left_out}\n", path.display(), offered.time_scale);
     }
-    if scenario.shape != Shape::default() {
-        text += &format!("arrivals: {}\n", scenario.shape);
+    if let [(at, length), ..] = scenario.pauses[..] {
+        text += &format!("{} pauses of all workers, the first at {at} for {length}\n", scenario.pauses.len());
     }
     if scenario.objective != Objective::Slowdown {
         text += &format!("levels optimise {}\n", scenario.objective.name());

@@ -39,6 +39,11 @@ impl Replayed {
         requests.iter().any(|request| request.intended != requests[0].intended)
     }
 
+    /// The deadline of the run, if it had one, as its times are divided.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.offered.deadline.map(|deadline| Nanos::new(deadline.get() / self.offered.time_scale))
+    }
+
     /// The requests in their order, at their intended times, and the source port of each, on a
     /// server of this many workers. The times are stretched so that `rate` requests come in a
     /// second. Classes have the numbers of `workload`.

@@ -36,6 +36,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) max_wait: MaxWait,
+    /// When all workers stand still, and for how long, in the order of time.
+    pub(crate) pauses: Vec<(Nanos, Nanos)>,
     /// Whether policies that can use a request's class may read it.
     pub(crate) classified: bool,
     /// What levels are for.
@@ -124,6 +126,7 @@ impl<'a> Scenario<'a> {
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             max_wait: MaxWait::Off,
+            pauses: Vec::new(),
             classified: false,
             objective: Objective::default(),
             replayed: None,
@@ -176,19 +179,21 @@ impl<'a> Scenario<'a> {
         warmup: u64,
         most: u64,
     ) -> Box<dyn Iterator<Item = (ArrivingRequest, u16)> + 'a> {
+        let deadline = self.deadline.unwrap_or(Nanos::MAX);
         let offer = OpenLoop {
             workload: self.workload,
             rate: self.rate(load),
             flows: self.flows,
             seed: self.seed,
-            deadline: self.deadline.unwrap_or(Nanos::MAX),
+            deadline,
             warmup,
             requests: most,
         };
         match (self.replayed, self.stretched, self.fleet) {
             (Some(run), ..) => {
                 let flows = run.offered.requests.iter().map(|request| request.flow);
-                Box::new(run.offered.arrivals().zip(flows))
+                let arrivals = run.offered.arrivals();
+                Box::new(arrivals.map(move |request| ArrivingRequest { deadline, ..request }).zip(flows))
             }
             (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
             (.., Some(fleet)) => Box::new(offer.by_flow(self.shape.clone(), fleet.balance.zipf())),
@@ -310,7 +315,8 @@ impl<'a> Scenario<'a> {
         };
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
         let (made, setup) = fit.server(policy, self.overheads);
-        let mut setup = Setup { groups, checkpoint_step: self.checkpoint_step, ..setup };
+        let (checkpoint_step, pauses) = (self.checkpoint_step, self.pauses.clone());
+        let mut setup = Setup { groups, checkpoint_step, pauses, ..setup };
         if let Some(run) = self.replayed {
             setup.rest = run.offered.rest(setup.rest);
         }

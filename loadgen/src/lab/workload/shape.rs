@@ -77,6 +77,11 @@ impl Shape {
         format!("How requests follow one another, at the same mean rate; times 1us to 1h\n\n{}", forms.concat())
     }
 
+    /// The shape behind a text; nothing where it is the usual one.
+    pub fn told(&self) -> String {
+        if self.process == Process::Poisson { String::new() } else { format!(", arrivals {self}") }
+    }
+
     /// Bursts of `factor` times the mean rate. They and the times between last this long in the
     /// mean.
     ///
