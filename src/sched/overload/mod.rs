@@ -11,7 +11,7 @@ pub mod sources;
 mod standing;
 
 pub use absence::Absence;
-pub use shedding::{Cause, Shedding, Stay, WaitLimits, expected_by_class};
+pub use shedding::{Cause, Shedding, Stay, WaitLimits};
 pub use standing::StandingQueues;
 
 use super::estimate::ServiceTimes;

@@ -3,8 +3,8 @@
 
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
-use crate::sched::MaxWait;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
+use crate::sched::{MaxWait, Tuning};
 use crate::time::Nanos;
 
 /// What the rule knows of one request.
@@ -82,11 +82,28 @@ impl WaitLimits {
     /// Requests wait for as long as it takes, and none is too late before it has expired.
     pub const NONE: WaitLimits = WaitLimits { waits: QueueBounds::NONE, expected: [Nanos::ZERO; CLASSES] };
 
-    /// Follows [`waits`](crate::sched::waits): what was measured too little stays as it is.
-    pub fn follow(&mut self, (waits, expected): (Option<QueueBounds>, [Option<Nanos>; CLASSES])) {
-        self.waits = waits.unwrap_or(self.waits);
-        let known = self.expected.iter_mut().zip(expected);
-        known.for_each(|(known, expected)| *known = expected.unwrap_or(*known));
+    /// The limits under `max_wait` until something is measured.
+    pub fn unmeasured(max_wait: MaxWait) -> WaitLimits {
+        WaitLimits { waits: QueueBounds::unmeasured(max_wait), ..WaitLimits::NONE }
+    }
+
+    /// Follows what was measured under a policy with this first slice: the `times` of all requests,
+    /// and those of each class, where classes may be known. Too few measurements change nothing.
+    pub fn follow(
+        &mut self,
+        tuning: &Tuning,
+        first_slice: Option<Nanos>,
+        times: &ServiceTimes,
+        of_class: Option<&TimesOfClass>,
+    ) {
+        let Tuning { max_wait, beside, .. } = *tuning;
+        self.waits = QueueBounds::new(max_wait, times, beside, first_slice).unwrap_or(self.waits);
+        for (class, expected) in self.expected.iter_mut().enumerate() {
+            *expected = match max_wait {
+                MaxWait::Off => Nanos::ZERO,
+                _ => expected_service(of_class.map_or(times, |of_class| &of_class[class])).unwrap_or(*expected),
+            };
+        }
     }
 
     /// The bounds for a request, which has `begun` or not.
@@ -97,23 +114,6 @@ impl WaitLimits {
     /// The service to expect of a request of `class`.
     pub fn expected(&self, class: u8) -> Nanos {
         self.expected[usize::from(class).min(CLASSES - 1)]
-    }
-}
-
-/// The service to expect of each class: by what is measured of its own requests where classes may
-/// be known, else of all. `None` where too few were measured to tell, and under [`MaxWait::Off`]
-/// zero.
-pub fn expected_by_class(
-    max_wait: MaxWait,
-    times: &ServiceTimes,
-    of_class: Option<&TimesOfClass>,
-) -> [Option<Nanos>; CLASSES] {
-    if max_wait == MaxWait::Off {
-        return [Some(Nanos::ZERO); CLASSES];
-    }
-    match of_class {
-        Some(of_class) => of_class.each_ref().map(expected_service),
-        None => [expected_service(times); CLASSES],
     }
 }
 

@@ -244,6 +244,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::overload::WaitLimits;
     use crate::sched::overload::sources::Part;
     use crate::server::admin::waiting;
 
@@ -276,7 +277,7 @@ mod tests {
         let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
         let group = Group::open(&config.listen, config.workers, config.io).expect("a free port");
         let samples = Samples::new(config.workers, waiting::beside(&config), config.source_prefix, true);
-        let board = Board::new(config.workers, 1, samples, waiting::limits(&config));
+        let board = Board::new(config.workers, 1, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
         let mut gate = Gate::new(&config);
         let passed = Passed { periods: 1, most: 1e6, shed: 0.0, asked: 1.0 };
         gate.sources.add(7, false, Part::Later, 8_000);
