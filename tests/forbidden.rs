@@ -68,7 +68,7 @@ fn logged(text: &str) -> Vec<String> {
             Ok(())
         }
     }
-    START.call_once(|| tracing_subscriber::fmt().with_writer(|| Log).init());
+    START.call_once(|| tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).init());
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }

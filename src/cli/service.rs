@@ -224,6 +224,8 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sy
     };
     let lines = fmt::layer()
         .with_writer(move || log.clone())
+        // Another crate of the program may have switched colours on, for all who use the layer.
+        .with_ansi(false)
         // Otherwise a lost event would be reported to standard error, with a panic: a server whose
         // standard error is closed could never stop.
         .log_internal_errors(false);

@@ -94,5 +94,5 @@ fn reload(sources: &[Source], version: Option<&str>, service: &Service) {
 
 fn start_logging() {
     let Ok(log) = LogWriter::start() else { return };
-    tracing_subscriber::fmt().with_writer(move || log.clone()).log_internal_errors(false).init();
+    tracing_subscriber::fmt().with_writer(move || log.clone()).with_ansi(false).log_internal_errors(false).init();
 }

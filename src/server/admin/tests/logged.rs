@@ -20,7 +20,7 @@ impl io::Write for Log {
 pub(super) fn logged(body: impl FnOnce()) -> String {
     let log = Arc::new(Mutex::new(Vec::new()));
     let writer = Arc::clone(&log);
-    let subscriber = tracing_subscriber::fmt().with_writer(move || Log(Arc::clone(&writer))).finish();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
     tracing::subscriber::with_default(subscriber, body);
     let bytes = log.lock().expect("nobody panics with it").clone();
     String::from_utf8(bytes).expect("text")
