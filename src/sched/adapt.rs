@@ -134,9 +134,7 @@ fn are_left(recent: &Recent, workers: f64) -> bool {
 /// long as it takes.
 fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
-    if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
-        times = times.run_to_completion();
-    }
+    times.run_to_completion = recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE;
     let beside_workers = if emulated { recent.charged_workers } else { recent.between_workers };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);

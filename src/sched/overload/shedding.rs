@@ -87,8 +87,8 @@ impl WaitLimits {
         WaitLimits { waits: QueueBounds::unmeasured(max_wait), ..WaitLimits::NONE }
     }
 
-    /// Follows what was measured under a policy with this first slice: the `times` of all requests,
-    /// and those of each class, where classes may be known. Too few measurements change nothing.
+    /// Follows the measured `times` of all requests under a policy with this first slice. Where
+    /// classes may be known, also those of each class. Too few measurements change nothing.
     pub fn follow(
         &mut self,
         tuning: &Tuning,
@@ -104,11 +104,6 @@ impl WaitLimits {
                 _ => expected_service(of_class.map_or(times, |of_class| &of_class[class])).unwrap_or(*expected),
             };
         }
-    }
-
-    /// The bounds for a request, which has `begun` or not.
-    pub fn bounds(&self, begun: bool) -> &WaitBounds {
-        self.waits.of(begun)
     }
 
     /// The service to expect of a request of `class`.
@@ -178,14 +173,14 @@ impl Shedding {
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
-        let wait = if begun { limits.bounds(true).patience } else { limits.bounds(false).target };
+        let wait = if begun { limits.waits.of(true).patience } else { limits.waits.of(false).target };
         let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
     /// Whether a datagram that came to `socket` at that time is to be shed as it is received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
-        let (bounds, wait) = (limits.bounds(false), self.waited(&Stay::new(came_at), now, limits.bounds(false)));
+        let (bounds, wait) = (limits.waits.of(false), self.waited(&Stay::new(came_at), now, limits.waits.of(false)));
         wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
@@ -215,9 +210,9 @@ impl Shedding {
     /// Whether a fresh request of `class` that begins `now` is to be shed because those of its
     /// class stand.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
-        let wait = self.waited(stay, now, limits.bounds(true));
+        let wait = self.waited(stay, now, limits.waits.of(true));
         let Some(classes) = &mut self.classes else { return false };
-        let (bounds, bit) = (limits.bounds(true), 1 << class);
+        let (bounds, bit) = (limits.waits.of(true), 1 << class);
         if wait < bounds.target {
             classes.on_young(class.into());
             self.standing &= !bit;
@@ -241,7 +236,7 @@ impl Shedding {
         quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
-        let bounds = limits.bounds(true).within(patience);
+        let bounds = limits.waits.of(true).within(patience);
         // In eighths. Where requests of several kinds wait, those of limited sources are refused
         // first, and validated ones last.
         let eighths = match (limited, stay.validated) {
@@ -250,7 +245,7 @@ impl Shedding {
             (false, true) => quarters * 3,
         };
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
-        limits.bounds(true).bound != Nanos::MAX && {
+        limits.waits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
             self.heavy.is_full(now, (waiting, self.workers), waited, most, (&self.absence, &bounds))
         }
@@ -263,8 +258,8 @@ impl Shedding {
         if now < stay.start_by {
             return None;
         }
-        let waited = self.waited(stay, now, limits.bounds(true));
-        let gives_up = self.heavy.gives_up(waited, limits.bounds(true));
+        let waited = self.waited(stay, now, limits.waits.of(true));
+        let gives_up = self.heavy.gives_up(waited, limits.waits.of(true));
         self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 
@@ -293,20 +288,20 @@ impl Shedding {
         let (waiting, limited) = queue();
         stay.waited_before = self.waited_at_all(stay, now);
         stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
-        self.heavy.on_heavy();
+        self.heavy.in_a_row = self.heavy.in_a_row.saturating_add(1);
         !self.is_full(stay, class, now, (waiting, limited), limits, 4)
     }
 
     /// Whether the queues of continuations stand, or those of a class, as far as this worker knows.
     pub fn continuations_stand(&self) -> bool {
-        self.heavy.stands() || self.standing != 0
+        self.heavy.stands || self.standing != 0
     }
 
     /// Notes that a request has ended by itself.
     #[inline]
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
-            0 => self.heavy.on_light(),
+            0 => self.heavy.in_a_row = 0,
             in_line => {
                 let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);
                 self.heavy.on_end(now, in_queues, in_line as usize - 1);

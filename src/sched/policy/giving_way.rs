@@ -116,7 +116,7 @@ impl Policy {
     /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step
     /// aside. To a worker that refuses some of them, they do.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
-        let from = |patience: Patience| if local.refuses() { 1 } else { patience.scarce_from };
+        let from = |patience: Patience| if local.refuses { 1 } else { patience.scarce_from };
         self.patience().is_some_and(|patience| view.queued() >= from(patience))
     }
 

@@ -158,7 +158,7 @@ impl<J> Turn<J> {
 
     /// Lets the next search begin with the worker's own socket, in which something waits.
     pub fn expect_own(&mut self) {
-        self.search.expect(Noticed::of([self.worker()]));
+        self.search.noticed = Noticed::of([self.worker()]);
     }
 
     /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end

@@ -164,7 +164,7 @@ impl Gate {
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().bounds(heavy).interval;
+        let interval = board.limits.load().waits.of(heavy).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
@@ -177,8 +177,7 @@ impl Gate {
             asked: 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64,
         };
         let rules = self.sources.decide(standing, passed, &self.in_force, self.scale);
-        if rules.differ(&self.in_force) && ((at >= self.replace_at && self.breaker.allows(at)) || rules == Rules::OPEN)
-        {
+        if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
             self.replace(group, config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
@@ -222,7 +221,8 @@ impl Gate {
                 }
             }
         }
-        self.replace_at = now.plus(PAUSE.times((program.len() * group.sockets().len()) as u64));
+        let pause = PAUSE.times((program.len() * group.sockets().len()) as u64);
+        self.replace_at = now.plus(if self.breaker.is_open() { Breaker::AGAIN_AFTER } else { pause });
         self.tell(now);
     }
 

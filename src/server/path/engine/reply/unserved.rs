@@ -12,7 +12,7 @@ use crate::time::{Nanos, TokenBucket};
 /// One part in this many of a worker's time goes into answers to shed requests: the rest is for
 /// requests that are served.
 const SHED_ANSWERS_PART: u64 = 10;
-/// The time in which that part of the time is given, and how much of it is kept: answers to shed
+/// Each tick gives that part of itself, and so many ticks' worth is kept. So answers to shed
 /// requests leave at once for as much time as a pause of the host takes.
 const TICK_NS: u64 = 1_000_000;
 const TICKS_KEPT: u64 = 100;
@@ -104,7 +104,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// request expired, it is about as long as that request waited. Where a queue was full, nothing
     /// is known but the bound.
     fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
-        let bound = self.running.limits().bounds(envelope.stay.has_begun()).bound;
+        let bound = self.running.limits().waits.of(envelope.stay.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
             Status::ShedWaited | Status::ShedQueueFull => bound,
