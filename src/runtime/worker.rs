@@ -15,7 +15,8 @@ use std::{process, thread};
 
 /// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
 pub struct Worker<J> {
-    id: WorkerId,
+    /// The worker's number.
+    pub id: WorkerId,
     policy: Arc<Policy>,
     pub(super) deque: Deque<J>,
     poll: Poll,
@@ -31,11 +32,6 @@ impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
         let deque = if policy.newest_first() { Deque::new_lifo() } else { Deque::new_fifo() };
         Worker { id, policy, deque, poll }
-    }
-
-    /// The worker's number.
-    pub fn id(&self) -> WorkerId {
-        self.id
     }
 
     /// Works on the calling thread until [`Shared::stop`].

@@ -90,7 +90,7 @@ pub fn probe() -> io::Result<()> {
 /// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if
 /// `by_kernel`, and `flag`.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
-    let interval = look_interval(looks.cost.max(watch_set.look_cost()));
+    let interval = look_interval(looks.cost.max(watch_set.look_cost));
     let backstop = BACKSTOP.times(looks.time_scale);
     let mut notice = Notice {
         flag,

@@ -148,7 +148,8 @@ impl Shedding {
     pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
-        let (absence, heavy) = (Absence::default(), HeavyQueue::default());
+        // As if the worker always had a CPU.
+        let (absence, heavy) = (Absence::new(|now| now), HeavyQueue::default());
         Shedding { absence, sockets, classes, standing: 0, heavy, workers }
     }
 

@@ -15,7 +15,7 @@ const BOUNDS: WaitBounds = WaitBounds {
 
 /// A worker that always has a CPU.
 fn present() -> Absence {
-    Absence::default()
+    Absence::new(|now| now)
 }
 
 fn times(pairs: &[(u64, u64)]) -> ServiceTimes {

@@ -52,8 +52,10 @@ const RARE: usize = 61;
 /// first.
 #[derive(Clone, Debug)]
 pub struct Local {
-    worker: WorkerId,
-    pool: PoolId,
+    /// The worker that searches.
+    pub worker: WorkerId,
+    /// The pool of that worker.
+    pub pool: PoolId,
     /// Where rotation among victims begins; moves on with every search, so that no worker is always
     /// asked first.
     rotation: usize,
@@ -88,16 +90,6 @@ impl Local {
     pub fn set_topology(&mut self, topology: &Topology) {
         self.pool = topology.pool_of(self.worker);
         self.noticed = Noticed::default();
-    }
-
-    /// The worker that searches.
-    pub fn worker(&self) -> WorkerId {
-        self.worker
-    }
-
-    /// The pool of that worker.
-    pub fn pool(&self) -> PoolId {
-        self.pool
     }
 
     /// Whether the next search is rare.

@@ -257,5 +257,5 @@ fn time_in_vain<J>(local: &Local, policy: &Policy, world: &VirtualWorld<J>) -> N
         SearchPlace::ReceiveBusy => receive.times(stuck() as u64),
         _ => Nanos::ZERO,
     };
-    policy.order(local.pool()).usual.iter().map(time).fold(Nanos::ZERO, Nanos::plus)
+    policy.order(local.pool).usual.iter().map(time).fold(Nanos::ZERO, Nanos::plus)
 }
