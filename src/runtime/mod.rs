@@ -132,8 +132,8 @@ impl<J: Send> Shared<J> {
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
-            // Ordering: release, pairs with the acquire in `Loop::follow`: a worker that sees the number
-            // finds the policy.
+            // Ordering: release, pairs with the acquire in `Loop::follow`: a worker that sees the
+            // number finds the policy.
             self.epoch.fetch_add(1, Ordering::Release);
         });
     }

@@ -2,8 +2,8 @@
 
 use super::Nanos;
 
-/// The rate of a bucket, and what it holds. Its state is one word, zero at the start. The upper half
-/// is the number of a tick, the lower half the tokens that are left in it.
+/// The rate of a bucket, and what it holds. Its state is one word, zero at the start. The upper
+/// half is the number of a tick, the lower half the tokens that are left in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket<const TICK_NS: u64> {
     /// Tokens that come in each tick.

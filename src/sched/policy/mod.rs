@@ -60,7 +60,7 @@ pub struct Policy {
     /// a checkpoint's reach.
     pub uninterrupted: Option<usize>,
     /// Whether other policies take over from this one while workers run. Then its workers serve
-    /// what another left, and show since when they have been in a job: a policy that takes over
+    /// what another left. They show since when they have been in a job, as a policy that takes over
     /// during a long job may ask.
     pub switched: bool,
 }
