@@ -6,9 +6,11 @@ mod native;
 mod process;
 mod text;
 
+use super::block::Percentile;
+use super::counters::{SpawnEnd, Spent};
+use super::slow::{Cause, Pair};
 use super::snapshot::{Decision, GateState, OwnKind, Snapshot};
-use super::window::{SLOWDOWN_ONE, Series};
-use super::{Cause, Pair, Percentile, SpawnEnd, Spent, Stage};
+use super::window::{SLOWDOWN_ONE, Series, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
 use family::Value::{Counter, Gauge, Untyped};

@@ -4,8 +4,8 @@
 //! every server, so that histograms of a fleet add up. A value counts as the highest of its bin, as
 //! on `/latency`. So a quantile of a native histogram is at most one bucket off.
 
-use crate::metrics::Snapshot;
 use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
+use crate::metrics::snapshot::Snapshot;
 use crate::metrics::window::{Distribution, Series};
 use std::time::Duration;
 
@@ -73,8 +73,7 @@ impl Buckets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::window::Histograms;
-    use crate::metrics::{Sample, Stage};
+    use crate::metrics::window::{Histograms, Sample, Stage};
     use crate::time::Nanos;
     use proptest::prelude::*;
 

@@ -7,10 +7,6 @@
 //! afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
 //! ends it missed; they count as in flight, as they were a moment before.
 
-mod unfinished;
-
-pub(crate) use unfinished::{Unfinished, Wait};
-
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
