@@ -1,7 +1,7 @@
 //! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
 //!
-//! One table, `table/mod.rs`, has a row for every setting. From it come the fields of [`Config`], their
-//! parsers, the flags, the names in environment and file, the help, and the README's table
+//! One table, `table/mod.rs`, has a row for every setting. From it come the fields of [`Config`],
+//! their parsers, the flags, the names in environment and file, the help, and the README's table
 //! ([`SETTINGS`]). Rules between settings are in `rules.rs`. The first layer that has a setting
 //! decides: flag, environment, TOML file, default. In the environment the name is `FOREBAY_` and
 //! the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all
