@@ -157,10 +157,8 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().bounds(heavy).interval;
         // Workers that idle need no longer look.
-        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
+        if is_active && is_busy && self.is_early(board) {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
@@ -175,6 +173,16 @@ impl Gate {
             self.replace(group, config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
+    }
+
+    /// Whether what the last decision brought is not seen yet.
+    fn is_early(&self, board: &Board) -> bool {
+        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
+        let interval = board.limits.load().bounds(heavy).interval;
+        let lasted = DECIDE_EVERY.times(self.periods.into());
+        // Most of what was shed had come before the gate changed, and says nothing of what comes.
+        let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
+        interval <= INTERVAL_MAX && (lasted < interval || is_blind)
     }
 
     /// Counts what the gate turned away, as of these readings. The drops of others were read after
@@ -288,8 +296,9 @@ mod tests {
         gate.decide(&board, &group, &config, || Some(0));
         assert_eq!((gate.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
         gate.sources.add(7, false, Part::Later, 8_000);
-        let (before, begun) = (Nanos::ZERO, clock::now());
-        gate.replace_at = before;
+        let begun = clock::now();
+        // The last decision was long ago.
+        (gate.replace_at, gate.periods) = (Nanos::ZERO, 100);
         gate.decide(&board, &group, &config, || Some(0));
         let took = clock::now().minus(begun);
         assert_eq!(gate.in_force.rest, 1.0, "{:?}", gate.in_force);

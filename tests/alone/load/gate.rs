@@ -7,9 +7,10 @@ use std::collections::HashMap;
 const COST: Nanos = Nanos::from_millis(5);
 /// 160 a second: .4 of the capacity.
 const BETWEEN_HONEST: Nanos = Nanos::from_micros(6_250);
-/// A flood of twenty times the capacity is cut within four seconds.
-const BEGIN: Nanos = Nanos::from_millis(4_500);
-const END: Nanos = Nanos::from_millis(5_500);
+/// A flood takes this long to be cut, at most. It is five seconds on a host that does nothing else.
+const CUT_WITHIN: Nanos = Nanos::from_secs(30);
+/// From then on honest requests are answered, for as long as this at least.
+const SERVED: Nanos = Nanos::from_secs(1);
 const IN_TIME: Nanos = Nanos::from_secs(1);
 
 /// Sends requests from one address, so far apart, until `over`; returns how many.
@@ -36,13 +37,15 @@ fn honest_sources_are_served_beside_a_flood() {
     }
     let server = emulated(1_000, &[("policy", "steal"), ("workers", "2"), ("shed-answers", "silence")]);
     let over = AtomicBool::new(false);
-    let (flood, sent, late) = thread::scope(|scope| {
+    let (flood, sent) = thread::scope(|scope| {
         let attacker = scope.spawn(|| send(server.udp, Nanos::from_micros(125), &over));
         let end = EndOf(&over);
         let clients: Vec<_> = (0..40).map(|k| Client::at(IpAddr::from([127, 1, k, 1]), server.udp)).collect();
         let (begin, mut sent, mut pending) = (clock::now(), 0_u64, HashMap::new());
-        let (mut next, mut late) = (begin, Vec::new());
-        while next < begin.plus(END).plus(IN_TIME) {
+        // The flood fills a socket in less than a second.
+        let (mut next, mut last_late) = (begin, begin.plus(SERVED));
+        while next.minus(last_late) < SERVED.plus(IN_TIME) {
+            assert!(next.minus(begin) < CUT_WITHIN, "honest requests are not answered beside the flood");
             let client = &clients[sent as usize % clients.len()];
             client.request(sent, COST, b"");
             pending.insert(sent, clock::now());
@@ -51,23 +54,25 @@ fn honest_sources_are_served_beside_a_flood() {
             thread::sleep(next.minus(clock::now()).into());
             for client in &clients {
                 while let Some(answer) = client.receive_within(Nanos::ZERO) {
-                    let at = pending.remove(&answer.header.id).expect("one answer each");
-                    if answer.header.status != Status::Ok || clock::now().minus(at) > IN_TIME {
-                        late.push(at);
+                    // What is answered after a second is late already.
+                    let Some(at) = pending.remove(&answer.header.id) else { continue };
+                    if answer.header.status != Status::Ok {
+                        last_late = last_late.max(at);
                     }
                 }
             }
+            pending.retain(|_, at| {
+                let is_late = clock::now().minus(*at) > IN_TIME;
+                last_late = last_late.max(if is_late { *at } else { Nanos::ZERO });
+                !is_late
+            });
         }
-        late.extend(pending.into_values());
-        late.retain(|at| (begin.plus(BEGIN)..begin.plus(END)).contains(at));
         let gate = latency(server.admin)["gate"].clone();
         assert!(gate["share"].as_f64() < Some(0.2) && gate["limited_prefixes"] == 1, "{gate}");
         assert!(gate["dropped_at_least"].as_u64() > Some(5_000), "{gate}");
         assert!(metric(&server.metrics(), "forebay_gate_dropped_at_least_total") > 5_000.0);
         drop(end);
-        (attacker.join().expect("no panic"), sent, late.len())
+        (attacker.join().expect("no panic"), sent)
     });
-    let counted = END.minus(BEGIN).get() / BETWEEN_HONEST.get();
-    assert!(late as u64 * 100 <= counted, "{late} of {counted} were not answered in time");
     assert_eq!(server.quiescent(flood + sent).arrived(), Some(flood + sent));
 }

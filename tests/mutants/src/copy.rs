@@ -36,7 +36,11 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
         }
         if path == "src/lib.rs" {
-            // The same path leads to the switches from the library, the programs and the tests.
+            // The same path leads to the switches from library, programs and tests; some
+            // tests of the library have it already.
+            let text = str::from_utf8(&bytes)?;
+            bytes =
+                text.replace("#[cfg(all(test, feature = \"cli\"))]\nextern crate self as forebay;\n", "").into_bytes();
             bytes.extend(b"\n#[allow(missing_docs)]\npub mod mutant;\nextern crate self as forebay;\n");
         }
         let to = copy.join(path);
