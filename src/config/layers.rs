@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The texts in the layers, and the problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// The settings that some layer has.
     pub(super) given: BTreeMap<String, Claim>,
     /// The problems found so far.
