@@ -163,8 +163,10 @@ impl Gate {
             }
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
+        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
+        let interval = board.limits.load().waits.of(heavy).interval;
         // Workers that idle need no longer look.
-        if is_active && is_busy && self.is_early(board) {
+        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
         }
         let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
@@ -179,16 +181,6 @@ impl Gate {
             self.replace(group, config, rules, drops);
             samples.gate_changed(self.in_force.clone(), clock::now());
         }
-    }
-
-    /// Whether what the last decision brought is not seen yet.
-    fn is_early(&self, board: &Board) -> bool {
-        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().waits.of(heavy).interval;
-        let lasted = DECIDE_EVERY.times(self.periods.into());
-        // Most of what was shed had come before the gate changed, and says nothing of what comes.
-        let is_blind = self.shed > 2 * self.not_served && lasted < INTERVAL_MAX;
-        interval <= INTERVAL_MAX && (lasted < interval || is_blind)
     }
 
     /// Counts what the gate turned away, as of these readings. The drops of others were read after

@@ -120,9 +120,7 @@ pub(crate) struct Envelope {
     pub packet: usize,
     /// The number of the request itself.
     pub id: u64,
-    /// The class, as the handler said at admission.
     pub class: u8,
-    /// Length of the request.
     pub request_len: usize,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
@@ -137,7 +135,6 @@ pub(crate) struct Envelope {
 /// Where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
-    /// The sender.
     pub peer: SocketAddr,
     /// The address that the request came to: the reply leaves from it.
     pub local: SocketAddr,
