@@ -1,7 +1,7 @@
 //! The command line: what each flag is called and which text it takes. What the values mean
 //! together is decided in [`crate::plan`] and [`crate::compare`].
 
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::results::Outputs;
 use crate::values::{number, positive, rate};
@@ -102,7 +102,7 @@ pub(crate) struct RunArguments {
 }
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 7] = ["workload", "then", "then_rate", "rate", "load", "duration", "seed"];
+const DRAWN: [&str; 8] = ["workload", "then", "then_rate", "rate", "load", "arrivals", "duration", "seed"];
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
@@ -178,6 +178,11 @@ pub(crate) struct OfferArguments {
     /// Share of the workers' capacity to offer, instead of --rate [default of compare: 0.7]
     #[arg(long, value_name = "SHARE", value_parser = load)]
     pub(crate) load: Option<f64>,
+    /// How requests follow one another: poisson, constant, gamma:CV or bursts:FACTOR:ON:OFF
+    ///
+    /// As for loadgen simulate. ON and OFF are multiplied by the server's time scale, as costs are.
+    #[arg(long, value_name = "HOW", default_value = "poisson")]
+    pub(crate) arrivals: Shape,
     /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) duration: Option<Nanos>,

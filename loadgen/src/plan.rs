@@ -4,7 +4,7 @@ pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
-use crate::lab::workload::Workload;
+use crate::lab::workload::{Shape, Workload};
 use crate::replay::Replay;
 use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
@@ -52,6 +52,8 @@ pub struct Plan {
     /// Whether the run is one of several rounds, which only together know a percentile. Such a run
     /// may be VALID without knowing it.
     pub is_round: bool,
+    /// How requests follow one another, at a time scale of 1.
+    pub arrivals: Shape,
     /// The seed of the schedule.
     pub seed: u64,
     /// The deadline in each header; 0 = none.
@@ -171,6 +173,7 @@ impl Plan {
             retrying: Retrying::default(),
             percentile: offer.percentile,
             is_round: false,
+            arrivals: offer.arrivals,
             seed: offer.seed,
             deadline_us: 0,
             workers,

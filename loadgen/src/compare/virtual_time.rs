@@ -54,6 +54,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
         slice: Some(settings.slice),
         classified: settings.classified(),
         objective: arguments.optimise,
+        shape: offer.arrivals,
         ..Scenario::new(&workload, workers.into(), overheads, offer.seed, requests)
     };
     let mut known = HashSet::new();

@@ -95,7 +95,7 @@ fn drawn<'a>(
     when: Range<Nanos>,
 ) -> impl Iterator<Item = Request> + 'a {
     let Range { start, end } = when;
-    let arrivals = Arrivals::new(workload, rate, plan.flows, seed);
+    let arrivals = Arrivals::new(workload, rate, plan.flows, seed).shaped(plan.arrivals.scaled(plan.time_scale));
     let requests = arrivals.map(move |arrival| Request {
         at: start.plus(arrival.at),
         cost: arrival.cost.times(plan.time_scale),

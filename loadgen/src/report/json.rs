@@ -24,6 +24,8 @@ pub struct RunReport {
     /// Whether the percentile that the validity is about was asked for.
     #[serde(skip)]
     pub(crate) is_asked: bool,
+    /// How requests followed one another.
+    pub(crate) arrivals: String,
     /// The seed of the schedule.
     pub(crate) seed: u64,
     /// The workload: preset or form.
@@ -91,6 +93,7 @@ impl RunReport {
             reasons: objections.iter().map(Objection::to_string).collect(),
             effect: objections.iter().map(|objection| objection.effect).max(),
             is_asked: plan.percentile.is_some(),
+            arrivals: plan.arrivals.to_string(),
             seed: plan.seed,
             workload: plan.offered(),
             policy: server.and_then(ServerView::policy),

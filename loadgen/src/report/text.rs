@@ -1,6 +1,7 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
+use crate::lab::workload::Shape;
 use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
@@ -93,7 +94,9 @@ pub(crate) fn conditions(plan: &Plan, seeds: &str) -> String {
         Nanos::ZERO => "without warm-up".to_owned(),
         warmup => format!("after {warmup} of warm-up"),
     };
-    format!("{} {warmup}, {} flows, seed {seeds}", plan.duration, grouped(plan.flows.into()))
+    let arrivals =
+        if plan.arrivals == Shape::Poisson { String::new() } else { format!(" arrivals {},", plan.arrivals) };
+    format!("{} {warmup},{arrivals} {} flows, seed {seeds}", plan.duration, grouped(plan.flows.into()))
 }
 
 fn heading(plan: &Plan, report: &RunReport) -> String {

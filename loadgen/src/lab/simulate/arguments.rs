@@ -122,9 +122,11 @@ pub(crate) struct SimulateArguments {
     /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(super) optimise: Objective,
-    /// How requests follow one another: poisson, or bursts:MEAN
+    /// How requests follow one another: poisson, constant, gamma:CV or bursts:FACTOR:ON:OFF
     ///
-    /// bursts: 1.5 times the rate for a time of that mean, then 0.5 times the rate for as long.
+    /// The mean rate stays the same. CV is the coefficient of variation of gaps. A burst has FACTOR
+    /// times the rate for a mean time ON. The mean time between two bursts is OFF. MEAN is short
+    /// for 1.5:MEAN:MEAN.
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     pub(super) arrivals: Shape,
     /// Number of source ports [default: 32 per worker, 256 to 32768]

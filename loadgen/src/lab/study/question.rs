@@ -112,7 +112,7 @@ impl<'a> Question<'a> {
         }
         let factors = [("20 % more load", 1.2), ("twice the load", 2.0)];
         all.extend(factors.map(|(what, factor)| (what.to_owned(), factor, same.clone())));
-        let bursts = |mean| Scenario { shape: Shape::Bursts(mean), ..same.clone() };
+        let bursts = |mean| Scenario { shape: Shape::mild_bursts(mean), ..same.clone() };
         all.extend(BURSTS.map(|mean| (format!("bursts of {mean}"), 1.0, bursts(mean))));
         let recorded = |run| Scenario { stretched: Some(run), ..same.clone() };
         all.extend(replayed.map(|run| ("as recorded".to_owned(), 1.0, recorded(run))));
