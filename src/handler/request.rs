@@ -41,6 +41,8 @@ impl<'a> Arrival<'a> {
 
     /// An identity for [`Admitted::identity`], of what the source of the datagram calls `name`: its
     /// number for the request, or all of the bytes.
+    // Apart from the way of requests that have no identity.
+    #[inline(never)]
     pub fn identity(&self, name: impl Hash) -> u64 {
         // Keyed: no other source can make an identity that is in use.
         static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
