@@ -8,7 +8,7 @@ use forebay::time::Nanos;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
-use loadgen::lab::workload::Workload;
+use loadgen::lab::workload::{Shape, Workload};
 use loadgen::plan::{Plan, Retrying};
 use loadgen::progress::Progress;
 use loadgen::report::validity::Validity;
@@ -160,6 +160,7 @@ impl Mix {
             retrying: Retrying::default(),
             percentile: None,
             is_round: false,
+            arrivals: Shape::Poisson,
             seed,
             deadline_us: 0,
             workers: Some(cores),
