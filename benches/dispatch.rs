@@ -44,7 +44,7 @@ mod records;
 use arc_swap::ArcSwap;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group};
-use handler::builtin::wire::{Header, Served};
+use handler::builtin::wire::{Header, Kind, Served};
 use handler::builtin::{Bench, Echo};
 use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
@@ -60,6 +60,7 @@ use server::path::engine::Engine;
 use server::path::flows::Flows;
 use server::path::job::{Job, WaitSlots};
 use server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use server::path::repeats::Repeats;
 use server::path::samples::Samples;
 use std::future::Future;
 use std::hint::black_box;
@@ -131,6 +132,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
+        repeats: Repeats::new(1),
         flows: Flows::new(1, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &outside,
         runtime_id,
@@ -180,7 +182,7 @@ fn called<H: Handler>(handler: &H, request: &[u8], count: usize) -> Duration {
     clock::now().minus(start).into()
 }
 
-fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, request: &[u8]) {
+fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, request: &[u8], batches: &[usize]) {
     let count = |iterations: u64| usize::try_from(iterations).expect("they fit the address space");
     group.bench_function("direct", |bencher| {
         bencher.iter_custom(|iterations| called(handler, request, count(iterations)));
@@ -188,7 +190,7 @@ fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, re
     // What `auto` may choose.
     for name in ["levels", "steal", "global", "auto"] {
         let policy: PolicyName = name.parse().expect("a policy");
-        for batch in [1, net::BATCH] {
+        for &batch in batches {
             group.bench_function(format!("{name}, batch {batch}"), |bencher| {
                 bencher.iter_custom(|iterations| served(handler, policy, request, batch, count(iterations)));
             });
@@ -203,13 +205,17 @@ fn request() -> Vec<u8> {
 
 fn dispatch(criterion: &mut Criterion) {
     let request = request();
-    for name in ["small", "echo"] {
+    let repeatable =
+        [&Header { kind: Kind::Repeatable, ..Header::request(1, 0, Nanos::ZERO) }.emit()[..], &[7; 16]].concat();
+    for name in ["small", "echo", "identity"] {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Elements(1));
         group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1)).sample_size(40);
         match name {
-            "small" => compare(&mut group, &Small, &request),
-            _ => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &request),
+            "small" => compare(&mut group, &Small, &request, &[1, net::BATCH]),
+            "echo" => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &request, &[1, net::BATCH]),
+            // Of a batch all others would repeat the first.
+            _ => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &repeatable, &[1]),
         }
         group.finish();
     }

@@ -11,7 +11,7 @@
 
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
-use forebay::handler::{Unserved, sleep};
+use forebay::handler::{Once, Unserved, sleep};
 use forebay::server::Sender;
 use forebay::time::{Nanos, parse_duration};
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
@@ -198,6 +198,7 @@ fn main() -> ExitCode {
     let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "levels")];
     forebay::main(&defaults, |flags: Flags, server| {
         let coap = Coap { sender: server.sender()?, slow: flags.slow };
-        server.run(&coap)
+        // A client may repeat a message for so long, which is then the same one (section 4.5).
+        server.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))
     })
 }

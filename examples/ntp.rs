@@ -13,6 +13,7 @@
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 
 use forebay::fate::Malformed;
+use forebay::handler::Once;
 use forebay::time::clock;
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server};
 use rtime_clock::adjtime::{Timex, adjtimex};
@@ -117,6 +118,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("reject-source-ports", "none");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
-    server.run(&Ntp)?;
+    server.run(&Once::new(Ntp))?;
     Ok(())
 }

@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 
 use forebay::fate::Malformed;
+use forebay::handler::Once;
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server};
 use std::net::{IpAddr, SocketAddr};
 
@@ -138,6 +139,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("amplification", "3");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
-    server.run(&Stun)?;
+    server.run(&Once::new(Stun))?;
     Ok(())
 }

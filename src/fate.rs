@@ -167,6 +167,8 @@ fates! {
     ShedWaited = shed_waited => Shed(ShedWaited = 8),
     /// Served, but the kernel did not take the reply.
     Unsent = unsent,
+    /// It repeats a request that was in the server, whose answer is for both.
+    Duplicate = duplicate,
 }
 
 impl Fate {

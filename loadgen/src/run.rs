@@ -142,7 +142,7 @@ fn exchange_all(
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
     // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let datagrams = Datagrams::new(session, plan.deadline_us);
+    let datagrams = Datagrams::new(session, plan.deadline_us, plan.retrying.max > 0);
     let live = Live::default();
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);

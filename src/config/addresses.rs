@@ -1,8 +1,8 @@
 //! Where a server is reached, and by whom: parsing the text of addresses, ports and paths, and
 //! showing it again.
 
-use super::value::{Refusal, list, number, option_text};
-use super::{LISTEN_MAX, Network, REJECTED_PORTS_MAX, SourcePrefix, TRUSTED_NETWORKS_MAX};
+use super::value::{LISTEN_MAX, REJECTED_PORTS_MAX, Refusal, TRUSTED_NETWORKS_MAX, list, number, option_text};
+use crate::net::{Network, SourcePrefix};
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -3,8 +3,9 @@
 
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
-use super::setting::{Shape, find};
-use super::{Config, SETTINGS, rules, table};
+use super::rules;
+use super::table::{self, Config, SETTINGS, find};
+use super::value::Shape;
 use std::fmt;
 
 /// A configuration, and the origin of each of its values.

@@ -1,14 +1,13 @@
 //! The texts of a configuration, gathered from its layers: flag, environment, file.
 
-use super::Config;
-use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, HELP_ALL, Setting, find};
-use super::value::Refusal;
+use super::problem::{Claim, Origin, Problem};
+use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, Setting, find};
+use super::value::{Refusal, suggestion};
 use std::collections::BTreeMap;
 
 /// The texts in the layers, and the problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// The settings that some layer has.
     pub(super) given: BTreeMap<String, Claim>,
     /// The problems found so far.
@@ -19,9 +18,8 @@ pub(super) struct Layers {
     implied: BTreeMap<&'static str, &'static str>,
 }
 
-impl Layers {
-    /// The value of `key` if some layer has it and it is valid; an invalid one becomes a problem.
-    pub(super) fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
+impl Given for Layers {
+    fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
         let given = self.given.get(key)?;
         let refusal = match parse(&given.value) {
             Ok(value) => return Some(value),
@@ -32,7 +30,9 @@ impl Layers {
         self.problems.push(Problem { claims: vec![given.clone()], message });
         None
     }
+}
 
+impl Layers {
     /// True if some layer has `key`.
     pub(super) fn has(&self, key: &str) -> bool {
         self.given.contains_key(key)

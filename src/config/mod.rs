@@ -1,7 +1,7 @@
 //! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
 //!
-//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], their
-//! parsers, the flags, the names in environment and file, the help, and the README's table
+//! One table, `table/mod.rs`, has a row for every setting. From it come the fields of [`Config`],
+//! their parsers, the flags, the names in environment and file, the help, and the README's table
 //! ([`SETTINGS`]). Rules between settings are in `rules.rs`. The first layer that has a setting
 //! decides: flag, environment, TOML file, default. In the environment the name is `FOREBAY_` and
 //! the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all
@@ -14,9 +14,6 @@
 //! assert_eq!(config.workers, 4);
 //! # Ok::<(), forebay::config::Problems>(())
 //! ```
-
-#[macro_use]
-mod setting;
 
 mod addresses;
 pub(crate) mod caches;
@@ -36,48 +33,16 @@ pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, W
 pub(crate) use effective::Effective;
 pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
-pub use setting::{Group, Setting, Shape};
 #[cfg(feature = "cli")]
 pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL, Scope, load, with_flags};
-pub use table::{Config, SETTINGS};
+pub use table::{Config, Group, SETTINGS, Setting};
 pub(crate) use value::list_text as listen_text;
-pub use value::{Burn, Classify, Gate, HandlerName, LogFormat, LogLevel, ShedAnswers};
+pub use value::{
+    Burn, Classify, Gate, HandlerName, LISTEN_MAX, LogFormat, LogLevel, POOLS_MAX, Pool, REJECTED_PORTS_MAX,
+    SOCKETS_MAX, Shape, ShedAnswers, TRUSTED_NETWORKS_MAX, WORKERS_MAX,
+};
 
 use crate::time::Nanos;
-use std::fmt;
-use std::num::NonZero;
-
-/// The most workers a server starts; far above any machine that the policies were measured or
-/// simulated on.
-pub const WORKERS_MAX: usize = 1_024;
-/// The most pools a server has. A reply names its pool in one byte, and a workload has no more than
-/// eight classes.
-pub const POOLS_MAX: usize = 8;
-/// The most addresses a server listens on: each receives on a socket of every worker, and a search
-/// tries them all.
-pub const LISTEN_MAX: usize = 16;
-/// The most sockets a server has: one for each worker on each address.
-pub const SOCKETS_MAX: usize = 4_096;
-/// The most source ports a server rejects: the list is searched for every datagram.
-pub const REJECTED_PORTS_MAX: usize = 64;
-/// The most trusted networks: each request is compared with all of them.
-pub const TRUSTED_NETWORKS_MAX: usize = 16;
-
-/// A group of workers that serves one weight of requests.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Pool {
-    /// A lower-case letter, then lower-case letters, digits and `-`.
-    pub name: String,
-    /// The number of workers in the pool, at least 1.
-    pub workers: usize,
-}
-
-impl fmt::Display for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, self.workers)
-    }
-}
 
 impl Config {
     /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. A
@@ -124,20 +89,9 @@ impl Default for Config {
     }
 }
 
-/// CPUs that this process may use: the calling thread's affinity mask, but not more than its
-/// cgroup's CPU quota (v1 or v2). At least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
-///
-/// A quota of 2.5 CPUs counts as 2. If workers outnumber their quota, the kernel stops all of them
-/// for the rest of each scheduling period, up to 100 ms. No scheduling policy can hide that. The
-/// half CPU left over serves the admin endpoint.
-pub(crate) fn cpus() -> usize {
-    // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its
-    // root. It fails only where there is no such call.
-    std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::caches::cpus;
     use super::*;
     use crate::time::parse_duration;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -1,6 +1,6 @@
 //! Problems of a configuration, and where each was written.
 
-use super::setting::{environment_name, find};
+use super::table::{environment_name, find};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -129,35 +129,6 @@ impl fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::Running => f.write_str("running"),
             Origin::Implied(reason) => f.write_str(reason),
-        }
-    }
-}
-
-/// `, did you mean X?` for the candidate of which `written` looks like a misspelling, or nothing.
-pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let written = written.to_lowercase();
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
-        // A misspelling changes a letter or two, not most of the word.
-        .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
-        .min_by_key(|(slips, _)| *slips)
-        .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Is a misspelling recognised, and a different word left alone?
-    #[test]
-    fn suggestions_are_for_slips_only() {
-        let policies = ["isolated", "global", "steal", "pools"];
-        for (written, meant) in [("pool", "pools"), ("stael", "steal"), ("Pools", "pools"), ("gloabl", "global")] {
-            assert_eq!(suggestion(written, policies), format!(", did you mean {meant}?"));
-        }
-        for written in ["", "x", "darc", "round-robin"] {
-            assert_eq!(suggestion(written, policies), "", "{written}");
         }
     }
 }

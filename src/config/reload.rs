@@ -3,7 +3,7 @@
 use super::effective::{Effective, resolve};
 use super::layers::Layers;
 use super::problem::{Claim, Origin, Problems};
-use super::setting::find;
+use super::table::find;
 
 /// What becomes of a running configuration by a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, P
 mod tests {
     use super::*;
     use crate::config::effective::from_pairs;
-    use crate::config::{SETTINGS, Setting};
+    use crate::config::table::{SETTINGS, Setting};
 
     fn effective(pairs: &[(&str, &str)]) -> Effective {
         from_pairs(pairs.iter().copied()).expect("a configuration")

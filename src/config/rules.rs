@@ -1,9 +1,11 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
+use super::caches;
 use super::layers::Layers;
-use super::{Burn, Config, Pool, SOCKETS_MAX, Wait, caches};
+use super::table::Config;
+use super::value::{Burn, SOCKETS_MAX};
 use crate::emulation::overheads::Overheads;
-use crate::sched::grouping;
+use crate::sched::{Wait, grouping};
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
@@ -88,17 +90,6 @@ fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 5] {
             format!("the sizes of {policy} are of all workers; allowed: groups auto or 1, or another policy"),
         ),
     ]
-}
-
-/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
-pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
-    let front = workers.div_ceil(5).max(1);
-    let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };
-    let mut pools = vec![pool("front", front)];
-    if workers > front {
-        pools.push(pool("heavy", workers - front));
-    }
-    pools
 }
 
 #[cfg(test)]

@@ -1,14 +1,27 @@
 //! The types of values: parsing the text of one value, and showing it again. A refusal gives the
 //! reason; the allowed values are in the table of settings.
 
-use super::problem::suggestion;
-use super::setting::Shape;
-use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::fate::labels;
 use crate::sched::{Entry, PolicyName, name_here};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
+
+/// The most workers a server starts; far above any machine that the policies were measured or
+/// simulated on.
+pub const WORKERS_MAX: usize = 1_024;
+/// The most pools a server has. A reply names its pool in one byte, and a workload has no more than
+/// eight classes.
+pub const POOLS_MAX: usize = 8;
+/// The most addresses a server listens on: each receives on a socket of every worker, and a search
+/// tries them all.
+pub const LISTEN_MAX: usize = 16;
+/// The most sockets a server has: one for each worker on each address.
+pub const SOCKETS_MAX: usize = 4_096;
+/// The most source ports a server rejects: the list is searched for every datagram.
+pub const REJECTED_PORTS_MAX: usize = 64;
+/// The most trusted networks: each request is compared with all of them.
+pub const TRUSTED_NETWORKS_MAX: usize = 16;
 
 labels! {
     /// Whether the server may look at a request's class before it has served it.
@@ -75,6 +88,18 @@ labels! {
     }
 }
 
+/// The notation of a value in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shape {
+    /// In quotes.
+    Text,
+    /// A whole number.
+    Count,
+    /// `true` or `false`.
+    Switch,
+}
+
 /// How a setting is written.
 pub(super) struct Form<T> {
     pub(super) shape: Shape,
@@ -89,7 +114,7 @@ pub(super) struct Form<T> {
 macro_rules! choice {
     ($type:ident) => {
         Form {
-            shape: $crate::config::Shape::Text,
+            shape: Shape::Text,
             allowed: || $type::ALL.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "),
             parse: |text| value::chosen(text, $type::ALL.as_ref(), |one| one.name()),
             show: |one| one.name().to_owned(),
@@ -101,7 +126,7 @@ pub(super) use choice;
 /// Any text that `parse` takes.
 macro_rules! text {
     ($allowed:literal, $parse:expr, $show:expr $(,)?) => {
-        Form { shape: $crate::config::Shape::Text, allowed: || $allowed.to_owned(), parse: $parse, show: $show }
+        Form { shape: Shape::Text, allowed: || $allowed.to_owned(), parse: $parse, show: $show }
     };
 }
 pub(super) use text;
@@ -125,6 +150,18 @@ pub(super) type Refusal = String;
 pub(super) fn chosen<T: Copy>(text: &str, all: &[T], name: fn(&T) -> &'static str) -> Result<T, Refusal> {
     let found = all.iter().find(|one| name(one) == text);
     found.copied().ok_or_else(|| format!("no such name{}", suggestion(text, all.iter().map(name))))
+}
+
+/// `, did you mean X?` for the candidate of which `written` looks like a misspelling, or nothing.
+pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let written = written.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
+        // A misspelling changes a letter or two, not most of the word.
+        .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
+        .min_by_key(|(slips, _)| *slips)
+        .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
 }
 
 /// A policy; one under another name is told the name here.
@@ -207,6 +244,33 @@ pub(super) fn list<T>(
     Ok(values)
 }
 
+/// A group of workers that serves one weight of requests.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Pool {
+    /// A lower-case letter, then lower-case letters, digits and `-`.
+    pub name: String,
+    /// The number of workers in the pool, at least 1.
+    pub workers: usize,
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.workers)
+    }
+}
+
+/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
+pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
+    let front = workers.div_ceil(5).max(1);
+    let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };
+    let mut pools = vec![pool("front", front)];
+    if workers > front {
+        pools.push(pool("heavy", workers - front));
+    }
+    pools
+}
+
 /// Pools in the form `front=3,heavy=11`.
 pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
     let clash =
@@ -237,6 +301,18 @@ fn pool(part: &str) -> Result<Pool, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Is a misspelling recognised, and a different word left alone?
+    #[test]
+    fn suggestions_are_for_slips_only() {
+        let policies = ["isolated", "global", "steal", "pools"];
+        for (written, meant) in [("pool", "pools"), ("stael", "steal"), ("Pools", "pools"), ("gloabl", "global")] {
+            assert_eq!(suggestion(written, policies), format!(", did you mean {meant}?"));
+        }
+        for written in ["", "x", "darc", "round-robin"] {
+            assert_eq!(suggestion(written, policies), "", "{written}");
+        }
+    }
 
     // What is accepted as a number, and where do its bounds lie?
     #[test]

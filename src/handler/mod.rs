@@ -42,12 +42,14 @@ pub mod builtin;
 mod closure;
 mod fork;
 mod leaf;
+mod once;
 mod reply;
 mod request;
 
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
+pub use once::Once;
 pub(crate) use reply::Extents;
 pub use reply::{Overflow, Reply, TooManyDatagrams};
 pub use request::{Admitted, Arrival, Because, Rejected, Request};

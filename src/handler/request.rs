@@ -3,8 +3,10 @@
 
 use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A datagram that has arrived.
@@ -37,6 +39,22 @@ impl<'a> Arrival<'a> {
         self.local
     }
 
+    /// An identity for [`Admitted::identity`], of what the source of the datagram calls `name`: its
+    /// number for the request, or all of the bytes.
+    // Apart from the way of requests that have no identity.
+    #[inline(never)]
+    pub fn identity(&self, name: impl Hash) -> u64 {
+        // Keyed: no other source can make an identity that is in use.
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        // One word where it can be, for each takes 2 ns.
+        match self.peer {
+            SocketAddr::V4(peer) => {
+                KEYS.hash_one((u64::from(peer.ip().to_bits()) << 16 | u64::from(peer.port()), name))
+            }
+            SocketAddr::V6(peer) => KEYS.hash_one((peer, name)),
+        }
+    }
+
     /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of
     /// [`clock::now`].
     pub fn arrived_at(&self) -> Nanos {
@@ -65,6 +83,7 @@ pub struct Admitted<T = ()> {
     pub(crate) ticket: T,
     pub(crate) class: u8,
     pub(crate) flow: Option<u64>,
+    pub(crate) identity: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) cost: Option<Nanos>,
     pub(crate) reply_limit: Option<usize>,
@@ -74,7 +93,16 @@ pub struct Admitted<T = ()> {
 impl<T> Admitted<T> {
     /// A request of class 0, without a deadline, whose reply is at most as long as itself.
     pub fn new(ticket: T) -> Admitted<T> {
-        Admitted { ticket, class: 0, flow: None, deadline: None, cost: None, reply_limit: None, validated: false }
+        Admitted {
+            ticket,
+            class: 0,
+            flow: None,
+            identity: None,
+            deadline: None,
+            cost: None,
+            reply_limit: None,
+            validated: false,
+        }
     }
 
     /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It
@@ -114,6 +142,16 @@ impl<T> Admitted<T> {
     /// ```
     pub fn flow(self, key: u64) -> Admitted<T> {
         Admitted { flow: Some(key), ..self }
+    }
+
+    /// The identity of the request. While one request is in the server, others with its identity
+    /// are dropped and end as `duplicate`. The answer to the first is for all of them. Without an
+    /// identity equal requests are different ones: two payments are two.
+    ///
+    /// An identity is a key as good as random, such as [`Arrival::identity`] makes. A full table
+    /// lets repeats pass; [`Once`](super::Once) also answers those that come later.
+    pub fn identity(self, key: u64) -> Admitted<T> {
+        Admitted { identity: Some(key), ..self }
     }
 
     /// How long after the arrival of the request the answer is still worth something.

@@ -1,12 +1,10 @@
 //! The control thread's side of the metrics: sums up what workers record, and answers scrapes.
 
-#[cfg(test)]
-use super::Stage;
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
 use super::window::{Bins, Recent, Window, news};
 #[cfg(test)]
-use super::window::{Distribution, Series};
+use super::window::{Distribution, Series, Stage};
 use super::worker_metrics::WorkerMetrics;
 #[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
@@ -112,7 +110,9 @@ impl<'b> Collector<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Recorder, Sample, Spent};
+    use crate::metrics::counters::Spent;
+    use crate::metrics::window::Sample;
+    use crate::metrics::worker_metrics::Recorder;
     use crate::time::clock::in_virtual_time;
 
     fn sample(class: u8, service_us: u64) -> Sample {

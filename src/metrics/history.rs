@@ -1,6 +1,6 @@
 //! `GET /history`: the last ten minutes, for the charts of the page. Schema `forebay-history/1`.
 
-use super::Collector;
+use super::collector::Collector;
 use super::snapshot::Snapshot;
 use crate::time::clock;
 use serde_json::json;
@@ -53,7 +53,9 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Gauges, Sample, WorkerMetrics};
+    use crate::metrics::snapshot::Gauges;
+    use crate::metrics::window::Sample;
+    use crate::metrics::worker_metrics::WorkerMetrics;
     use crate::time::Nanos;
     use crate::time::clock::in_virtual_time;
     use serde_json::Value;

@@ -1,9 +1,9 @@
 //! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its
 //! histograms since the start, for the tools of HdrHistogram.
 
+use super::counters::Spent;
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
-use super::window::{Distribution, SHORTEST, Series};
-use super::{Spent, Stage};
+use super::window::{Distribution, SHORTEST, Series, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
 use crate::time::{Nanos, clock};
 use hdrhistogram::Histogram;

@@ -25,6 +25,8 @@
 //! ```
 
 mod block;
+#[cfg(feature = "admin")]
+mod capture;
 mod collector;
 mod counters;
 mod flight;
@@ -34,6 +36,8 @@ mod history;
 mod latency;
 #[cfg(feature = "admin")]
 mod prometheus;
+#[cfg(feature = "admin")]
+mod slow;
 mod snapshot;
 #[cfg(feature = "admin")]
 mod text;
@@ -42,13 +46,10 @@ mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::{Block, Bounds, Interval, PRECISION, Percentile};
+#[cfg(feature = "admin")]
+pub(crate) use capture::{Capture, Captured};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
-pub(crate) use counters::{Unfinished, Wait};
-pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, number, receiver};
-#[cfg(feature = "admin")]
-pub(crate) use flight::{Capture, Captured, Slow, Tick, Unended};
-#[cfg(feature = "admin")]
-pub use flight::{Cause, Pair};
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinished, Wait, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use history::History;
 #[cfg(feature = "admin")]
@@ -57,6 +58,10 @@ pub use latency::LATENCY_SCHEMAS;
 pub use prometheus::Format;
 #[cfg(feature = "admin")]
 pub(crate) use prometheus::weight;
+#[cfg(feature = "admin")]
+pub use slow::{Cause, Pair};
+#[cfg(feature = "admin")]
+pub(crate) use slow::{Slow, Tick, Unended};
 pub use snapshot::{
     ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, GivenUp, Latencies, OwnKind, OwnValue, Snapshot,
     summary,

@@ -1,8 +1,8 @@
 //! The data of one scrape, and the summary of it that a server prints when it ends.
 
+use super::block::Block;
 use super::counters::{Counts, SpawnEnd};
-use super::window::{Bins, Distribution, Series};
-use super::{Block, Stage};
+use super::window::{Bins, Distribution, Series, Stage};
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
 use std::iter;
@@ -32,7 +32,7 @@ pub struct Gauges {
     pub oldest: [Option<Nanos>; CLASSES],
     /// The time that requests were delayed, as far as it was explained.
     #[cfg(feature = "admin")]
-    pub blocked: std::collections::BTreeMap<super::Pair, Nanos>,
+    pub blocked: std::collections::BTreeMap<super::slow::Pair, Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.

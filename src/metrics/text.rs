@@ -1,8 +1,8 @@
 //! `GET /latency?text` and `GET /slow?text`: the figures that say most, for people. Columns have
 //! the names of the fields.
 
-use super::Stage;
 use super::snapshot::{Snapshot, blocks, summary, time};
+use super::window::Stage;
 use serde_json::Value;
 
 impl Snapshot {

@@ -144,7 +144,7 @@ impl Recorder<'_> {
     /// Adds one to `counter`. A counter that is a reason of a fate ends a datagram.
     #[inline]
     pub fn count(&mut self, counter: Counter) {
-        self.counters.count(counter);
+        self.counters.counted.of(counter).add(1);
     }
 
     /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went.
@@ -192,7 +192,7 @@ impl Recorder<'_> {
     /// Counts `time` as spent on `on`.
     #[inline]
     pub fn spend(&mut self, on: Spent, time: Nanos) {
-        self.counters.spend(on, time);
+        self.counters.spent_ns[on as usize].add(time.get());
     }
 
     /// Records that an emulated core slept for `slept` and woke `late` after its deadline.

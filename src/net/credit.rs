@@ -9,7 +9,7 @@
 //! one, is kept for [`KEPT`] seconds: a token bucket.
 
 use super::gate::SourcePrefix;
-use crate::time::Nanos;
+use crate::time::{Nanos, TokenBucket};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +27,10 @@ pub struct Credit {
     /// Bytes that may be sent for each byte received.
     amplification: u32,
     /// Bytes that may be sent in each second beside.
-    allowance: u32,
+    allowance: TokenBucket<1_000_000_000>,
     bits: SourcePrefix,
     keys: RandomState,
-    /// The number of a second, of which bits 0 to 31 count, above the bytes that may be sent in it.
+    /// The bytes that may be sent, as states of the bucket.
     places: Box<[AtomicU64]>,
 }
 
@@ -40,6 +40,7 @@ impl Credit {
     pub fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
         debug_assert!(amplification >= 1, "a reply may be as long as its request");
         let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        let allowance = TokenBucket { each: allowance, kept: KEPT };
         Credit { amplification, allowance, bits, keys: RandomState::new(), places }
     }
 
@@ -62,36 +63,17 @@ impl Credit {
     /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second
     /// is over.
     pub fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
-        if second(taken_at) == second(now) {
+        if self.allowance.tick(taken_at) == self.allowance.tick(now) {
             self.update(source, now, |credit| credit.saturating_add(bytes as u32));
         }
     }
 
     fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
         let place = &self.places[self.keys.hash_one(self.bits.of(source)) as usize % PLACES];
-        let second = second(now);
-        let changed = |seen: u64| {
-            let (last, left) = (seen >> 32, seen as u32);
-            let credit = if last == second { left } else { self.kept(left, second.saturating_sub(last)) };
-            Some(second << 32 | u64::from(change(credit)))
-        };
+        let changed = |seen: u64| Some(self.allowance.after(seen, now, &mut change));
         // Ordering: relaxed, one word that says all there is to say. It is never refused.
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
-
-    /// What is kept of the bytes `left` after so many `seconds`. Apart from the way of requests
-    /// within one second.
-    #[cold]
-    fn kept(&self, left: u32, seconds: u64) -> u32 {
-        let kept = (u64::from(self.allowance) * seconds).saturating_add(left.into());
-        kept.min((self.allowance * KEPT).into()) as u32
-    }
-}
-
-/// Seconds since the clock's beginning, from [`KEPT`] on: a place that nothing has used is full. 32
-/// bits are 136 years.
-fn second(now: Nanos) -> u64 {
-    now.get() / 1_000_000_000 + u64::from(KEPT)
 }
 
 #[cfg(test)]

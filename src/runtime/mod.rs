@@ -100,7 +100,7 @@ impl<J: Send> Shared<J> {
         let shared = Shared {
             wait,
             queues,
-            thieves: workers.iter().map(Worker::thieves).collect(),
+            thieves: workers.iter().map(|worker| worker.deque.stealer()).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
@@ -132,14 +132,10 @@ impl<J: Send> Shared<J> {
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
-            // Ordering: release, pairs with the acquire in `epoch`: a worker that sees the number
-            // finds the policy.
+            // Ordering: release, pairs with the acquire in `Loop::follow`: a worker that sees the
+            // number finds the policy.
             self.epoch.fetch_add(1, Ordering::Release);
         });
-    }
-
-    fn epoch(&self) -> usize {
-        self.epoch.load(Ordering::Acquire)
     }
 
     /// How many jobs wait in each queue; exact when nothing moves.

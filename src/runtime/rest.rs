@@ -133,5 +133,5 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
 /// thief threshold it may receive from every stuck worker. A millisecond at least bounds the cost
 /// of spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
-    policy.thief_threshold().max(Nanos::from_millis(1))
+    policy.stuck_after.max(Nanos::from_millis(1))
 }

@@ -141,7 +141,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
     thread::scope(|scope| {
         for worker in workers {
             let mut toy = Toy {
-                worker: worker.id(),
+                worker: worker.id,
                 outputs: &outputs,
                 done: finished.clone(),
                 looked: look.clone(),

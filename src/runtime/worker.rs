@@ -7,15 +7,16 @@ use super::{Groups, Shared};
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
-use crossbeam_deque::Stealer;
 use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::{process, thread};
 
 /// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
 pub struct Worker<J> {
-    id: WorkerId,
+    /// The worker's number.
+    pub id: WorkerId,
     policy: Arc<Policy>,
     pub(super) deque: Deque<J>,
     poll: Poll,
@@ -31,15 +32,6 @@ impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
         let deque = if policy.newest_first() { Deque::new_lifo() } else { Deque::new_fifo() };
         Worker { id, policy, deque, poll }
-    }
-
-    pub(super) fn thieves(&self) -> Stealer<J> {
-        self.deque.stealer()
-    }
-
-    /// The worker's number.
-    pub fn id(&self) -> WorkerId {
-        self.id
     }
 
     /// Works on the calling thread until [`Shared::stop`].
@@ -173,7 +165,7 @@ impl<'s, J: Send> Loop<'s, J> {
 
     /// Makes the worker follow the present policy, if it does not yet.
     fn follow<E: Engine<Job = J>>(&mut self, engine: &mut E) {
-        let epoch = self.world.shared.epoch();
+        let epoch = self.world.shared.epoch.load(Ordering::Acquire);
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.follow_cold();

@@ -1,15 +1,14 @@
-//! What follows measurements, once a second: the policy, and the bounds on waiting. The admin
-//! thread of a server and a server in virtual time call the same functions.
+//! What follows measurements, once a second: the policy, how long requests may wait, and the
+//! service to expect. The admin thread of a server and a server in virtual time call one function.
 
 use super::auto::Auto;
 use super::estimate::{ServiceTimes, TimesOfClass};
-use super::overload::{QueueBounds, expected_by_class};
+use super::overload::WaitLimits;
 use super::{Made, MaxWait, Measured, Policy, PolicyName, Tuning};
-use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::time::Nanos;
 
-/// A policy in force, and the state for changing it.
+/// A policy and limits of waiting in force, and the state for changing them.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
     /// The name that was configured, which may be `auto`.
@@ -22,6 +21,7 @@ pub struct Adaptation {
     share: f64,
     /// The policy that the workers follow.
     made: Made,
+    limits: WaitLimits,
     /// The decision rule of `auto`; `None` under any other policy.
     auto: Option<Auto>,
 }
@@ -32,12 +32,27 @@ impl Adaptation {
     pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
         let made = made(&auto, name, &tuning);
-        Adaptation { name, tuning, emulated, share: 1.0, made, auto }
+        let limits = WaitLimits::unmeasured(tuning.max_wait);
+        Adaptation { name, tuning, emulated, share: 1.0, made, limits, auto }
     }
 
     /// The same of workers that are this share of all whose work is measured.
     pub fn of_group(self, share: f64) -> Adaptation {
         Adaptation { share, ..self }
+    }
+
+    /// The same with these limits, which were in force before.
+    pub fn with_limits(self, limits: WaitLimits) -> Adaptation {
+        Adaptation { limits, ..self }
+    }
+
+    /// Follows another setting: its bound at once, and under `auto` from the next measurement on.
+    pub fn set_max_wait(&mut self, max_wait: MaxWait) {
+        if max_wait != self.tuning.max_wait {
+            self.tuning.max_wait = max_wait;
+            let expected = if max_wait == MaxWait::Off { WaitLimits::NONE.expected } else { self.limits.expected };
+            self.limits = WaitLimits { expected, ..WaitLimits::unmeasured(max_wait) };
+        }
     }
 
     /// The policy for the workers to follow.
@@ -50,9 +65,21 @@ impl Adaptation {
         &self.made
     }
 
-    /// Updates the policy from `recent` measurements; true if it has changed. To be called every
-    /// second.
+    /// How long requests may wait, and the service to expect.
+    pub fn limits(&self) -> WaitLimits {
+        self.limits
+    }
+
+    /// Updates the limits and the policy from `recent` measurements; true if the policy has
+    /// changed. To be called every second.
     pub fn follow(&mut self, recent: &Recent) -> bool {
+        let times = ServiceTimes::new(recent.service_times.iter().copied());
+        let of_class = self.tuning.classified.then(|| of_class(recent));
+        self.limits.follow(&self.tuning, self.made.policy.first_slice(), &times, of_class.as_ref());
+        self.follow_policy(recent)
+    }
+
+    fn follow_policy(&mut self, recent: &Recent) -> bool {
         // What `auto` chooses must fit the requests that come; sizes, which follow their number,
         // change more evenly.
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
@@ -74,22 +101,6 @@ impl Adaptation {
         self.made = made;
         true
     }
-}
-
-/// The bounds on waiting under `max_wait`, and the service to expect by class, by `recent`
-/// measurements. A request takes `beside` beside its service. Policies have first slices of
-/// `first_slice`, and know classes if `classified`. `None` where too few were measured to tell.
-pub fn waits(
-    recent: &Recent,
-    max_wait: MaxWait,
-    beside: Nanos,
-    first_slice: Option<Nanos>,
-    classified: bool,
-) -> (Option<QueueBounds>, [Option<Nanos>; CLASSES]) {
-    let times = ServiceTimes::new(recent.service_times.iter().copied());
-    let of_class = classified.then(|| of_class(recent));
-    let bounds = QueueBounds::new(max_wait, &times, beside, first_slice);
-    (bounds, expected_by_class(max_wait, &times, of_class.as_ref()))
 }
 
 fn of_class(recent: &Recent) -> TimesOfClass {
@@ -123,9 +134,7 @@ fn are_left(recent: &Recent, workers: f64) -> bool {
 /// long as it takes.
 fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
-    if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
-        times = times.run_to_completion();
-    }
+    times.run_to_completion = recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE;
     let beside_workers = if emulated { recent.charged_workers } else { recent.between_workers };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);

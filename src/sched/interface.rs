@@ -18,7 +18,7 @@ pub enum Step {
     /// Receive from the socket that is next in the turn of all workers.
     ReceiveNext,
     /// Ask in which of the watched sockets something waits
-    /// ([`Local::expect`](super::Local::expect)).
+    /// ([`Local::noticed`](super::Local::noticed)).
     Look,
     /// Steal half of the jobs in the deque of this worker; the oldest, if the deque is the own one.
     Steal(WorkerId),

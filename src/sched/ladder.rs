@@ -46,11 +46,6 @@ impl Ladder {
         self.0.iter().skip(1).map(|(from, _)| *from)
     }
 
-    /// The next of them for a request that has taken this much.
-    pub fn next_limit(&self, attained: Nanos) -> Option<Nanos> {
-        self.limits().find(|limit| *limit > attained)
-    }
-
     /// Whether `other` differs by no more than noise. Then a fresh request has the same level, and
     /// each limit of one ladder is near a limit of the other.
     fn is_like(&self, other: &Ladder) -> bool {

@@ -22,7 +22,7 @@ pub mod sharing;
 pub mod turn;
 mod wait;
 
-pub use adapt::{Adaptation, waits};
+pub use adapt::Adaptation;
 pub use auto::{Objective, estimate, gittins};
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
 pub use noticed::{Looked, Noticed};

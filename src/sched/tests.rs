@@ -166,7 +166,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
 #[test]
 fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {
-        let mut filled: HashSet<PoolId> = policy.uninterrupted_max().map(|_| UNINTERRUPTED).into_iter().collect();
+        let mut filled: HashSet<PoolId> = policy.uninterrupted.map(|_| UNINTERRUPTED).into_iter().collect();
         for pool in 0..policy.topology().pools() {
             let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
             let yields = [0, 1, 5, 20, 100].into_iter().flat_map(|attained_us| {

@@ -26,6 +26,7 @@ use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::sched::bounds::PACKETS_PER_WORKER;
+use crate::sched::overload::WaitLimits;
 use crate::time::clock;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -98,7 +99,7 @@ impl Server {
         let addresses = listening.group.addresses().len();
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
-        let board = Board::new(config.workers, addresses, samples, waiting::limits(config));
+        let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
         let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers)));
         let start = Start {
             bound: Bound { listening, config: config.clone(), filter, notices, spawning, board },

@@ -4,6 +4,7 @@
 use super::error::ServeError;
 use super::path::flows::Flows;
 use super::path::packet::Slot;
+use super::path::repeats::Repeats;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
 use crate::metrics::{CLASS_BYTES, Track, Unfinished};
@@ -52,7 +53,7 @@ pub(super) const SLOTS_PER_WORKER: usize = PACKETS_PER_WORKER + 1;
 pub struct Memory {
     workers: usize,
     /// Bytes made at start for each worker: packets, places for half-done requests, its share of
-    /// the flows, and memory to receive and send.
+    /// the flows and repeats, and memory to receive and send.
     pub worker_bytes: usize,
     /// Bytes allocated for each worker when the first request of a class is answered. A class that
     /// never occurs takes none, and one of which every request is answered a seventh less.
@@ -85,7 +86,7 @@ impl Memory {
         };
         let further = (config.listen.len() - 1) * address;
         let objects = PACKETS_PER_WORKER * packet + SLOTS_PER_WORKER * slot;
-        let worker_bytes = objects + flows + further + Track::bytes(workers) + THREAD;
+        let worker_bytes = objects + flows + Repeats::bytes(1) + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 

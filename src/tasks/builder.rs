@@ -196,8 +196,8 @@ impl Builder {
         let spawner = Spawner::new(Arc::clone(&scheduler));
         let runtime = Runtime { spawner, threads: Mutex::default() };
         for member in workers {
-            let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id()));
-            let builder = thread::Builder::new().name(format!("forebay-task-{}", member.id()));
+            let (scheduler, pool) = (Arc::clone(&scheduler), topology.pool_of(member.id));
+            let builder = thread::Builder::new().name(format!("forebay-task-{}", member.id));
             let (builder, stack) = (builder.stack_size(self.stack_bytes), self.stack_bytes);
             lock(&runtime.threads).push(builder.spawn(move || worker::work(member, pool, stack, &scheduler))?);
         }

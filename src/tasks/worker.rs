@@ -31,7 +31,7 @@ pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Place>> {
 pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, scheduler: &Arc<Scheduler>) {
     let _guard = AbortOnPanic;
     begin_stack(stack_bytes);
-    let id = worker.id();
+    let id = worker.id;
     worker.run_with(&scheduler.shared, |deque| {
         let (scheduler, deque) = (Arc::clone(scheduler), Rc::clone(deque));
         let place = Rc::new(Place { scheduler, worker: id, pool, deque, membership: RefCell::default() });

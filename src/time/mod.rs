@@ -22,11 +22,15 @@ macro_rules! show_as_text {
 }
 pub(crate) use show_as_text;
 
+mod breaker;
+mod bucket;
 pub mod clock;
 mod duration;
 mod onset;
 mod steady;
 
+pub(crate) use breaker::Breaker;
+pub(crate) use bucket::TokenBucket;
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
 pub(crate) use steady::Steady;
@@ -36,10 +40,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// How long the server does without what has failed. One failure a minute costs nothing, and a
-/// device or a limit may change.
-pub(crate) const AGAIN_AFTER: Nanos = Nanos::from_secs(60);
 
 /// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the
 /// process.

@@ -17,7 +17,7 @@ struct Fact<'a> {
 /// policy that CONTRIBUTING.md shows.
 const FACTS: [Fact<'_>; 3] = [
     Fact {
-        file: "src/metrics/counters/mod.rs",
+        file: "src/metrics/counters.rs",
         before: "        /// Calls to receive that failed.",
         row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
     },
@@ -27,7 +27,7 @@ const FACTS: [Fact<'_>; 3] = [
         row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
     },
     Fact {
-        file: "src/config/table.rs",
+        file: "src/config/table/mod.rs",
         before: "    /// Keeps each worker on one CPU.",
         row: "    /// Extra.\n    \
               extra: bool { value_name: \"BOOL\", live: false, default: \"false\", form: value::SWITCH }",

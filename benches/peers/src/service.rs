@@ -67,7 +67,7 @@ impl Service {
     /// Begins to serve the request in `datagram`, which has been ready since `ready_at`; `None` for
     /// what is no request and gets no reply.
     pub(crate) fn begin(&self, datagram: &[u8], ready_at: Nanos) -> Option<Job> {
-        let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Request)?;
+        let header = Header::parse(datagram).ok().filter(|header| header.kind != Kind::Reply)?;
         let owed = if let Service::Emulated(_, prices) = self { prices.receive } else { Nanos::ZERO };
         Some(Job { header, left: header.cost, owed, ready_at })
     }

@@ -104,7 +104,9 @@ impl Handler for Service {
         let admitted = Admitted::new(Code::default())
             .class(if query.wants_signatures() { SIGNED_CLASS } else { 0 })
             .reply_limit(query.payload().min(usize::from(self.payload)).max(arrival.bytes().len()))
-            .validated(cookie.is_some_and(shown));
+            .validated(cookie.is_some_and(shown))
+            // A resolver that hears nothing repeats its question within half a second.
+            .identity(arrival.identity(arrival.bytes()));
         Ok(admitted)
     }
 

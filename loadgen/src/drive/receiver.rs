@@ -286,7 +286,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
-        let datagrams = Datagrams::new(SESSION, 0);
+        let datagrams = Datagrams::new(SESSION, 0, false);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");
         while !receiver.ready.is_empty() {
@@ -353,7 +353,7 @@ mod tests {
         (0..2).for_each(|_| live.count_sent());
         let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
         let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
-        let datagrams = Datagrams::new(SESSION, 0);
+        let datagrams = Datagrams::new(SESSION, 0, false);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
         receiver.look(&Interrupt::default()).expect("an open socket");
         assert_eq!(receiver.replies.taken, 1);

@@ -5,7 +5,7 @@ use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
-use forebay::inside::wire::{HEADER_BYTES, Header};
+use forebay::inside::wire::{HEADER_BYTES, Header, Kind};
 use forebay::time::{Nanos, clock};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -33,13 +33,16 @@ pub(crate) struct Sent {
 pub(crate) struct Datagrams {
     session: u64,
     deadline_us: u32,
+    kind: Kind,
 }
 
 impl Datagrams {
     /// Datagrams of the run with this `session`, a number that no other run has. They have this
-    /// deadline: [`Plan::deadline_us`](crate::plan::Plan::deadline_us).
-    pub(crate) const fn new(session: u64, deadline_us: u32) -> Datagrams {
-        Datagrams { session: session & !0xff, deadline_us }
+    /// deadline: [`Plan::deadline_us`](crate::plan::Plan::deadline_us). The server is told if a
+    /// request `may_repeat`.
+    pub(crate) const fn new(session: u64, deadline_us: u32, may_repeat: bool) -> Datagrams {
+        let kind = if may_repeat { Kind::Repeatable } else { Kind::Request };
+        Datagrams { session: session & !0xff, deadline_us, kind }
     }
 
     /// The attempt that `stamp` names; `None` for a stamp of another run.
@@ -50,7 +53,8 @@ impl Datagrams {
     /// The datagram of an attempt at `request`, whose number is `id`; the first attempt is 0.
     pub(crate) fn of(self, id: usize, attempt: u8, request: &Request) -> [u8; HEADER_BYTES] {
         let header = Header::request(id as u64, request.class, request.cost);
-        Header { stamp: self.session | u64::from(attempt), deadline_us: self.deadline_us, ..header }.emit()
+        let Datagrams { session, deadline_us, kind } = self;
+        Header { kind, stamp: session | u64::from(attempt), deadline_us, ..header }.emit()
     }
 }
 
@@ -114,7 +118,7 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const DATAGRAMS: Datagrams = Datagrams::new(1, 0);
+    const DATAGRAMS: Datagrams = Datagrams::new(1, 0, false);
 
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not
     // connected, so nothing can be sent over it.

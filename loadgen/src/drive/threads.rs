@@ -104,7 +104,7 @@ mod tests {
             // meanwhile.
             let patience = Nanos::from_millis(10);
             let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, patience);
-            let datagrams = Datagrams::new(7 << 8, 0);
+            let datagrams = Datagrams::new(7 << 8, 0, false);
             let receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let (sent, replies) = thread::scope(|scope| {

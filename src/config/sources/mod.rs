@@ -3,13 +3,14 @@
 mod scope;
 mod unused;
 
-pub(crate) use super::setting::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL};
+pub(crate) use super::table::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL};
 pub(crate) use scope::Scope;
 
 use super::effective::{Effective, resolve};
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
-use super::setting::{CONFIG, Setting, Shape, environment_name};
+use super::table::{CONFIG, Setting, environment_name};
+use super::value::Shape;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

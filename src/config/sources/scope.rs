@@ -1,9 +1,8 @@
 //! Which settings a program has, and its own defaults.
 
-use crate::config::SETTINGS;
 use crate::config::layers::{Layers, no_such_setting};
 use crate::config::problem::{Origin, Problem};
-use crate::config::setting::{Group, Setting};
+use crate::config::table::{Group, SETTINGS, Setting};
 
 /// The settings of a program: those of any service, with defaults of its own, or all.
 #[derive(Clone, Debug)]
@@ -24,23 +23,23 @@ impl Scope {
     }
 
     /// The settings that the program has.
-    pub(in crate::config) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(|setting| self.with_bench || setting.group != Group::Bench)
     }
 
     /// The row of `key`, if the program has this setting.
-    pub(in crate::config) fn find(&self, key: &str) -> Option<&'static Setting> {
+    pub(crate) fn find(&self, key: &str) -> Option<&'static Setting> {
         self.settings().find(|setting| setting.key == key)
     }
 
     /// The default of `setting` as help shows it.
-    pub(in crate::config) fn default_text(&self, setting: &Setting) -> &str {
+    pub(crate) fn default_text(&self, setting: &Setting) -> &str {
         let own = self.defaults.iter().find(|(key, _)| key == setting.key);
         own.map_or(setting.default, |(_, value)| value)
     }
 
     /// Offers `layers` the program's own defaults: after every other layer.
-    pub(in crate::config) fn offer_defaults(&self, layers: &mut Layers) {
+    pub(crate) fn offer_defaults(&self, layers: &mut Layers) {
         for (key, value) in &self.defaults {
             match self.find(key) {
                 Some(setting) => layers.offer(setting.key, value.clone(), Origin::Program),
@@ -56,7 +55,7 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{load, with_flags};
+    use crate::config::sources::{load, with_flags};
 
     // Is a default of a program a default that only a layer replaces, and a wrong name a problem
     // like any other?

@@ -2,8 +2,8 @@
 
 use crate::config::effective::Effective;
 use crate::config::problem::{Claim, Origin};
-use crate::config::setting::find;
-use crate::config::{Burn, HandlerName};
+use crate::config::table::find;
+use crate::config::value::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
 /// Settings that some policies use and others do not.
@@ -43,8 +43,8 @@ fn is_chosen(row: &Claim) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SETTINGS;
     use crate::config::effective::from_pairs;
+    use crate::config::table::SETTINGS;
 
     /// The keys of what `pairs` warn of.
     fn unused(pairs: &[(&str, &str)]) -> Vec<String> {

@@ -78,6 +78,9 @@ impl<W: Work> Handler for Bench<W> {
         if deadline_us > 0 {
             admitted = admitted.deadline(Nanos::from_micros(deadline_us.into()));
         }
+        if header.kind == Kind::Repeatable {
+            admitted = admitted.identity(arrival.identity(id));
+        }
         if usize::from(class) >= CLASSES {
             return Err(Rejected::Refused(admitted, Refused::UnknownClass));
         }

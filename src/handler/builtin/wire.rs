@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 4 | magic | `46 42 41 59` ("FBAY") | same |
 //! | 4 | 1 | version | 1 | 1 |
-//! | 5 | 1 | kind | 1 | 2 |
+//! | 5 | 1 | kind | 1, or 3 if it may come again with the same id | 2 |
 //! | 6 | 1 | class | 0 = `short`, 1 = `long`, 2 = `class2` .. 7 = `class7` | echoed |
 //! | 7 | 1 | status | 0 | see [`Status`] |
 //! | 8 | 8 | id | chosen by the client | echoed |
@@ -53,6 +53,8 @@ pub enum Kind {
     Request = 1,
     /// From server to client.
     Reply = 2,
+    /// A request that its client may send again. Requests of one source with the same id are one.
+    Repeatable = 3,
 }
 
 /// A header, parsed. The table of the module says what each field means in which direction.
@@ -113,15 +115,16 @@ impl Header {
         let kind = match bytes[5] {
             1 => Kind::Request,
             2 => Kind::Reply,
+            3 => Kind::Repeatable,
             _ => return Err(Malformed::Kind),
         };
         // A request's status means nothing, so only a reply's is checked.
         let status = match kind {
-            Kind::Request => Status::Ok,
+            Kind::Request | Kind::Repeatable => Status::Ok,
             Kind::Reply => *Status::ALL.get(usize::from(bytes[7])).ok_or(Malformed::Kind)?,
         };
         let served = match kind {
-            Kind::Request => Served::default(),
+            Kind::Request | Kind::Repeatable => Served::default(),
             Kind::Reply => Served {
                 worker: u16::from_le_bytes(field(bytes, 36)),
                 pool: bytes[38],

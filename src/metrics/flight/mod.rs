@@ -3,19 +3,12 @@
 //! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short
 //! stretches that follow one another are one slice. So nothing is left out, and a busy worker
 //! writes a slice every ten microseconds at most. A request that waited for [`LONG_WAIT`] or longer
-//! becomes a [`Delayed`] at its end. The control thread reads both ([`Slow`]). From the slices it
-//! tells what a delayed request waited for.
+//! becomes a [`Delayed`] at its end. The control thread reads both. From the slices it tells what a
+//! delayed request waited for ([`super::slow`]).
 
-#[cfg(feature = "admin")]
-mod blame;
-#[cfg(feature = "admin")]
-mod capture;
-#[cfg(feature = "admin")]
-mod host;
 mod pen;
 mod ring;
-#[cfg(feature = "admin")]
-mod slow;
+mod unfinished;
 
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
@@ -24,17 +17,8 @@ use std::hash::RandomState;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-#[cfg(feature = "admin")]
-pub use blame::Cause;
-#[cfg(feature = "admin")]
-pub(crate) use capture::{Capture, Captured};
-#[cfg(feature = "admin")]
-pub(crate) use host::Tick;
 pub(super) use pen::Pen;
-#[cfg(feature = "admin")]
-pub use slow::Pair;
-#[cfg(feature = "admin")]
-pub(crate) use slow::{Slow, Unended};
+pub(crate) use unfinished::{Unfinished, Wait};
 
 /// A request that waited for so long is delayed: a hundred light requests of a microsecond, and
 /// more than a wake-up.
@@ -45,7 +29,7 @@ const SLICES_MAX: usize = 16_384;
 const SLICES_MIN: usize = 1_024;
 /// Delayed requests that a worker remembers until the control thread looks, a few times a second.
 /// The newest stay.
-const DELAYED: usize = 256;
+pub(super) const DELAYED: usize = 256;
 
 /// What a request is behind that waits for a permit to work uninterrupted: no request has this
 /// number.
@@ -73,7 +57,7 @@ pub(crate) fn receiver(id: u64) -> usize {
 
 /// What a slice consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// One request, which passed no checkpoint.
     #[default]
     Unchecked,
@@ -98,15 +82,15 @@ impl Kind {
 
 /// A stretch of a worker's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Slice {
-    began: Nanos,
-    took: Nanos,
-    kind: Kind,
-    about: About,
+pub(super) struct Slice {
+    pub(super) began: Nanos,
+    pub(super) took: Nanos,
+    pub(super) kind: Kind,
+    pub(super) about: About,
 }
 
 impl Slice {
-    fn end(&self) -> Nanos {
+    pub(super) fn end(&self) -> Nanos {
         self.began.plus(self.took)
     }
 
@@ -150,7 +134,7 @@ pub(crate) struct Delayed {
 #[cfg(feature = "admin")]
 impl Delayed {
     /// How long it waited.
-    fn delay(&self) -> Nanos {
+    pub(super) fn delay(&self) -> Nanos {
         self.ended_at.minus(self.about.came_at).minus(self.service)
     }
 }
@@ -176,7 +160,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Track {
     slices: Ring,
-    delayed: ArrayQueue<Delayed>,
+    pub(super) delayed: ArrayQueue<Delayed>,
     /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
     // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one
     // wrong line for a moment.
@@ -184,12 +168,12 @@ pub(crate) struct Track {
     /// Whether a capture is on.
     // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then
     // counted as left out.
-    captures: AtomicBool,
+    pub(super) captures: AtomicBool,
     /// What ended while a capture was on. The memory is taken by the first capture, and stays.
-    ended: OnceLock<ArrayQueue<Ended>>,
+    pub(super) ended: OnceLock<ArrayQueue<Ended>>,
     /// Requests that found no room there.
     // Ordering: relaxed, it is a count.
-    missed: AtomicU64,
+    pub(super) missed: AtomicU64,
     /// With the keys of this server, so that the number of a flow does not give its address away.
     hasher: RandomState,
 }
@@ -208,7 +192,7 @@ impl Track {
         }
     }
 
-    fn slots(workers: usize) -> usize {
+    pub(super) fn slots(workers: usize) -> usize {
         let slots = SLICE_BYTES / size_of::<Words>() / workers.max(1);
         1 << slots.clamp(SLICES_MIN, SLICES_MAX).ilog2()
     }
@@ -226,7 +210,7 @@ impl Track {
     /// The latest slices as of `now`, `most` of them and as far as the ring holds them, oldest
     /// first. A slice at 0 says that these are all.
     #[cfg(feature = "admin")]
-    fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
+    pub(super) fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
         let (records, written) = self.slices.latest(most);
         let all = (records.len() as u64 == written).then(Slice::default);
         let begun = records.into_iter().map(Slice::of).filter(|slice| slice.began <= now);
@@ -235,7 +219,7 @@ impl Track {
 
     /// The slice under way, as of `now`.
     #[cfg(feature = "admin")]
-    fn running(&self, now: Nanos) -> Option<Slice> {
+    pub(super) fn running(&self, now: Nanos) -> Option<Slice> {
         let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
         (slice.began > Nanos::ZERO).then(|| slice.as_of(now))
     }

@@ -24,7 +24,7 @@ pub(crate) struct Pen<'t> {
 }
 
 impl<'t> Pen<'t> {
-    pub(in crate::metrics) fn new(track: &'t Track) -> Pen<'t> {
+    pub(crate) fn new(track: &'t Track) -> Pen<'t> {
         Pen { track, current: Slice::default(), held: Slice::default() }
     }
 

@@ -6,9 +6,11 @@ mod native;
 mod process;
 mod text;
 
+use super::block::Percentile;
+use super::counters::{SpawnEnd, Spent};
+use super::slow::{Cause, Pair};
 use super::snapshot::{Decision, GateState, OwnKind, Snapshot};
-use super::window::{SLOWDOWN_ONE, Series};
-use super::{Cause, Pair, Percentile, SpawnEnd, Spent, Stage};
+use super::window::{SLOWDOWN_ONE, Series, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
 use family::Value::{Counter, Gauge, Untyped};
@@ -52,9 +54,8 @@ const QUANTILES: &str = "forebay_latency_quantile_seconds";
 /// Every family that has a sample, and the quantiles.
 fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut to = Vec::new();
-    latency(&mut to, snapshot);
+    histograms(&mut to, snapshot);
     latency_quantiles(&mut to, snapshot);
-    slowdown(&mut to, snapshot);
     datagrams(&mut to, snapshot);
     queues(&mut to, snapshot);
     blocked(&mut to, snapshot);
@@ -79,27 +80,20 @@ fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static s
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
 
-fn latency(to: &mut Vec<Family>, snapshot: &Snapshot) {
+fn histograms(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help =
         "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
-    let mut family = Family::new("forebay_latency_seconds", help);
+    let mut latency = Family::new("forebay_latency_seconds", help);
+    let mut slowdown = Family::new("forebay_slowdown", "Total time of an answered request over its service time");
     for (class, name) in known_classes(snapshot) {
         for stage in Stage::ALL {
-            let (labels, series) = ([("stage", stage.name()), ("class", name)], Series::stage(class, stage));
-            family.add(&labels, histogram(snapshot, series, &LATENCY_BOUNDS_NS, 1e9));
+            let value = histogram(snapshot, Series::stage(class, stage), &LATENCY_BOUNDS_NS, 1e9);
+            latency.add(&[("stage", stage.name()), ("class", name)], value);
         }
+        let value = histogram(snapshot, Series::slowdown(class), &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64);
+        slowdown.add(&[("class", name)], value);
     }
-    to.push(family);
-}
-
-fn slowdown(to: &mut Vec<Family>, snapshot: &Snapshot) {
-    let help = "Total time of an answered request over its service time";
-    let mut family = Family::new("forebay_slowdown", help);
-    for (class, name) in known_classes(snapshot) {
-        let unit = SLOWDOWN_ONE as f64;
-        family.add(&[("class", name)], histogram(snapshot, Series::slowdown(class), &SLOWDOWN_BOUNDS, unit));
-    }
-    to.push(family);
+    to.extend([latency, slowdown]);
 }
 
 fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {

@@ -4,8 +4,8 @@
 //! every server, so that histograms of a fleet add up. A value counts as the highest of its bin, as
 //! on `/latency`. So a quantile of a native histogram is at most one bucket off.
 
-use crate::metrics::Snapshot;
 use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
+use crate::metrics::snapshot::Snapshot;
 use crate::metrics::window::{Distribution, Series};
 use std::time::Duration;
 
@@ -23,58 +23,40 @@ pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], uni
         *cumulative += count;
         Some(Bucket(*cumulative, upper_bound))
     });
-    let native = Buckets::of(&distribution, unit);
     let start = Duration::from(snapshot.start_time);
     Value::Histogram(Histogram {
         count: distribution.count,
         sum: distribution.sum as f64 / unit,
         buckets: classic.collect(),
-        schema: SCHEMA,
-        zero_threshold: ZERO_THRESHOLD,
-        zero_count: native.zeros,
-        spans: native.spans.into_iter().map(|(gap, length)| Span(gap, length)).collect(),
-        deltas: native.deltas,
         start: Some(Timestamp(start.as_secs() as i64, start.subsec_nanos() as i32)),
+        ..native(&distribution, unit)
     })
 }
 
-/// The occupied buckets of a native histogram.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Buckets {
-    zeros: u64,
-    /// For each run of occupied buckets, the gap before it and its length. The first gap begins at
-    /// bucket 0.
-    spans: Vec<(i32, u32)>,
-    /// The count of each bucket less the count of the one before.
-    deltas: Vec<i64>,
-}
-
-impl Buckets {
-    fn of(distribution: &Distribution, unit: f64) -> Buckets {
-        let bucket = |highest: u64| ((highest as f64 / unit).log2() * f64::from(1 << SCHEMA)).ceil() as i32;
-        let bins = distribution.values().filter(|(highest, _)| *highest > 0);
-        let bins: Vec<(i32, u64)> = bins.map(|(highest, count)| (bucket(highest), count)).collect();
-        let mut buckets = Buckets::default();
-        let (mut next, mut before) = (0, 0);
-        for bins in bins.chunk_by(|one, other| one.0 == other.0) {
-            let (number, count) = (bins[0].0, bins.iter().map(|(_, count)| count).sum::<u64>() as i64);
-            match buckets.spans.last_mut() {
-                Some((_, length)) if number == next => *length += 1,
-                _ => buckets.spans.push((number - next, 1)),
-            }
-            buckets.deltas.push(count - before);
-            (next, before) = (number + 1, count);
+/// The occupied native buckets, and nothing else.
+fn native(distribution: &Distribution, unit: f64) -> Histogram {
+    let bucket = |highest: u64| ((highest as f64 / unit).log2() * f64::from(1 << SCHEMA)).ceil() as i32;
+    let bins = distribution.values().filter(|(highest, _)| *highest > 0);
+    let bins: Vec<(i32, u64)> = bins.map(|(highest, count)| (bucket(highest), count)).collect();
+    let zero_count = distribution.count - bins.iter().map(|(_, count)| count).sum::<u64>();
+    let mut native = Histogram { schema: SCHEMA, zero_threshold: ZERO_THRESHOLD, zero_count, ..Histogram::default() };
+    let (mut next, mut before) = (0, 0);
+    for bins in bins.chunk_by(|one, other| one.0 == other.0) {
+        let (number, count) = (bins[0].0, bins.iter().map(|(_, count)| count).sum::<u64>() as i64);
+        match native.spans.last_mut() {
+            Some(Span(_, length)) if number == next => *length += 1,
+            _ => native.spans.push(Span(number - next, 1)),
         }
-        buckets.zeros = distribution.count - bins.iter().map(|(_, count)| count).sum::<u64>();
-        buckets
+        native.deltas.push(count - before);
+        (next, before) = (number + 1, count);
     }
+    native
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::window::Histograms;
-    use crate::metrics::{Sample, Stage};
+    use crate::metrics::window::{Histograms, Sample, Stage};
     use crate::time::Nanos;
     use proptest::prelude::*;
 
@@ -87,9 +69,9 @@ mod tests {
     }
 
     /// The number and the count of each bucket, from spans and deltas as a reader sees them.
-    fn decoded(buckets: &Buckets) -> Vec<(i32, u64)> {
+    fn decoded(buckets: &Histogram) -> Vec<(i32, u64)> {
         let (mut next, mut count, mut deltas, mut read) = (0, 0, buckets.deltas.iter(), Vec::new());
-        for (gap, length) in &buckets.spans {
+        for Span(gap, length) in &buckets.spans {
             next += gap;
             for _ in 0..*length {
                 count += deltas.next().expect("a delta for each bucket");
@@ -109,7 +91,7 @@ mod tests {
             values in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..2_000_000_000_000], 0..300),
         ) {
             let times = of(&values);
-            let buckets = decoded(&Buckets::of(&times, 1e9));
+            let buckets = decoded(&native(&times, 1e9));
             prop_assert!(buckets.is_sorted_by(|one, next| one.0 < next.0) && buckets.iter().all(|(_, count)| *count > 0));
             let bound = |number: i32| 2_f64.powf(f64::from(number) / 32.0);
             let mut left: Vec<(u64, u64)> = times.values().collect();
@@ -129,7 +111,7 @@ mod tests {
     #[test]
     fn gaps_start_spans() {
         let times = of(&[]);
-        assert_eq!(Buckets::of(&times, 1e3), Buckets::default());
+        assert_eq!((native(&times, 1e3).zero_count, decoded(&native(&times, 1e3))), (0, Vec::new()));
         let histograms = Histograms::default();
         let sample =
             |service, queue| Sample { service: Nanos::new(service), queue: Nanos::new(queue), ..Sample::default() };
@@ -138,7 +120,7 @@ mod tests {
         }
         let slowdowns = Distribution::of([&histograms.bins()], &[Series::slowdown(0)]);
         // Slowdowns 0, 1 (three times), 2 and 2.02: buckets 0, 32 and 33.
-        let expected = Buckets { zeros: 1, spans: vec![(0, 1), (31, 2)], deltas: vec![3, -2, 0] };
-        assert_eq!(Buckets::of(&slowdowns, 1e3), expected);
+        let Histogram { zero_count, spans, deltas, .. } = native(&slowdowns, 1e3);
+        assert_eq!((zero_count, spans, deltas), (1, vec![Span(0, 1), Span(31, 2)], vec![3, -2, 0]));
     }
 }

@@ -1,6 +1,6 @@
 //! The kernel's figures of this process, from `/proc`. A figure that cannot be read is left out.
 
-use crate::metrics::{OwnKind, OwnValue};
+use crate::metrics::snapshot::{OwnKind, OwnValue};
 use std::fs;
 
 /// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a

@@ -2,7 +2,7 @@
 //! and one distribution as its readers see it, short-lived.
 
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
-use crate::metrics::Block;
+use crate::metrics::block::Block;
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -183,8 +183,8 @@ impl Histograms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::window::Histograms;
-    use crate::metrics::{Percentile, Sample, Stage};
+    use crate::metrics::block::Percentile;
+    use crate::metrics::window::{Histograms, Sample, Stage};
     use crate::time::Nanos;
     use hdrhistogram::Histogram;
     use proptest::prelude::*;

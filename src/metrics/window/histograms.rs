@@ -56,7 +56,7 @@ impl Sample {
 }
 
 /// A slowdown of 1 as stored in histograms: thousandths keep three digits at the low end.
-pub(in crate::metrics) const SLOWDOWN_ONE: u64 = 1_000;
+pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 
 /// One of the distributions that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) const COLUMNS: usize = UNANSWERED + 1;
 /// The bins of a series.
 pub(super) const BINS: usize = 27 << 10;
 /// Shorter times are not told apart.
-pub(in crate::metrics) const SHORTEST: u64 = 16;
+pub(crate) const SHORTEST: u64 = 16;
 
 impl Series {
     /// Overshoot of emulated cores' sleeps, in nanoseconds.

@@ -3,7 +3,7 @@
 //!
 //! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each
 //! of its intervals, with the counters as the interval began. Its views: a [`Distribution`] of any
-//! classes and stages, a [`Block`](super::Block) of that, and [`Recent`] for policies.
+//! classes and stages, a [`Block`](super::block::Block) of that, and [`Recent`] for policies.
 
 mod distribution;
 mod histograms;
@@ -136,7 +136,6 @@ impl Window {
 mod tests {
     use super::*;
     use crate::fate::CLASSES;
-    use crate::metrics::{Sample, Stage};
     use rand::{RngExt, SeedableRng};
     use rand_distr::LogNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;

@@ -2,9 +2,9 @@
 
 use super::histograms::SHORTEST;
 use super::shift::differ;
-use super::{Bins, Distribution, Series, Window};
+use super::{Bins, Distribution, Series, Stage, Window};
 use crate::fate::CLASSES;
-use crate::metrics::{Counts, Spent, Stage};
+use crate::metrics::counters::{Counts, Spent};
 use crate::time::Nanos;
 
 /// Recent measurements, as input for adaptive policies.

@@ -2,8 +2,7 @@
 //! the collector.
 
 use super::{Bins, Recent, Series, Stage, Window};
-use crate::metrics::Spent;
-use crate::metrics::counters::Counts;
+use crate::metrics::counters::{Counts, Spent};
 use crate::time::Nanos;
 
 /// The work of one server, and its last ten intervals.

@@ -8,7 +8,7 @@
 use super::io::SEND_BATCH_MAX;
 use super::socket::Socket;
 use crate::fate::Unsent;
-use crate::time::{AGAIN_AFTER, Nanos};
+use crate::time::{Breaker, Nanos};
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -42,8 +42,8 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
 /// The memory for sending batches through one socket.
 pub(super) struct Sender<B = Batched> {
-    /// When GSO is tried again after the device could not cut; zero while it can.
-    gso_again_at: Nanos,
+    /// Whether GSO is given up, as the device cannot cut.
+    gso: Breaker,
     /// True if the last wait for room timed out, and the socket's send buffer is not known to have
     /// drained since.
     stuck: bool,
@@ -60,7 +60,7 @@ impl Sender {
 
 impl<B: Backend> Sender<B> {
     fn with(backend: B) -> Sender<B> {
-        Sender { gso_again_at: Nanos::ZERO, stuck: false, plan: GsoPlan::new(), backend }
+        Sender { gso: Breaker::default(), stuck: false, plan: GsoPlan::new(), backend }
     }
 
     /// Makes the call that sends, with nothing to send.
@@ -81,7 +81,7 @@ impl<B: Backend> Sender<B> {
         assert!(messages.len() <= SEND_BATCH_MAX, "a batch has at most {SEND_BATCH_MAX} messages");
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         let plan = &mut self.plan;
-        plan.plan(messages, now >= self.gso_again_at);
+        plan.plan(messages, self.gso.allows(now));
         if self.stuck {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
@@ -95,8 +95,8 @@ impl<B: Backend> Sender<B> {
             match self.backend.send(socket, messages, plan, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
-                    if self.gso_again_at > Nanos::ZERO && call.segment.is_some() {
-                        self.gso_again_at = cuts(socket, true, now);
+                    if call.segment.is_some() && self.gso.works() {
+                        socket.without_gso.store(false, Ordering::Relaxed);
                     }
                     at += taken;
                 }
@@ -109,8 +109,8 @@ impl<B: Backend> Sender<B> {
                 Err(errno) if call.segment.is_some() => {
                     // EIO: the device cannot cut. Anything else may concern one of the messages
                     // only, or the length at which they are cut.
-                    if errno == Errno::EIO {
-                        self.gso_again_at = cuts(socket, false, now);
+                    if errno == Errno::EIO && self.gso.fails(now) {
+                        socket.without_gso.store(true, Ordering::Relaxed);
                     }
                     plan.split(at);
                 }
@@ -123,15 +123,6 @@ impl<B: Backend> Sender<B> {
         }
         outcomes
     }
-}
-
-/// Notes whether the device of `socket` cuts GSO batches. Returns when GSO is tried again, zero if
-/// it is in use.
-#[cold]
-fn cuts(socket: &Socket, cuts: bool, now: Nanos) -> Nanos {
-    // Ordering: relaxed, a flag to show.
-    socket.without_gso.store(!cuts, Ordering::Relaxed);
-    if cuts { Nanos::ZERO } else { now.plus(AGAIN_AFTER) }
 }
 
 /// True if the error may be the network's answer to an earlier message. The kernel keeps that error

@@ -85,8 +85,8 @@ fn a_batch_goes_on_after_a_failure() {
     assert_eq!([waited, gave_up].map(|sender| sender.backend.waits), [[PATIENCE], [PATIENCE]]);
     // Refused, also at the retry; then the second of its three messages fails.
     let answers = [too_long, too_long, Ok(1), Err(EPERM)];
-    assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso_again_at == Nanos::ZERO);
-    assert_eq!(taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso_again_at, NOW.plus(AGAIN_AFTER));
+    assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso.allows(NOW));
+    assert!(!taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso.allows(NOW));
 }
 
 // Is GSO tried again once a minute after the device could not cut, and in use again once it can?
@@ -105,7 +105,7 @@ fn gso_is_tried_again_after_a_minute() {
     let mut failed_at = NOW;
     for _ in 0..3 {
         assert_eq!(batches(failed_at, &[Err(Errno::EIO)]), (single.clone(), 1));
-        let again_at = failed_at.plus(AGAIN_AFTER);
+        let again_at = failed_at.plus(Breaker::AGAIN_AFTER);
         // The kernel would take a batch.
         assert_eq!(batches(again_at.minus(Nanos::new(1)), &[]), (single.clone(), 1));
         failed_at = again_at;

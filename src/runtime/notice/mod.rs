@@ -9,7 +9,7 @@ mod ring;
 
 use super::sleep::readiness::WatchSet;
 use crate::sched::{Noticed, Watch, look_interval};
-use crate::time::{AGAIN_AFTER, Nanos};
+use crate::time::{Breaker, Nanos, clock};
 use crossbeam_utils::CachePadded;
 use mio::Poll;
 use ring::Ring;
@@ -47,9 +47,8 @@ struct Notice {
     watch_set: Arc<WatchSet>,
     /// The kernel's notices, where it gives any.
     ring: Option<Ring>,
-    /// When another ring is tried in place of one that has failed; zero until a checkpoint has read
-    /// the clock.
-    again_at: Option<Nanos>,
+    /// Whether the ring is given up.
+    breaker: Breaker,
     /// The time between two looks of a worker that watches by looks.
     interval: Nanos,
     /// [`BACKSTOP`], scaled.
@@ -91,13 +90,13 @@ pub fn probe() -> io::Result<()> {
 /// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if
 /// `by_kernel`, and `flag`.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
-    let interval = look_interval(looks.cost.max(watch_set.look_cost()));
+    let interval = look_interval(looks.cost.max(watch_set.look_cost));
     let backstop = BACKSTOP.times(looks.time_scale);
     let mut notice = Notice {
         flag,
         watch_set,
         ring: None,
-        again_at: None,
+        breaker: Breaker::default(),
         interval,
         backstop,
         watch: Watch::Never,
@@ -220,8 +219,9 @@ impl Notice {
         if self.is_raised() {
             return Ok(());
         }
-        if self.again_at.is_some() {
-            self.try_again(now);
+        if self.breaker.is_open() && self.breaker.allows(now) && self.watch == Watch::Notices {
+            self.renew();
+            self.arm();
         }
         let (every, together) = match self.watch {
             Watch::Never => return Err(Nanos::MAX),
@@ -248,7 +248,7 @@ impl Notice {
     #[cold]
     fn lose(&mut self) {
         self.ring = None;
-        if self.again_at.replace(Nanos::ZERO).is_none() {
+        if self.breaker.fails(clock::now()) {
             self.watch_set.without_ring.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -259,22 +259,11 @@ impl Notice {
         match Ring::new(self.watch_set.descriptor()) {
             Ok(ring) => {
                 self.ring = Some(ring);
-                if self.again_at.take().is_some() {
+                if self.breaker.works() {
                     self.watch_set.without_ring.fetch_sub(1, Ordering::Relaxed);
                 }
             }
             Err(_) => self.lose(),
-        }
-    }
-
-    /// Makes another ring, if the last one failed a while before `now`.
-    #[cold]
-    fn try_again(&mut self, now: Nanos) {
-        if self.again_at == Some(Nanos::ZERO) {
-            self.again_at = Some(now.plus(AGAIN_AFTER));
-        } else if self.watch == Watch::Notices && self.again_at <= Some(now) {
-            self.renew();
-            self.arm();
         }
     }
 

@@ -41,7 +41,8 @@ pub(crate) struct WatchSet {
     each: usize,
     /// When a worker last looked on behalf of all, from within a job.
     looked_at: CachePadded<AtomicU64>,
-    look_cost: Nanos,
+    /// CPU time of a look that sees nothing.
+    pub(crate) look_cost: Nanos,
     /// Workers that look for themselves, as their ring has failed.
     // Ordering: relaxed, a number to show.
     pub(crate) without_ring: AtomicUsize,
@@ -98,11 +99,6 @@ impl WatchSet {
     /// The descriptor of the queue, which is readable while something waits in a watched ingress.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.queue.0.as_raw_fd()
-    }
-
-    /// CPU time of a look that sees nothing.
-    pub(crate) fn look_cost(&self) -> Nanos {
-        self.look_cost
     }
 
     /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is

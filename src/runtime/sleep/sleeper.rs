@@ -91,7 +91,7 @@ impl Sleeper {
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
         // A single worker has no watcher, but looks into its own ingress from within its jobs.
         self.exposes = policy.has_watchers() || policy.watches();
-        self.backs_off = policy.thief_threshold() > Nanos::ZERO;
+        self.backs_off = policy.stuck_after > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         self.pool = policy.topology().pool_of(self.worker);
         self.sleeps_on_own = policy.receives_own(self.pool);

@@ -7,8 +7,8 @@ use crate::time::Nanos;
 /// Measured service times, of all classes together.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
-    /// Whether no request passes a checkpoint.
-    run_to_completion: bool,
+    /// Whether no request passes a checkpoint: nothing can make them give way.
+    pub(crate) run_to_completion: bool,
     /// Service time and how many requests took it, ascending.
     bins: Vec<(Nanos, u64)>,
     /// Time that each request takes of its worker beside its handler.
@@ -64,16 +64,6 @@ impl ServiceTimes {
     /// gaps and budgets are of the time in the handler, which is what a checkpoint knows.
     pub fn with_beside(self, beside: Nanos) -> ServiceTimes {
         ServiceTimes { beside, ..self }
-    }
-
-    /// The same service times of requests that pass no checkpoint: nothing can make them give way.
-    pub fn run_to_completion(self) -> ServiceTimes {
-        ServiceTimes { run_to_completion: true, ..self }
-    }
-
-    /// Whether no request passes a checkpoint.
-    pub(super) fn are_run_to_completion(&self) -> bool {
-        self.run_to_completion
     }
 
     /// The parts of these times within the first `slice` of each request.

@@ -147,7 +147,7 @@ impl Auto {
         if requests < REQUESTS_MIN {
             return Decision::too_few(requests, self.tuning.budget);
         }
-        if times.are_run_to_completion() {
+        if times.run_to_completion {
             return self.in_order_of_arrival(measured, "requests pass no checkpoints, where they could give way");
         }
         let ladders = objective.ladders(measured, yield_cost);
@@ -215,14 +215,9 @@ impl Decision {
         Decision { is_start: true, reason, ..Decision::given(budget) }
     }
 
-    /// The end of the first level; `None` where no request gives way.
-    pub fn budget(&self) -> Option<Nanos> {
-        self.ladders.first_limit()
-    }
-
     /// Whether requests give way to others.
     pub(super) fn gives_way(&self) -> bool {
-        self.budget().is_some()
+        self.ladders.first_limit().is_some()
     }
 
     /// Whether `other` is the same policy, with limits that differ by no more than noise.

@@ -43,7 +43,7 @@ fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> 
 fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     let decision = decided(times, yield_ns);
     assert_eq!(decision.name().name(), "levels", "{decision:?}");
-    decision.budget().expect("a limit")
+    decision.ladders.first_limit().expect("a limit")
 }
 
 // Does the cost of a yield decide, and whether costs are alike?

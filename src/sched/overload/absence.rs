@@ -64,10 +64,3 @@ impl Absence {
         self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
     }
 }
-
-impl Default for Absence {
-    /// That of a worker which always has a CPU.
-    fn default() -> Absence {
-        Absence::new(|now| now)
-    }
-}

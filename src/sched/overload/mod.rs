@@ -11,7 +11,7 @@ pub mod sources;
 mod standing;
 
 pub use absence::Absence;
-pub use shedding::{Cause, Shedding, Stay, WaitLimits, expected_by_class};
+pub use shedding::{Cause, Shedding, Stay, WaitLimits};
 pub use standing::StandingQueues;
 
 use super::estimate::ServiceTimes;
@@ -236,7 +236,7 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
     /// Requests in a row that stepped aside before they ended.
-    in_a_row: u32,
+    pub(super) in_a_row: u32,
     /// The wait for each request in front (Little's law: waiting requests = their rate x their
     /// wait). An EWMA, in which each end has the weight of an eighth.
     each: Nanos,
@@ -244,24 +244,12 @@ pub struct HeavyQueue {
     moved_at: Nanos,
     /// Whether the queues stand: the wait to expect was long for an interval, and has not been
     /// short for one since.
-    stands: bool,
+    pub(super) stands: bool,
     /// Since when the wait to expect says otherwise, if it does.
     otherwise_since: Option<Nanos>,
 }
 
 impl HeavyQueue {
-    /// Notes a request that ends without having stepped aside.
-    #[inline]
-    pub fn on_light(&mut self) {
-        self.in_a_row = 0;
-    }
-
-    /// Notes a request that steps aside for the first time.
-    #[inline]
-    pub fn on_heavy(&mut self) {
-        self.in_a_row = self.in_a_row.saturating_add(1);
-    }
-
     /// Whether the next request is as good as known to step aside.
     #[inline]
     pub fn is_certain(&self) -> bool {
@@ -303,11 +291,6 @@ impl HeavyQueue {
             (self.stands, self.otherwise_since) = (is_long, None);
         }
         self.stands && expected >= most
-    }
-
-    /// Whether the queues stand, as far as this worker knows.
-    pub fn stands(&self) -> bool {
-        self.stands
     }
 
     /// Whether a request that has begun and waited for `wait` is to be broken off.

@@ -3,8 +3,8 @@
 
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
-use crate::sched::MaxWait;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
+use crate::sched::{MaxWait, Tuning};
 use crate::time::Nanos;
 
 /// What the rule knows of one request.
@@ -82,38 +82,33 @@ impl WaitLimits {
     /// Requests wait for as long as it takes, and none is too late before it has expired.
     pub const NONE: WaitLimits = WaitLimits { waits: QueueBounds::NONE, expected: [Nanos::ZERO; CLASSES] };
 
-    /// Follows [`waits`](crate::sched::waits): what was measured too little stays as it is.
-    pub fn follow(&mut self, (waits, expected): (Option<QueueBounds>, [Option<Nanos>; CLASSES])) {
-        self.waits = waits.unwrap_or(self.waits);
-        let known = self.expected.iter_mut().zip(expected);
-        known.for_each(|(known, expected)| *known = expected.unwrap_or(*known));
+    /// The limits under `max_wait` until something is measured.
+    pub fn unmeasured(max_wait: MaxWait) -> WaitLimits {
+        WaitLimits { waits: QueueBounds::unmeasured(max_wait), ..WaitLimits::NONE }
     }
 
-    /// The bounds for a request, which has `begun` or not.
-    pub fn bounds(&self, begun: bool) -> &WaitBounds {
-        self.waits.of(begun)
+    /// Follows the measured `times` of all requests under a policy with this first slice. Where
+    /// classes may be known, also those of each class. Too few measurements change nothing.
+    pub fn follow(
+        &mut self,
+        tuning: &Tuning,
+        first_slice: Option<Nanos>,
+        times: &ServiceTimes,
+        of_class: Option<&TimesOfClass>,
+    ) {
+        let Tuning { max_wait, beside, .. } = *tuning;
+        self.waits = QueueBounds::new(max_wait, times, beside, first_slice).unwrap_or(self.waits);
+        for (class, expected) in self.expected.iter_mut().enumerate() {
+            *expected = match max_wait {
+                MaxWait::Off => Nanos::ZERO,
+                _ => expected_service(of_class.map_or(times, |of_class| &of_class[class])).unwrap_or(*expected),
+            };
+        }
     }
 
     /// The service to expect of a request of `class`.
     pub fn expected(&self, class: u8) -> Nanos {
         self.expected[usize::from(class).min(CLASSES - 1)]
-    }
-}
-
-/// The service to expect of each class: by what is measured of its own requests where classes may
-/// be known, else of all. `None` where too few were measured to tell, and under [`MaxWait::Off`]
-/// zero.
-pub fn expected_by_class(
-    max_wait: MaxWait,
-    times: &ServiceTimes,
-    of_class: Option<&TimesOfClass>,
-) -> [Option<Nanos>; CLASSES] {
-    if max_wait == MaxWait::Off {
-        return [Some(Nanos::ZERO); CLASSES];
-    }
-    match of_class {
-        Some(of_class) => of_class.each_ref().map(expected_service),
-        None => [expected_service(times); CLASSES],
     }
 }
 
@@ -153,7 +148,8 @@ impl Shedding {
     pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
-        let (absence, heavy) = (Absence::default(), HeavyQueue::default());
+        // As if the worker always had a CPU.
+        let (absence, heavy) = (Absence::new(|now| now), HeavyQueue::default());
         Shedding { absence, sockets, classes, standing: 0, heavy, workers }
     }
 
@@ -178,14 +174,14 @@ impl Shedding {
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
-        let wait = if begun { limits.bounds(true).patience } else { limits.bounds(false).target };
+        let wait = if begun { limits.waits.of(true).patience } else { limits.waits.of(false).target };
         let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
     /// Whether a datagram that came to `socket` at that time is to be shed as it is received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
-        let (bounds, wait) = (limits.bounds(false), self.waited(&Stay::new(came_at), now, limits.bounds(false)));
+        let (bounds, wait) = (limits.waits.of(false), self.waited(&Stay::new(came_at), now, limits.waits.of(false)));
         wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
@@ -215,9 +211,9 @@ impl Shedding {
     /// Whether a fresh request of `class` that begins `now` is to be shed because those of its
     /// class stand.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
-        let wait = self.waited(stay, now, limits.bounds(true));
+        let wait = self.waited(stay, now, limits.waits.of(true));
         let Some(classes) = &mut self.classes else { return false };
-        let (bounds, bit) = (limits.bounds(true), 1 << class);
+        let (bounds, bit) = (limits.waits.of(true), 1 << class);
         if wait < bounds.target {
             classes.on_young(class.into());
             self.standing &= !bit;
@@ -241,7 +237,7 @@ impl Shedding {
         quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
-        let bounds = limits.bounds(true).within(patience);
+        let bounds = limits.waits.of(true).within(patience);
         // In eighths. Where requests of several kinds wait, those of limited sources are refused
         // first, and validated ones last.
         let eighths = match (limited, stay.validated) {
@@ -250,7 +246,7 @@ impl Shedding {
             (false, true) => quarters * 3,
         };
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
-        limits.bounds(true).bound != Nanos::MAX && {
+        limits.waits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
             self.heavy.is_full(now, (waiting, self.workers), waited, most, (&self.absence, &bounds))
         }
@@ -263,8 +259,8 @@ impl Shedding {
         if now < stay.start_by {
             return None;
         }
-        let waited = self.waited(stay, now, limits.bounds(true));
-        let gives_up = self.heavy.gives_up(waited, limits.bounds(true));
+        let waited = self.waited(stay, now, limits.waits.of(true));
+        let gives_up = self.heavy.gives_up(waited, limits.waits.of(true));
         self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 
@@ -293,20 +289,20 @@ impl Shedding {
         let (waiting, limited) = queue();
         stay.waited_before = self.waited_at_all(stay, now);
         stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
-        self.heavy.on_heavy();
+        self.heavy.in_a_row = self.heavy.in_a_row.saturating_add(1);
         !self.is_full(stay, class, now, (waiting, limited), limits, 4)
     }
 
     /// Whether the queues of continuations stand, or those of a class, as far as this worker knows.
     pub fn continuations_stand(&self) -> bool {
-        self.heavy.stands() || self.standing != 0
+        self.heavy.stands || self.standing != 0
     }
 
     /// Notes that a request has ended by itself.
     #[inline]
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
-            0 => self.heavy.on_light(),
+            0 => self.heavy.in_a_row = 0,
             in_line => {
                 let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);
                 self.heavy.on_end(now, in_queues, in_line as usize - 1);

@@ -15,7 +15,7 @@ const BOUNDS: WaitBounds = WaitBounds {
 
 /// A worker that always has a CPU.
 fn present() -> Absence {
-    Absence::default()
+    Absence::new(|now| now)
 }
 
 fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
@@ -227,12 +227,10 @@ fn the_wait_in_the_socket_says_nothing_of_the_queues() {
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
     let mut heavy = HeavyQueue::default();
-    (0..63).for_each(|_| heavy.on_heavy());
-    assert!(!heavy.is_certain());
-    heavy.on_heavy();
-    assert!(heavy.is_certain());
-    heavy.on_light();
-    assert!(!heavy.is_certain());
+    for (in_a_row, is_certain) in [(63, false), (64, true), (0, false)] {
+        heavy.in_a_row = in_a_row;
+        assert_eq!(heavy.is_certain(), is_certain, "{in_a_row}");
+    }
 }
 
 // Is a queue full from which nothing comes, by the time since something did? A worker sees one end

@@ -116,7 +116,7 @@ impl Policy {
     /// Whether heavy requests wait for so long that workers look rarely, and ask no other to step
     /// aside. To a worker that refuses some of them, they do.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
-        let from = |patience: Patience| if local.refuses() { 1 } else { patience.scarce_from };
+        let from = |patience: Patience| if local.refuses { 1 } else { patience.scarce_from };
         self.patience().is_some_and(|patience| view.queued() >= from(patience))
     }
 
@@ -125,7 +125,7 @@ impl Policy {
     /// in one job for longer than a light one takes. There are none while capacity is scarce.
     pub fn on_arrivals(&self, view: &impl View, now: Nanos, local: &Local, waiting: usize, flag: impl FnMut(WorkerId)) {
         let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(local, view)) else { return };
-        self.others(local.worker())
+        self.others(local.worker)
             .filter(|other| runs_for(view, *other, now) >= heavy_from)
             .take(waiting)
             .for_each(flag);
@@ -139,7 +139,7 @@ impl Policy {
         if self.is_scarce(local, view) {
             return 0;
         }
-        let worker = local.worker();
+        let worker = local.worker;
         let is_light = |other: &WorkerId| {
             *other != worker && runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0
         };

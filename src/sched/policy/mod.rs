@@ -13,7 +13,7 @@ mod tuning;
 
 pub use giving_way::{Patience, look_interval};
 pub use limit::{GiveWay, Limit, Then};
-pub use search::{Local, SearchPlace, Walk};
+pub use search::{FEW_SOCKETS, Local, SearchPlace, Walk};
 pub use table::{Entry, PolicyName, UnknownPolicy, name_here};
 pub use tuning::{Made, Measured, Tuning};
 
@@ -60,7 +60,8 @@ pub struct Policy {
     /// a checkpoint's reach.
     pub uninterrupted: Option<usize>,
     /// Whether other policies take over from this one while workers run. Then its workers serve
-    /// what another left, and show since when they have been in a job.
+    /// what another left. They show since when they have been in a job, as a policy that takes over
+    /// during a long job may ask.
     pub switched: bool,
 }
 
@@ -207,7 +208,8 @@ impl Policy {
         }
     }
 
-    fn order(&self, pool: PoolId) -> &Order {
+    /// What a free worker of `pool` looks at.
+    pub fn order(&self, pool: PoolId) -> &Order {
         if pool == INGRESS { &self.first } else { &self.rest }
     }
 
@@ -259,11 +261,6 @@ impl Policy {
         }
     }
 
-    /// Number of workers that may work uninterrupted at once; `None` = all.
-    pub fn uninterrupted_max(&self) -> Option<usize> {
-        self.uninterrupted
-    }
-
     /// Whether workers of `pool` receive from their own sockets.
     pub fn receives_own(&self, pool: PoolId) -> bool {
         self.looks_at(pool, &[SearchPlace::ReceiveOwn, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])
@@ -304,17 +301,6 @@ impl Policy {
     /// Whether any worker receives from the socket of another.
     pub fn has_watchers(&self) -> bool {
         self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
-    }
-
-    /// How long a worker must have been in one job before others receive from its socket.
-    pub fn thief_threshold(&self) -> Nanos {
-        self.stuck_after
-    }
-
-    /// Whether any decision asks since when a worker has been in a job. The decision may be of this
-    /// policy, or of one that takes over during a long job.
-    pub fn looks_at_busy(&self) -> bool {
-        self.switched
     }
 
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.

@@ -32,7 +32,7 @@ impl Policy {
             Limit::None => None,
             Limit::Attained { ladders, .. } => {
                 let attained = running.attained.plus(running.ran);
-                ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
+                ladders.of(running.class).limits().find(|limit| *limit > attained).map(|limit| limit.minus(attained))
             }
             Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
             // A job that has had its slice, and runs on as no other waits, is asked again after

@@ -43,7 +43,7 @@ pub enum SearchPlace {
 
 /// To receive in vain from so many sockets takes no longer than to ask where something waits, and
 /// then to receive.
-const FEW_SOCKETS: usize = 2;
+pub const FEW_SOCKETS: usize = 2;
 
 /// One search in so many is rare. A prime, so that no regular pattern of jobs always meets it.
 const RARE: usize = 61;
@@ -52,8 +52,10 @@ const RARE: usize = 61;
 /// first.
 #[derive(Clone, Debug)]
 pub struct Local {
-    worker: WorkerId,
-    pool: PoolId,
+    /// The worker that searches.
+    pub worker: WorkerId,
+    /// The pool of that worker.
+    pub pool: PoolId,
     /// Where rotation among victims begins; moves on with every search, so that no worker is always
     /// asked first.
     rotation: usize,
@@ -63,11 +65,11 @@ pub struct Local {
     socket: WorkerId,
     /// When this worker last took a look in the turn of all workers, or one while capacity was
     /// scarce.
-    looked_at: Nanos,
+    pub(crate) looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
-    noticed: Noticed,
+    pub noticed: Noticed,
     /// Whether it has refused a heavy request since it last found nothing to do.
-    refuses: bool,
+    pub(crate) refuses: bool,
 }
 
 impl Local {
@@ -84,30 +86,10 @@ impl Local {
         }
     }
 
-    /// Notes in which sockets something waits.
-    pub fn expect(&mut self, noticed: Noticed) {
-        self.noticed = noticed;
-    }
-
-    /// Lets the next search look where something waits, however scarce capacity is.
-    pub fn look_next(&mut self) {
-        self.looked_at = Nanos::ZERO;
-    }
-
     /// Puts the search under another topology.
     pub fn set_topology(&mut self, topology: &Topology) {
         self.pool = topology.pool_of(self.worker);
         self.noticed = Noticed::default();
-    }
-
-    /// The worker that searches.
-    pub fn worker(&self) -> WorkerId {
-        self.worker
-    }
-
-    /// The pool of that worker.
-    pub fn pool(&self) -> PoolId {
-        self.pool
     }
 
     /// Whether the next search is rare.
@@ -115,44 +97,10 @@ impl Local {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 
-    /// How long the next search takes where nothing waits anywhere: a receive and a look take these
-    /// `times`.
-    pub fn time_in_vain(&self, policy: &Policy, now: Nanos, view: &impl View, times: [Nanos; 2]) -> Nanos {
-        let ([receive, look], workers) = (times, policy.topology.workers());
-        let named = usize::from(self.noticed.first().is_some());
-        // The worker that searches is in no job.
-        let stuck = || (0..workers).filter(|worker| policy.is_stuck(*worker, now, view)).count();
-        let time = |place: &SearchPlace| match place {
-            SearchPlace::ReceiveOwn => receive,
-            SearchPlace::ReceiveNoticed if workers > FEW_SOCKETS => receive.times(named as u64).plus(look),
-            SearchPlace::ReceiveNoticed | SearchPlace::ReceiveAll => receive.times((named + workers) as u64),
-            SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => Nanos::ZERO,
-            SearchPlace::ReceiveRest => receive.times(workers as u64),
-            SearchPlace::ReceiveBusy => receive.times(stuck() as u64),
-            _ => Nanos::ZERO,
-        };
-        policy.order(self.pool).usual.iter().map(time).fold(Nanos::ZERO, Nanos::plus)
-    }
-
     /// Counts as a search that found nothing.
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
-        self.found_nothing();
-    }
-
-    /// Notes that the worker refuses a heavy request.
-    pub fn refuse(&mut self) {
-        self.refuses = true;
-    }
-
-    /// Whether it refuses heavy requests.
-    pub fn refuses(&self) -> bool {
-        self.refuses
-    }
-
-    /// Notes that a search found nothing.
-    pub fn found_nothing(&mut self) {
         self.refuses = false;
     }
 
@@ -201,7 +149,7 @@ impl Policy {
     }
 
     /// Whether `worker` has been in one job for so long that others receive from its socket.
-    fn is_stuck(&self, worker: WorkerId, now: Nanos, view: &impl View) -> bool {
+    pub fn is_stuck(&self, worker: WorkerId, now: Nanos, view: &impl View) -> bool {
         view.busy_since(worker).is_some_and(|since| now.minus(since) >= self.stuck_after)
     }
 

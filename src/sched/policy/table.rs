@@ -60,11 +60,6 @@ impl Entry {
     pub fn may_group(&self) -> bool {
         !self.has_pools()
     }
-
-    /// Whether the policy has a budget: CPU time after which a request counts as heavy.
-    pub fn has_budget(&self) -> bool {
-        self.settings.contains(&"slice")
-    }
 }
 
 impl PolicyName {

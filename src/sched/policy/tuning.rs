@@ -1,7 +1,7 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
-use super::super::Objective;
 use super::super::estimate::{ServiceTimes, TimesOfClass};
+use super::super::{MaxWait, Objective};
 use super::{Policy, PolicyName};
 use crate::time::Nanos;
 
@@ -39,6 +39,10 @@ pub struct Tuning {
     pub look_cost: Nanos,
     /// What the kernel's notice of an arrival costs: to take it, and to ask for the next.
     pub notice_cost: Nanos,
+    /// How long requests may wait.
+    pub max_wait: MaxWait,
+    /// What each request takes of a worker beside its service, as far as that is known beforehand.
+    pub beside: Nanos,
     /// What levels are for.
     pub objective: Objective,
     /// What was measured lately, if anything.
@@ -107,6 +111,8 @@ impl Tuning {
             yield_cost: Nanos::new(100),
             look_cost: Nanos::ZERO,
             notice_cost: Nanos::ZERO,
+            max_wait: MaxWait::Off,
+            beside: Nanos::ZERO,
             objective: Objective::default(),
             measured: None,
         }

@@ -41,7 +41,7 @@ fn the_socket_that_wakes_a_worker_comes_first() {
     let mut local = Local::new(0, policy.topology());
     let mut sockets = |noticed: &[WorkerId]| {
         let nothing = Seen { busy: false, jobs: [0; 3], half_full: false };
-        local.expect(Noticed::of(noticed.iter().copied()));
+        local.noticed = Noticed::of(noticed.iter().copied());
         let mut walk = policy.search(&mut local, NOW, &nothing);
         let steps = std::iter::from_fn(|| walk.next(&mut local, NOW, &nothing)).take(9);
         steps.filter(|step| matches!(step, Step::Receive(_))).collect::<Vec<_>>()
@@ -60,7 +60,7 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
     let mut steps = Vec::new();
     while let Some(step) = walk.next(local, NOW, &ONE_EACH).filter(|step| !matches!(step, Step::Queue(_))) {
         match step {
-            Step::Look => local.expect(Noticed::of(seen.iter().copied())),
+            Step::Look => local.noticed = Noticed::of(seen.iter().copied()),
             Step::Steal(_) => continue,
             _ => {}
         }
@@ -82,10 +82,10 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(steps(&[3]), [Own, Look, Receive(3)]);
     assert_eq!(steps(&[4, 1]), [Own, Look, Receive(4)], "another worker had it, and has the other soon");
     assert_eq!(steps(&[]), [Own, Look], "what was named once is not tried again");
-    local.expect(Noticed::of([2, 2, 4]));
+    local.noticed = Noticed::of([2, 2, 4]);
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
     // What is found leaves the others for the next search.
-    local.expect(Noticed::of([2, 4]));
+    local.noticed = Noticed::of([2, 4]);
     let mut walk = policy.search(&mut local, NOW, &ONE_EACH);
     assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
@@ -107,7 +107,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     let mut local = Local::new(2, policy.topology());
     let mut steps = |at, view: &Seen, called: bool| {
         if called {
-            local.look_next();
+            local.looked_at = Nanos::ZERO;
         }
         let mut walk = policy.search(&mut local, us(at), view);
         let steps = std::iter::from_fn(|| walk.next(&mut local, us(at), view)).filter(|step| !matches!(step, Steal(_)));
@@ -122,7 +122,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     assert!(looks(steps(63, &scarce, true)), "it has stepped aside");
     let first = Local::new(0, policy.topology());
     let mut refuses = first.clone();
-    refuses.refuse();
+    refuses.refuses = true;
     let mut no_longer = refuses.clone();
     no_longer.skip();
     for (view, local, is_scarce) in
@@ -146,7 +146,7 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
             let mut skipped = made.clone();
             for round in 0..70 {
                 for local in [&mut made, &mut skipped] {
-                    local.expect(Noticed::of(0..round % 3));
+                    local.noticed = Noticed::of(0..round % 3);
                 }
                 search_of(&policy, &mut made);
                 skipped.skip();

@@ -58,7 +58,7 @@ impl<J> Turn<J> {
     /// The turn of `worker` in `topology`, which receives `batch` jobs at once without allocating.
     pub fn new(worker: WorkerId, topology: &Topology, batch: usize) -> Turn<J> {
         let search = Local::new(worker, topology);
-        let pool = search.pool();
+        let pool = search.pool;
         let [attained, ran] = [Nanos::ZERO; 2];
         Turn {
             search,
@@ -73,12 +73,12 @@ impl<J> Turn<J> {
 
     /// The worker that takes this turn.
     pub fn worker(&self) -> WorkerId {
-        self.search.worker()
+        self.search.worker
     }
 
     /// The pool of that worker.
     pub fn pool(&self) -> PoolId {
-        self.search.pool()
+        self.search.pool
     }
 
     /// What the worker does next.
@@ -107,8 +107,8 @@ impl<J> Turn<J> {
     /// Follows `policy` from now on; to be called between two jobs.
     pub fn follow(&mut self, policy: &Policy, engine: &mut impl Engine<Job = J>) {
         self.search.set_topology(policy.topology());
-        self.running.pool = self.search.pool();
-        engine.boundary(Boundary::Pool(self.search.pool()));
+        self.running.pool = self.search.pool;
+        engine.boundary(Boundary::Pool(self.search.pool));
     }
 
     /// Begins `job`, which the worker of another group has put somewhere, in place of a search.
@@ -158,7 +158,7 @@ impl<J> Turn<J> {
 
     /// Lets the next search begin with the worker's own socket, in which something waits.
     pub fn expect_own(&mut self) {
-        self.search.expect(Noticed::of([self.worker()]));
+        self.search.noticed = Noticed::of([self.worker()]);
     }
 
     /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end

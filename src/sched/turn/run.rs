@@ -20,7 +20,7 @@ where
         let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| world.queue_len(queue) > 0);
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
         let Description { class, attained } = engine.describe(job);
-        world.begin_work(policy, policy.looks_at_busy().then(|| now.minus(attained)), more);
+        world.begin_work(policy, policy.switched.then(|| now.minus(attained)), more);
         turn.running = Running { class, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
@@ -72,7 +72,8 @@ where
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
         if called {
-            turn.search.look_next();
+            // However scarce capacity is, the next search looks where something waits.
+            turn.search.looked_at = Nanos::ZERO;
         }
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job),
@@ -93,7 +94,7 @@ where
                 return self.keep(job);
             }
         };
-        self.turn.search.expect(noticed.unwrap_or_default());
+        self.turn.search.noticed = noticed.unwrap_or_default();
         self.turn.then(Action::Put(job, self.policy.place(running.pool, event), why));
     }
 
@@ -129,7 +130,7 @@ where
     /// Puts the job at hand where others may take it; no room there ends it.
     pub(super) fn put(&mut self, mut job: J, place: Place, why: Requeued) {
         if !self.engine.requeued(&mut job, why) {
-            self.turn.search.refuse();
+            self.turn.search.refuses = true;
             self.engine.discard(job, Discarded::TooMany);
         } else {
             match (self.world.put(place, job), place) {
@@ -155,7 +156,7 @@ where
 
     /// Takes a permit to work uninterrupted, if the policy wants one taken.
     pub(super) fn begin_uninterrupted(&mut self) -> bool {
-        let Some(max) = self.policy.uninterrupted_max() else { return true };
+        let Some(max) = self.policy.uninterrupted else { return true };
         self.turn.uninterrupted = self.world.take_permit(max);
         self.turn.uninterrupted
     }
@@ -175,7 +176,7 @@ where
     /// The worker is in no job any more.
     #[inline]
     fn over(&mut self) {
-        if self.policy.looks_at_busy() {
+        if self.policy.switched {
             self.world.end_work();
         }
     }

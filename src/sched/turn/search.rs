@@ -33,7 +33,7 @@ where
             }
             contended |= outcome == Outcome::Contended;
         }
-        self.turn.search.found_nothing();
+        self.turn.search.refuses = false;
         self.engine.flush();
         self.turn.then(Action::Sleep { contended });
     }
@@ -77,7 +77,7 @@ where
     fn look(&mut self) -> usize {
         let noticed = if self.world.accepts() { self.world.look() } else { Noticed::default() };
         let waiting = noticed.waiting();
-        self.turn.search.expect(noticed);
+        self.turn.search.noticed = noticed;
         waiting
     }
 

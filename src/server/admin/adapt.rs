@@ -1,5 +1,6 @@
 //! The policy in force, and the rule that changes it, as a configuration wants them.
 
+use super::waiting;
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::Decision;
 use crate::runtime::{measured_look, measured_notice};
@@ -35,6 +36,8 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
         yield_cost,
         look_cost,
         notice_cost,
+        max_wait: config.max_wait_scaled(),
+        beside: waiting::beside(config),
         objective: config.optimise,
         ..Tuning::new(group, config.scaled(config.slice))
     };

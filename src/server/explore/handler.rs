@@ -54,6 +54,8 @@ pub(super) const DEAR: u8 = 0xf7;
 pub(super) const DEAR_COST: Nanos = Nanos::from_micros(200);
 /// The magic byte of a request whose answer cannot be sealed.
 pub(super) const UNSEALED: u8 = 0xf8;
+/// The magic byte of a request whose identity is its class and its flow.
+pub(super) const REPEATABLE: u8 = 0xf9;
 /// More than requests have that are not expensive.
 const LONG_BYTES: usize = 40;
 pub(super) const HEADER: usize = 4;
@@ -84,6 +86,7 @@ impl Handler for Scripted {
         match magic {
             MAGIC | MUTE | UNSEALED => Ok(admitted),
             LONG | PROVEN => Ok(admitted.reply_limit(LONG_BYTES).validated(magic == PROVEN)),
+            REPEATABLE => Ok(admitted.identity(u64::from(class) << 8 | u64::from(flow))),
             DEAR => Ok(admitted.cost(DEAR_COST)),
             OVER_RATE => Err(Rejected::OverRate(admitted)),
             IGNORED => Err(Rejected::Ignored),

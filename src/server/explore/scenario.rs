@@ -1,6 +1,6 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
-use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
+use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, REPEATABLE, UNSEALED};
 use crate::lab::sim::Rest;
 use crate::metrics::{Collector, Spent, WorkerMetrics};
 use crate::sched::auto::Decision;
@@ -228,7 +228,11 @@ fn datagram(random: &mut impl RngExt, forks: bool) -> Vec<u8> {
     }
     let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
-    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN, UNSEALED][random.random_range(0..4)] };
+    let magic = if random.random_bool(0.9) {
+        MAGIC
+    } else {
+        [MUTE, LONG, PROVEN, UNSEALED, REPEATABLE][random.random_range(0..5)]
+    };
     let flow = if random.random_bool(0.5) { random.random_range(1..4) } else { 0 };
     let mut bytes = vec![magic, random.random_range(0..3), deadline, flow];
     bytes.resize(HEADER + cost, 0);

@@ -23,6 +23,7 @@ use crate::server::path::engine::Engine;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -98,6 +99,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(count, count),
+        repeats: Repeats::new(1),
         flows: Flows::new(1, scenario.set_aside[0], scenario.set_aside[1]),
         outside: &outside,
         runtime_id,

@@ -144,10 +144,10 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         // The admin thread holds it from when it reads the configuration until it has followed
         // that.
         let mut following = lock(&self.following);
-        let limits = waiting::reset(**self.bound.board.limits.load(), live, new);
-        self.bound.board.limits.store(Arc::new(limits));
+        following.set_max_wait(new.max_wait_scaled());
+        self.bound.board.limits.store(Arc::new(following.limits()));
         if follows(live) != follows(new) {
-            *following = adaptation(new);
+            *following = adaptation(new).with_limits(following.limits());
             // Under the lock, so that the policy announced last is the policy in force.
             self.shared.switch(&following.policy());
         }
@@ -197,7 +197,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             decision: config.policy.entry().adapts.then(|| decision(following.made())),
             gate: lock(&self.gate).state(),
             given_up: self.given_up(),
-            max_wait: waiting::max_wait(&self.bound.board.limits.load()),
+            max_wait: waiting::max_wait(&following.limits()),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
@@ -235,10 +235,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
-        let (live, limits) = (self.reloads.live(), **self.bound.board.limits.load());
-        let limits = waiting::follow(limits, &live.config, recent, following.policy().first_slice());
-        self.bound.board.limits.store(Arc::new(limits));
-        if following.follow(recent) {
+        let is_new = following.follow(recent);
+        self.bound.board.limits.store(Arc::new(following.limits()));
+        if is_new {
             said.say_decision(decision(following.made()));
             self.shared.switch(&following.policy());
         }

@@ -5,7 +5,7 @@
 //! stop every worker that serves a bad request. So the hook only keeps the lines, and the control
 //! thread logs them once a second.
 
-use crate::output::LogWriter;
+use crate::output::{LogWriter, plain};
 use crate::runtime::continuation::{is_contained, lock, panic_message};
 use crate::server::shown::READER;
 use std::io::Write;
@@ -60,11 +60,8 @@ fn line(panic: &PanicHookInfo<'_>) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    let escaped = |character: char| {
-        let plain = (!character.is_control()).then_some(character);
-        plain.into_iter().chain(character.escape_default().filter(move |_| plain.is_none()))
-    };
-    text.chars().flat_map(escaped).take(MESSAGE_MAX).collect()
+    let line = plain(text).replace('\n', r"\n").replace('\t', r"\t");
+    line.chars().take(MESSAGE_MAX).collect()
 }
 
 fn say(line: &str) {

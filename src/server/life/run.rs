@@ -28,6 +28,7 @@ use crate::server::path::common::Common;
 use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::path::repeats::Repeats;
 use crate::server::shown::OwnMetrics;
 use crate::server::sizes::SLOTS_PER_WORKER;
 use crate::time::{Nanos, clock};
@@ -198,6 +199,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         packets,
         slots,
         wait_slots: WaitSlots::new(workers * SLOTS_PER_WORKER, workers * WAITING_PER_WORKER),
+        repeats: Repeats::new(workers),
         flows: Flows::new(workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,

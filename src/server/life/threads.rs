@@ -83,7 +83,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, Option<()>>>> {
         let Bound { config, notices, board, .. } = bound;
         let start = |(group, worker): (usize, Worker<_>)| {
-            let id = shared.first(group) + worker.id();
+            let id = shared.first(group) + worker.id;
             let prepare = move || {
                 let guard = AbortOnPanic;
                 prepare_worker(config, id);

@@ -3,6 +3,7 @@
 use super::flows::Flows;
 use super::job::{Job, WaitSlots};
 use super::packet::{Make, Packet, PacketBody, Serving, Slot};
+use super::repeats::Repeats;
 use super::samples::Samples;
 #[cfg(any(test, feature = "admin"))]
 use crate::fate::{ReceiveError, Unsent};
@@ -31,6 +32,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) slots: &'e ObjectPool<Slot<M::Future>>,
     /// Requests that wait.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, H, M>>,
+    /// The identities of the requests in the server.
+    pub(crate) repeats: Repeats,
     /// Requests whose flow is busy.
     pub(crate) flows: Flows<Packet<'s, H::Ticket>>,
     /// Requests that were woken, and work that was spawned, by other threads than workers.

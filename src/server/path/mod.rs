@@ -6,4 +6,5 @@ pub(crate) mod engine;
 pub(crate) mod flows;
 pub(crate) mod job;
 pub(crate) mod packet;
+pub(crate) mod repeats;
 pub(crate) mod samples;

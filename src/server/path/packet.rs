@@ -41,6 +41,8 @@ pub(crate) struct PacketBody<T> {
     pub excess: Option<Excess>,
     /// The key of the flow that the request has entered, and not left.
     pub flow: Option<u64>,
+    /// The place of its identity in the table of repeats.
+    pub identity: Option<u32>,
     /// How long its flow was busy, and the request that the flow was busy with.
     pub set_aside: (Nanos, u64),
 }
@@ -66,6 +68,7 @@ impl<T: Copy + Default> PacketBody<T> {
             extents: Extents::default(),
             excess: None,
             flow: None,
+            identity: None,
             set_aside: (Nanos::ZERO, 0),
         }
     }
@@ -80,8 +83,8 @@ impl<T: Copy + Default> PacketBody<T> {
     /// Notes what its handler says of the request.
     pub(crate) fn admit(&mut self, admitted: Admitted<T>) {
         let most = self.reply.len();
-        // A request enters its flow once it is certain that it is to be served.
-        let Admitted { ticket, class, flow: _, deadline, cost, reply_limit, validated } = admitted;
+        // Its identity and its flow count once it is certain that it is to be served.
+        let Admitted { ticket, class, flow: _, identity: _, deadline, cost, reply_limit, validated } = admitted;
         self.ticket = ticket;
         let envelope = &mut self.envelope;
         let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
@@ -117,9 +120,7 @@ pub(crate) struct Envelope {
     pub packet: usize,
     /// The number of the request itself.
     pub id: u64,
-    /// The class, as the handler said at admission.
     pub class: u8,
-    /// Length of the request.
     pub request_len: usize,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
@@ -134,7 +135,6 @@ pub(crate) struct Envelope {
 /// Where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
-    /// The sender.
     pub peer: SocketAddr,
     /// The address that the request came to: the reply leaves from it.
     pub local: SocketAddr,

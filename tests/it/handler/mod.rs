@@ -6,4 +6,5 @@ mod handler_api;
 pub(crate) mod handlers;
 mod own_metrics;
 mod reasons;
+mod repeats;
 mod waits;

@@ -260,7 +260,7 @@ impl Worker {
             let policy = &self.world.policies[epoch];
             self.local.set_topology(policy.topology());
             if self.world.flaw == Flaw::FollowsInSilence {
-                self.world.idle.follow(self.local.worker(), policy);
+                self.world.idle.follow(self.local.worker, policy);
             } else {
                 self.sleeper.follow(&self.world.idle, policy);
             }
@@ -274,7 +274,7 @@ impl Worker {
         let mut walk = policy.search(&mut self.local, Nanos::ZERO, &*world);
         while let Some(step) = walk.next(&mut self.local, Nanos::ZERO, &*world) {
             let found = match step {
-                Step::Own => World::take(&world.deques[self.local.worker()]),
+                Step::Own => World::take(&world.deques[self.local.worker]),
                 Step::Steal(victim) => self.rob(victim),
                 Step::Queue(pool) => world.pop(pool),
                 Step::Receive(_) | Step::ReceiveNext if !sockets => false,
@@ -309,14 +309,14 @@ impl Worker {
     fn receive(&mut self, owner: WorkerId) -> bool {
         let received = self.world.idle.readiness.receive(owner);
         if received > 1 {
-            self.world.deques[self.local.worker()].fetch_add(received - 1, Ordering::Relaxed);
+            self.world.deques[self.local.worker].fetch_add(received - 1, Ordering::Relaxed);
             self.sleeper.has_unannounced();
         }
         received > 0
     }
 
     fn sleep(&mut self, world: &World) -> Option<Job> {
-        let id = self.local.worker();
+        let id = self.local.worker;
         let found = match world.flaw {
             Flaw::LooksFirst => {
                 let found = self.last_look();
@@ -337,7 +337,7 @@ impl Worker {
     }
 
     fn execute(&mut self, world: &World, job: Job) {
-        let (policy, id) = (&world.policies[self.epoch], self.local.worker());
+        let (policy, id) = (&world.policies[self.epoch], self.local.worker);
         let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
         let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
         match world.flaw {
@@ -356,7 +356,7 @@ impl Worker {
 
     /// A slice of heavy work, as in `notice/mod.rs`: asks for notice, and then may step aside.
     fn work_heavily(&mut self, world: &World) {
-        let (id, kernel) = (self.local.worker(), &world.idle.readiness);
+        let (id, kernel) = (self.local.worker, &world.idle.readiness);
         let asks = world.flaw != Flaw::AsksOnce || !std::mem::replace(&mut self.has_asked, true);
         let over = if asks && kernel.ask(id) { Ok(false) } else { kernel.work(id, world.jobs) };
         match over {
@@ -393,7 +393,7 @@ impl Rests for Worker {
 
     fn park(&mut self, backs_off: bool) -> bool {
         assert!(!backs_off, "no policy of these scenarios has a thief threshold");
-        let waited = self.world.idle.readiness.wait(self.local.worker());
+        let waited = self.world.idle.readiness.wait(self.local.worker);
         self.forgotten = waited.is_err();
         waited.unwrap_or(false)
     }

@@ -67,7 +67,7 @@ impl Report<'_> {
             }
             _ => settings["workers"] = chosen.workers.into(),
         }
-        if entry.has_budget() {
+        if entry.settings.contains(&"slice") {
             settings["slice"] = self.question.scenario.fit(1.0).tuning.budget.to_string().into();
         }
         let lines = settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}\n"));

@@ -57,9 +57,10 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
         format!("Do this: {} on {}{each}. In its TOML file:\n\n", chosen.spec, workers(chosen.workers as u16));
     report.settings(chosen).1.lines().for_each(|line| text += &format!("    {line}\n"));
     let fit = question.scenario.fit(1.0);
-    if chosen.spec.entry().is_some_and(|entry| entry.has_budget()) {
+    if chosen.spec.entry().is_some_and(|entry| entry.settings.contains(&"slice")) {
         let decision = fit.decision();
-        let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
+        let size =
+            if decision.ladders.first_limit().is_some() { "" } else { ", ten times the smallest class's mean cost" };
         text += &format!("\n{}", wrapped("", &format!("slice {}{size}: {}.", fit.tuning.budget, decision.reason), ""));
     }
     let bound = chosen.unstable_from.filter(|bound| *bound < 1.0).map_or_else(String::new, |bound| {

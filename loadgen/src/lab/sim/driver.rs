@@ -4,8 +4,9 @@ use super::Rest;
 use super::tally::Worked;
 use super::world::{VainPauses, VirtualWorld};
 use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::sched::policy::FEW_SOCKETS;
 use forebay::inside::sched::turn::{Action, Boundary, Engine, Turn};
-use forebay::inside::sched::{Policy, WorkerId};
+use forebay::inside::sched::{Local, Policy, SearchPlace, WorkerId};
 use forebay::time::Nanos;
 use std::sync::Arc;
 
@@ -182,7 +183,7 @@ impl<E: VirtualEngine> Driver<E> {
                     return Next::Balance;
                 }
                 if world.is_vain() {
-                    let took = worker.turn.local().time_in_vain(&worker.policy, now, world, world.poll_and_look);
+                    let took = time_in_vain(worker.turn.local(), &worker.policy, world);
                     if cfg!(debug_assertions) {
                         worker.turn.step(&worker.policy, now, world, engine);
                         assert!(!worker.turn.has_job(), "there is something after all");
@@ -239,4 +240,22 @@ impl<J> Worker<J> {
         }
         self.turn.ran_on(time);
     }
+}
+
+/// How long the next search of `local` takes where nothing waits anywhere.
+fn time_in_vain<J>(local: &Local, policy: &Policy, world: &VirtualWorld<J>) -> Nanos {
+    let ([receive, look], workers) = (world.poll_and_look, policy.topology.workers());
+    let named = usize::from(local.noticed.first().is_some());
+    // The worker that searches is in no job.
+    let stuck = || (0..workers).filter(|worker| policy.is_stuck(*worker, world.now, world)).count();
+    let time = |place: &SearchPlace| match place {
+        SearchPlace::ReceiveOwn => receive,
+        SearchPlace::ReceiveNoticed if workers > FEW_SOCKETS => receive.times(named as u64).plus(look),
+        SearchPlace::ReceiveNoticed | SearchPlace::ReceiveAll => receive.times((named + workers) as u64),
+        SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => Nanos::ZERO,
+        SearchPlace::ReceiveRest => receive.times(workers as u64),
+        SearchPlace::ReceiveBusy => receive.times(stuck() as u64),
+        _ => Nanos::ZERO,
+    };
+    policy.order(local.pool).usual.iter().map(time).fold(Nanos::ZERO, Nanos::plus)
 }

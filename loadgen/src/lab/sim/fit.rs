@@ -194,7 +194,7 @@ impl Fit {
     /// The budget that `auto` chooses for these service times. The slice, if it lets no request
     /// give way.
     pub fn budget(&self) -> Nanos {
-        self.decision().budget().unwrap_or(self.tuning.budget)
+        self.decision().ladders.first_limit().unwrap_or(self.tuning.budget)
     }
 
     /// What `auto` would decide for these service times, and why.

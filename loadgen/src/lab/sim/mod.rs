@@ -43,8 +43,8 @@ pub use tally::{FATES, Tally};
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use forebay::inside::sched::estimate::{ServiceTimes, TimesOfClass};
-use forebay::inside::sched::overload::{QueueBounds, WaitLimits, expected_by_class};
-use forebay::inside::sched::{Adaptation, MaxWait, Policy, Wait};
+use forebay::inside::sched::overload::WaitLimits;
+use forebay::inside::sched::{Adaptation, MaxWait, Policy, Tuning, Wait};
 use forebay::time::Nanos;
 use servers::Servers;
 use std::cell::RefCell;
@@ -81,8 +81,6 @@ pub struct Setup {
 pub struct Follows {
     /// The policy in force, and the rule that changes it.
     pub adaptation: Adaptation,
-    /// How long requests may wait.
-    pub max_wait: MaxWait,
     /// The time between two decisions; above zero.
     pub every: Nanos,
 }
@@ -166,9 +164,11 @@ impl Setup {
     ///
     /// `of_class`: the times of each class, where classes may be known.
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
-        let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
-        let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);
-        Setup { waits: WaitLimits { waits: waits.unwrap_or(QueueBounds::unmeasured(max_wait)), expected }, ..self }
+        let tuning =
+            Tuning { max_wait, beside: self.overheads.per_request(), ..Tuning::new(self.workers(), Nanos::ZERO) };
+        let mut waits = WaitLimits::unmeasured(max_wait);
+        waits.follow(&tuning, self.policy.first_slice(), times, of_class);
+        Setup { waits, ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in

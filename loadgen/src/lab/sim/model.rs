@@ -9,7 +9,7 @@ use forebay::inside::sched::overload::{Cause, Shedding, WaitLimits};
 use forebay::inside::sched::turn::{
     Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued,
 };
-use forebay::inside::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId, waits};
+use forebay::inside::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId};
 use forebay::metrics::Work;
 use forebay::time::Nanos;
 use std::cell::RefCell;
@@ -94,11 +94,11 @@ impl<'a> CostModel<'a> {
     /// Follows what was measured until `now`; returns the policy if it changes. Workers found
     /// nothing to do for `idle` since the start, and run slices that have lasted for `running`.
     pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
-        let Follows { adaptation, max_wait, .. } = self.follows.as_mut()?;
+        let Follows { adaptation, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
-        let (beside, first_slice) = (self.setup.overheads.per_request(), adaptation.policy().first_slice());
-        self.waits.follow(waits(&recent, *max_wait, beside, first_slice, self.setup.classified));
-        if !adaptation.follow(&recent) {
+        let is_new = adaptation.follow(&recent);
+        self.waits = adaptation.limits();
+        if !is_new {
             return None;
         }
         self.tally.borrow_mut().changed(self.setup.on_clock(now), adaptation.made());

@@ -129,7 +129,7 @@ mod tests {
         let setup = steal(&offered);
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
         assert_eq!(setup.rest, Rest { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
-        assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
+        assert_eq!(setup.policy.stuck_after, Nanos::from_micros(20));
         let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
         let setup = steal(&charged);
         assert_eq!(

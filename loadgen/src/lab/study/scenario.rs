@@ -6,7 +6,7 @@ use super::simulation::Simulation;
 use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
 use crate::lab::workload::{Shape, Workload};
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::estimate::ServiceTimes;
+use forebay::inside::sched::overload::WaitLimits;
 use forebay::inside::sched::{Made, MaxWait, Objective, PolicyName, Tuning, grouping};
 use forebay::time::Nanos;
 use indicatif::ProgressBar;
@@ -266,13 +266,12 @@ impl<'a> Scenario<'a> {
         };
         let every = Nanos::new(SECOND.get() / time_scale);
         let known = warmup < every.times(WINDOW).as_secs_f64();
-        let adaptation = fit.adaptation(policy, known);
-        let unmeasured = |setup: Setup| setup.with_max_wait(self.max_wait, &ServiceTimes::default(), None);
-        let setup = if known { setup } else { unmeasured(setup) };
+        let waits = if known { setup.waits } else { WaitLimits::unmeasured(self.max_wait) };
+        let adaptation = fit.adaptation(policy, known).with_limits(waits);
         let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
         let policy = adaptation.policy();
-        let follows = Some(Follows { adaptation, max_wait: self.max_wait, every });
-        (made, Setup { policy, follows, ..setup }, fit)
+        let follows = Some(Follows { adaptation, every });
+        (made, Setup { policy, waits, follows, ..setup }, fit)
     }
 
     /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None`
@@ -311,6 +310,8 @@ impl<'a> Scenario<'a> {
             sizes: self.sizes.clone().filter(|_| entry.has_pools()),
             workers: groups[0],
             groups: groups.len(),
+            max_wait: self.max_wait,
+            beside: self.overheads.per_request(),
             ..fit.tuning
         };
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };

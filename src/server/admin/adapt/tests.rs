@@ -1,4 +1,5 @@
 mod day;
+mod waits;
 
 use super::*;
 use crate::metrics::{Collector, Recent, Recorder, Sample, Spent, WorkerMetrics};

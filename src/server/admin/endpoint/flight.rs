@@ -48,7 +48,7 @@ impl Desk<'_, '_> {
     pub(super) fn slow(&mut self) -> Value {
         self.look();
         let (waiting, sockets, names) = (self.probe.oldest(SHOWN), self.probe.unreceived(), self.gauges().class_names);
-        self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &names, clock::now())
+        self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &names.0, clock::now())
     }
 
     /// Begins a capture, whose end says what was seen; `None` while there is one.

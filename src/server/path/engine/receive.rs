@@ -12,6 +12,7 @@ use crate::sched::turn::{Arrived, Received};
 use crate::server::path::flows::Entered;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Envelope, Make, Packet, Source};
+use crate::server::path::repeats::Known;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
@@ -103,7 +104,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) = (
             oldest.ahead || oldest.kernel_wait > longest,
-            oldest.kernel_wait >= self.running.limits().bounds(false).target,
+            oldest.kernel_wait >= self.running.limits().waits.of(false).target,
         );
         // Taken before any is recycled.
         let packets: ArrayVec<_, BATCH> =
@@ -234,7 +235,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let arrival = packet.envelope.arrival(&packet.request);
         let rejected = match guarded(|| handler.admit(&arrival)) {
             Ok(Ok(admitted)) => {
-                let flow = admitted.flow;
+                let (identity, flow) = (admitted.identity, admitted.flow);
                 packet.admit(admitted);
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
@@ -245,6 +246,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
                     stay.start_by = self.running.start_by(stay, class);
                     self.common.serving.unfinished.begin(number, packet.envelope.about());
+                    let packet = if let Some(key) = identity { self.enter_once(packet, key)? } else { packet };
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
             }
@@ -293,6 +295,21 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             received_at: self.now,
             ..Envelope::default()
         }
+    }
+
+    /// Returns the request unless it repeats one that is in the server.
+    // Apart from the way of requests that have no identity.
+    #[inline(never)]
+    fn enter_once(&mut self, mut packet: Packet<'s, H::Ticket>, identity: u64) -> Option<Packet<'s, H::Ticket>> {
+        match self.common.repeats.enter(identity) {
+            Known::First(place) => packet.identity = Some(place),
+            Known::Full => (),
+            Known::Repeat => {
+                self.end(packet, Fate::Duplicate);
+                return None;
+            }
+        }
+        Some(packet)
     }
 
     /// Brings a request to the flow of `key`; returns the request if it is to be served now.

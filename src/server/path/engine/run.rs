@@ -264,6 +264,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[inline]
     pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
         self.common.serving.unfinished.end(packet.envelope.packet);
+        if let Some(place) = packet.identity.take() {
+            self.common.repeats.leave(place);
+        }
         if let Some(key) = packet.flow {
             packet.flow = None;
             self.let_next_out(key, packet.envelope.id);

@@ -14,6 +14,8 @@ pub(crate) struct Named {
     /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own
     /// name.
     pub(crate) in_crate: bool,
+    /// The module that names it, where a file has several.
+    pub(crate) module: Vec<String>,
     /// Whether a `use` names it.
     pub(crate) is_use: bool,
     /// Its line, counted from 1.
@@ -40,7 +42,8 @@ fn read(tokens: TokenStream, module: &[String], prefix: &[String], mut is_use: b
             }
             (TokenTree::Ident(word), [TokenTree::Ident(next), ..]) if word == "extern" && next == "crate" => {
                 let line = word.span().start().line;
-                found.push(Named { segments: vec!["extern crate".to_owned()], in_crate: false, is_use, line });
+                let (segments, module) = (vec!["extern crate".to_owned()], module.to_vec());
+                found.push(Named { segments, in_crate: false, module, is_use, line });
                 rest = &after[1..];
             }
             // Not the `use<..>` of an opaque type.
@@ -108,7 +111,7 @@ fn from_root(mut segments: Vec<String>, module: &[String], is_use: bool, line: u
             base.pop();
         }
     }
-    Named { segments: [base, segments].concat(), in_crate, is_use, line }
+    Named { segments: [base, segments].concat(), in_crate, module: module.to_vec(), is_use, line }
 }
 
 fn is(token: &TokenTree, mark: char) -> bool {

@@ -44,14 +44,16 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let (layers, each) = table();
-    let layers = layers.iter().filter(|layer| is_below(&module, layer.module));
-    let layer = layers.max_by_key(|layer| layer.module.len());
+    let layer_of = |module: &[String]| {
+        layers.iter().filter(|layer| is_below(module, layer.module)).max_by_key(|layer| layer.module.len())
+    };
     let is_part = |layer: &Layer| module.last().is_some_and(|name| *name != "tests" && !layer.module.ends_with(name));
-    let Some(layer) = layer.filter(|layer| !(each.contains(&layer.module) && is_part(layer))) else {
+    let Some(layer) = layer_of(&module).filter(|layer| !(each.contains(&layer.module) && is_part(layer))) else {
         return vec![format!("{path}: {} is not in the table: give it a row", module.join("::"))];
     };
     let mut complaints = Vec::new();
-    for Named { segments, in_crate, is_use, line } in paths(text, &module) {
+    for Named { segments, in_crate, module: within, is_use, line } in paths(text, &module) {
+        let layer = layer_of(&within).unwrap_or(layer);
         // What stands behind it counts.
         let segments = if segments.len() > 1 && segments[0] == "inside" { segments[1..].to_vec() } else { segments };
         let mut complain = |what: String| complaints.push(format!("{path}:{line}: {what}"));

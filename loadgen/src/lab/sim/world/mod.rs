@@ -118,7 +118,7 @@ impl<J> VirtualWorld<J> {
             nap_min: rest.nap_min,
             wake_cost: overheads.wake,
             poll_and_look: [overheads.poll, overheads.look],
-            thief_threshold: policy.thief_threshold(),
+            thief_threshold: policy.stuck_after,
             heartbeat: Nanos::MAX,
             busy_since: vec![Nanos::MAX; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -165,7 +165,7 @@ impl<J> VirtualWorld<J> {
 
     /// Puts another policy to work: sleepers look where the old one let them.
     pub(super) fn switch(&mut self, policy: &Policy) {
-        self.thief_threshold = policy.thief_threshold();
+        self.thief_threshold = policy.stuck_after;
         self.wake_all();
     }
 

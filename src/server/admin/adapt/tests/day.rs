@@ -87,12 +87,17 @@ fn a_day_is_decided_as_before() {
 #[test]
 fn virtual_time_decides_as_the_server_does() {
     use crate::lab::sim::{Follows, Setup, simulate};
-    use crate::sched::MaxWait;
 
     let workers = WORKERS.to_string();
-    let common = [("policy", "auto"), ("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1")];
+    let common = [
+        ("policy", "auto"),
+        ("workers", workers.as_str()),
+        ("burn", "sleep"),
+        ("time-scale", "1"),
+        ("max-wait", "off"),
+    ];
     let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat()));
-    let follows = Follows { adaptation, max_wait: MaxWait::Off, every: Nanos::from_secs(1) };
+    let follows = Follows { adaptation, every: Nanos::from_secs(1) };
     let setup = Setup::ideal(follows.adaptation.policy());
     let setup = Setup { follows: Some(follows), ..setup };
     let tally = simulate(&setup, (0..14 * HOUR).flat_map(requests));

@@ -21,13 +21,13 @@ pub(crate) struct Replying<'s, T> {
     outbox: Outbox<'s, T>,
     /// Whether replies may wait for the requests behind them.
     gathering: Gathering,
-    /// When this worker has time to answer a shed request again.
-    next_shed_answer: Nanos,
+    /// The time that this worker has for answers to shed requests: a state of a token bucket.
+    shed_answers: u64,
 }
 
 impl<'s, T: Copy + Default> Replying<'s, T> {
     pub(super) fn new() -> Replying<'s, T> {
-        Replying { outbox: Outbox::new(), gathering: Gathering::default(), next_shed_answer: Nanos::ZERO }
+        Replying { outbox: Outbox::new(), gathering: Gathering::default(), shed_answers: 0 }
     }
 
     /// Whether replies may wait while another batch is received.

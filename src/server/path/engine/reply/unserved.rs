@@ -7,13 +7,15 @@ use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Envelope, Make, Packet, Slot};
-use crate::time::Nanos;
+use crate::time::{Nanos, TokenBucket};
 
 /// One part in this many of a worker's time goes into answers to shed requests: the rest is for
 /// requests that are served.
 const SHED_ANSWERS_PART: u64 = 10;
-/// Answers to shed requests leave at once for as much time as a pause of the host takes.
-const SHED_ANSWERS_BURST: Nanos = Nanos::from_millis(100);
+/// Each tick gives that part of itself, and so many ticks' worth is kept. So answers to shed
+/// requests leave at once for as much time as a pause of the host takes.
+const TICK_NS: u64 = 1_000_000;
+const TICKS_KEPT: u64 = 100;
 
 impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// Drops the half-done request in `slot`; returns its packet.
@@ -93,7 +95,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// all of them.
     fn affords_answer(&mut self, status: Status) -> bool {
         let Some(takes) = self.common.shed_answer else { return false };
-        let affords = affords_answer(&mut self.replying.next_shed_answer, self.now, takes);
+        let affords = affords_answer(&mut self.replying.shed_answers, self.now, takes);
         affords || status == Status::ShedDraining
     }
 
@@ -102,7 +104,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// request expired, it is about as long as that request waited. Where a queue was full, nothing
     /// is known but the bound.
     fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
-        let bound = self.running.limits().bounds(envelope.stay.has_begun()).bound;
+        let bound = self.running.limits().waits.of(envelope.stay.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
             Status::ShedWaited | Status::ShedQueueFull => bound,
@@ -112,14 +114,18 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     }
 }
 
-/// Whether there is time at `now` for an answer that `takes` so long; if so, `next` is when there
-/// is time for another one.
-fn affords_answer(next: &mut Nanos, now: Nanos, takes: Nanos) -> bool {
-    let due = (*next).max(now.minus(SHED_ANSWERS_BURST));
-    let affords = due <= now;
-    if affords {
-        *next = due.plus(takes.times(SHED_ANSWERS_PART));
-    }
+/// Whether the bucket in this `state` has time at `now` for an answer that `takes` so long; if so,
+/// it is taken.
+fn affords_answer(state: &mut u64, now: Nanos, takes: Nanos) -> bool {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    // Enough for one answer, however long that takes.
+    let kept = number(TICKS_KEPT + takes.times(SHED_ANSWERS_PART).get() / TICK_NS);
+    let bucket = TokenBucket::<TICK_NS> { each: number(TICK_NS / SHED_ANSWERS_PART), kept };
+    let (takes, mut affords) = (number(takes.get()), false);
+    *state = bucket.after(*state, now, |left| {
+        affords = left >= takes;
+        left - if affords { takes } else { 0 }
+    });
     affords
 }
 
@@ -131,13 +137,13 @@ mod tests {
     // once after a silence?
     #[test]
     fn a_tenth_of_the_time_answers_what_is_shed() {
-        let (takes, mut next) = (Nanos::from_micros(3), Nanos::ZERO);
+        let (takes, mut state) = (Nanos::from_micros(3), 0);
         for begin in [Nanos::ZERO, Nanos::from_secs(3_600)] {
             let now = begin.plus(Nanos::from_secs(1));
-            let at_once = (0..10_000).filter(|_| affords_answer(&mut next, now, takes)).count();
-            assert_eq!(at_once, 3_334, "100 ms / 30 us, and the last one");
+            let at_once = (0..10_000).filter(|_| affords_answer(&mut state, now, takes)).count();
+            assert_eq!(at_once, 3_333, "100 ms / 30 us");
             let tries = (0..1_000_000).map(|number| now.plus(Nanos::from_micros(10).times(number)));
-            let answers = tries.filter(|now| affords_answer(&mut next, *now, takes)).count();
+            let answers = tries.filter(|now| affords_answer(&mut state, *now, takes)).count();
             let part = takes.times(answers as u64).as_secs_f64() / 10.0;
             assert!((0.0999..=0.1001).contains(&part), "{part} of 10 s");
         }

@@ -1,9 +1,9 @@
 //! Does `/slow` tell of the last minute, and of what a request waits for? Method: what a worker
 //! records, in made-up time.
 
-use super::super::number;
 use super::*;
-use crate::metrics::{ClassNames, Recorder};
+use crate::fate::CLASS_NAMES;
+use crate::metrics::worker_metrics::Recorder;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 const WAITED: Nanos = Nanos::from_millis(5);
@@ -22,7 +22,7 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     // No reading is late.
     let tick = Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0] };
     slow.look(metrics, tick, Nanos::ZERO);
-    slow.report(metrics, &[], &[], &ClassNames::default(), at)
+    slow.report(metrics, &[], &[], &CLASS_NAMES, at)
 }
 
 // Is a request gone after a minute? Are the times of those with one culprit added up, of the minute
@@ -66,7 +66,7 @@ fn what_is_waited_for_is_told_meanwhile() {
         (Some(Wait::Flow), "flow", "set aside"),
         (None, "no_checkpoint", "waiting"),
     ] {
-        let body = slow.report(&metrics, &[(about, wait)], &[], &ClassNames::default(), MS(20));
+        let body = slow.report(&metrics, &[(about, wait)], &[], &CLASS_NAMES, MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
     }

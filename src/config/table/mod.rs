@@ -1,15 +1,20 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
+#[macro_use]
+mod setting;
+
+pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Given, HELP_ALL, environment_name, find};
+pub use setting::{Group, Setting};
+
 use super::addresses;
-use super::layers::Layers;
-use super::setting::{self, Group, Setting};
-use super::value::{self, Form, choice, count, list_or_none, list_text, option_text, text};
-use super::{
-    Burn, Classify, Gate, HandlerName, Io, LogFormat, LogLevel, Network, Notices, Pool, ShedAnswers, SourcePrefix,
-    WORKERS_MAX, Wait, cpus, rules,
+use super::caches::cpus;
+use super::value::{
+    self, Burn, Classify, Form, Gate, HandlerName, LogFormat, LogLevel, Pool, Shape, ShedAnswers, WORKERS_MAX, choice,
+    count, list_or_none, list_text, option_text, text,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
-use crate::sched::{MaxWait, Objective, PolicyName};
+use crate::net::{Io, Network, SourcePrefix};
+use crate::sched::{MaxWait, Notices, Objective, PolicyName, Wait};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,8 +32,8 @@ settings! {
     /// - Every worker has a socket on each address.
     /// - 0.0.0.0:53,\[::\]:53 opens sockets for IPv4 and for IPv6; \[::\]:53 alone serves both.
     ///
-    /// 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard. Port
-    /// 0 takes a free one.
+    /// 1 to [`LISTEN_MAX`](crate::config::LISTEN_MAX) places: addresses of one host, or the
+    /// wildcard. Port 0 takes a free one.
     listen: Vec<SocketAddr> {
         value_name: "ADDRESSES", live: false, default: "127.0.0.1:9000",
         form: text!(
@@ -92,7 +97,7 @@ settings! {
     /// - Name only networks that spoofed datagrams cannot reach this host from, such as your own
     ///   behind a filter.
     ///
-    /// At most [`TRUSTED_NETWORKS_MAX`](super::TRUSTED_NETWORKS_MAX), all different.
+    /// At most [`TRUSTED_NETWORKS_MAX`](crate::config::TRUSTED_NETWORKS_MAX), all different.
     trusted_networks: Vec<Network> {
         value_name: "NETWORK,...", live: false, default: "none",
         form: text!(
@@ -149,7 +154,7 @@ settings! {
     /// - The services on these ports (echo, chargen, SSDP, memcached) answer answers, without end.
     /// - Do not add 53 or 123: DNS and NTP clients send from them.
     ///
-    /// At most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all different, none 0.
+    /// At most [`REJECTED_PORTS_MAX`](crate::config::REJECTED_PORTS_MAX), all different, none 0.
     reject_source_ports: Vec<u16> {
         value_name: "PORT,...", live: false, default: "7,13,17,19,1900,11211",
         form: text!(
@@ -197,7 +202,7 @@ settings! {
     /// unique. Set whatever the policy is, used by `pools` alone.
     pools: Vec<Pool> {
         value_name: "NAME=COUNT,...", live: true,
-        default: "front = a fifth of the workers, rounded up; heavy = the rest" => rules::default_pools(workers),
+        default: "front = a fifth of the workers, rounded up; heavy = the rest" => value::default_pools(workers),
         form: text!(
             "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
             value::pools,

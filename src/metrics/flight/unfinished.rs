@@ -1,8 +1,8 @@
 //! The requests that are not finished. Each packet has a mark, written when its request is admitted
 //! and when it ends. Only a scrape reads it.
 
+use super::About;
 use crate::fate::CLASSES;
-use crate::metrics::About;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

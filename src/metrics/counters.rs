@@ -7,10 +7,6 @@
 //! afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
 //! ends it missed; they count as in flight, as they were a moment before.
 
-mod unfinished;
-
-pub(crate) use unfinished::{Unfinished, Wait};
-
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,8 +103,9 @@ macro_rules! counters {
         }
 
         impl Counted<Tally> {
+            /// Inlined where the counter is known, which leaves a single addition.
             #[inline]
-            fn of(&self, counter: Counter) -> &Tally {
+            pub(super) fn of(&self, counter: Counter) -> &Tally {
                 match counter {
                     $(Counter::$Fate(reason) => &self.$reasons[reason as usize],)+
                     $(Counter::$Counter($label) => &self.$field[$label as usize],)+
@@ -185,28 +182,15 @@ pub(super) struct WorkerCounters {
     /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason.
     /// They are neither in `ended` nor in `counted`.
     pub(super) rejected: [[Tally; REASONS]; Fate::ALL.len()],
-    counted: Counted<Tally>,
+    pub(super) counted: Counted<Tally>,
     /// Slices of jobs.
     pub(super) busy: Stretches,
     /// Times in which the worker found nothing to do, from the first search that found nothing to
     /// the last, or to the wake-up.
     pub(super) idle: Stretches,
-    spent_ns: [Tally; Spent::ALL.len()],
+    pub(super) spent_ns: [Tally; Spent::ALL.len()],
     /// Turns of the worker's loop: constant while the worker is stuck.
     pub(super) moves: Tally,
-}
-
-impl WorkerCounters {
-    /// Adds one to `counter`. Inlined where the counter is known, which leaves a single addition.
-    #[inline]
-    pub(super) fn count(&self, counter: Counter) {
-        self.counted.of(counter).add(1);
-    }
-
-    #[inline]
-    pub(super) fn spend(&self, on: Spent, time: Nanos) {
-        self.spent_ns[on as usize].add(time.get());
-    }
 }
 
 /// One reading of every worker's counters, summed.

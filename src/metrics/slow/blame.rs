@@ -2,8 +2,8 @@
 //! it.
 
 use super::host::Host;
-use super::{About, Delayed, Kind, PERMIT, Slice, receiver};
 use crate::fate::labels;
+use crate::metrics::flight::{About, Delayed, Kind, PERMIT, Slice, receiver};
 use crate::time::Nanos;
 use serde_json::{Value, json};
 
@@ -240,9 +240,9 @@ const WALKED: usize = 2_048;
 
 #[cfg(test)]
 mod tests {
-    use super::super::number;
+    use super::super::host::Tick;
     use super::*;
-    use crate::metrics::Tick;
+    use crate::metrics::flight::number;
 
     const US: fn(u64) -> Nanos = Nanos::from_micros;
 

@@ -1,8 +1,9 @@
 //! A capture: arrivals as the server saw them, for `GET /capture`.
 
-use super::{Ended, Track};
+use super::counters::Counts;
+use super::flight::{Ended, Track};
+use super::worker_metrics::WorkerMetrics;
 use crate::fate::Fate;
-use crate::metrics::{Counts, WorkerMetrics};
 use crate::time::{Nanos, clock};
 use crossbeam_queue::ArrayQueue;
 use std::fmt;
@@ -131,7 +132,8 @@ impl fmt::Display for Captured {
 mod tests {
     use super::*;
     use crate::fate::Malformed;
-    use crate::metrics::{Counter, Sample};
+    use crate::metrics::counters::Counter;
+    use crate::metrics::window::Sample;
     use crate::time::clock::in_virtual_time;
 
     const US: fn(u64) -> Nanos = Nanos::from_micros;

@@ -1,11 +1,18 @@
 //! `GET /slow`: the requests that wait, those that waited longest, and who blocked whom. Schema
 //! `forebay-slow/1`.
 
-use super::blame::{Cause, Culprit, blame};
-use super::host::{Host, Tick};
-use super::{About, DELAYED, Delayed, Kind, PERMIT, Slice, Track};
-use crate::metrics::{ClassNames, Wait, WorkerMetrics};
+mod blame;
+mod host;
+
+pub use blame::Cause;
+pub(crate) use host::Tick;
+
+use super::flight::{About, DELAYED, Delayed, Kind, LONG_WAIT, PERMIT, Slice, Track, Wait, number, receiver};
+use super::worker_metrics::WorkerMetrics;
+use crate::fate::CLASSES;
 use crate::time::{Nanos, Onset, QUIET, Turn};
+use blame::{Culprit, blame};
+use host::Host;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -101,7 +108,7 @@ impl Slow {
         metrics: &WorkerMetrics,
         waiting: &[Unended],
         sockets: &[u64],
-        names: &ClassNames,
+        names: &[&'static str; CLASSES],
         now: Nanos,
     ) -> Value {
         let tracks = Tracks::new(metrics, now);
@@ -114,13 +121,13 @@ impl Slow {
         json!({
             "schema": "forebay-slow/1",
             "window_s": WINDOW.as_secs_f64() as u64,
-            "delay_min_us": super::LONG_WAIT.as_micros_f64(),
+            "delay_min_us": LONG_WAIT.as_micros_f64(),
             "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
             "waiting": waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect::<Value>(),
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
             "slowest": self.slowest().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
             "blocked": pairs.iter().map(pair).collect::<Value>(),
-            "class_names": names.0,
+            "class_names": names,
         })
     }
 }
@@ -166,7 +173,7 @@ impl<'m> Tracks<'m> {
             service = service.plus(of_worker);
             began_on = began_on.or((of_worker > Nanos::ZERO).then_some(worker));
         }
-        let worker = began_on.unwrap_or(super::receiver(about.id)) as u16;
+        let worker = began_on.unwrap_or(receiver(about.id)) as u16;
         let age = self.now.minus(about.came_at);
         let set_aside = wait.map_or(Nanos::ZERO, |_| age.minus(service));
         let behind = if wait == Some(Wait::Permit) { PERMIT } else { 0 };
@@ -187,8 +194,8 @@ impl<'m> Tracks<'m> {
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
         // The time of their arrival is unknown. The worker could not receive them since it began
         // what it runs.
-        let since = self.running[worker].map_or(self.now.minus(super::LONG_WAIT), |slice| slice.began);
-        let about = About { id: super::number(worker, 0), class: 0, came_at: since };
+        let since = self.running[worker].map_or(self.now.minus(LONG_WAIT), |slice| slice.began);
+        let about = About { id: number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
         let culprit = self.blame(&late, host).map(|culprit| culprit.to_json());
         json!({ "worker": worker, "waiting_bytes": waiting_bytes, "culprit": culprit })

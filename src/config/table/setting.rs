@@ -2,10 +2,11 @@
 //! the README.
 
 use super::{Config, SETTINGS};
+use crate::config::value::{Refusal, Shape};
 use crate::fate::labels;
 
 /// The flag that names the file.
-pub(super) const CONFIG: &str = "config";
+pub(crate) const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of using it.
 pub(crate) const CHECK_CONFIG: &str = "check-config";
 /// The flag that asks a running server whether it is well.
@@ -60,16 +61,10 @@ labels! {
     }
 }
 
-/// The notation of a value in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Shape {
-    /// In quotes.
-    Text,
-    /// A whole number.
-    Count,
-    /// `true` or `false`.
-    Switch,
+/// The texts of settings that some layer has.
+pub(crate) trait Given {
+    /// The value of `key`, if its text is there and `parse` takes it. A refusal is kept.
+    fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T>;
 }
 
 impl Setting {
@@ -123,7 +118,7 @@ macro_rules! settings {
 
         /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has
         /// its default here, so that the rules between settings are still checked.
-        pub(super) fn parse(layers: &mut Layers) -> Config {
+        pub(crate) fn parse(layers: &mut impl Given) -> Config {
             $($(
                 let parse = forms::$field().parse;
                 let $field = layers
@@ -169,11 +164,11 @@ pub(super) fn details(about: &[&str]) -> Vec<String> {
 }
 
 /// The row of `key`.
-pub(super) fn find(key: &str) -> Option<&'static Setting> {
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
 /// The name of `key` in the environment.
-pub(super) fn environment_name(key: &str) -> String {
+pub(crate) fn environment_name(key: &str) -> String {
     format!("FOREBAY_{}", key.to_uppercase().replace('-', "_"))
 }

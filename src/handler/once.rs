@@ -1,0 +1,108 @@
+//! Repeats of a datagram are no requests of their own.
+
+use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
+use crate::fate::CLASSES;
+use crate::runtime::continuation::lock;
+use crate::time::{Nanos, clock};
+use std::sync::Mutex;
+
+/// The longest answer that is kept: what resolvers take in one packet (RFC 9715).
+const ANSWER_MAX: usize = 1_232;
+
+/// A wrapper around a handler whose clients repeat a datagram when they hear nothing. Equal bytes
+/// from one source are one request: see [`Admitted::identity`].
+///
+/// ```
+/// use forebay::handler::{Once, Reply, Request, handler_fn};
+/// use forebay::time::Nanos;
+///
+/// let echo = handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
+///     let _ = request.bytes().strip_prefix(b"?").map(|text| reply.put(text));
+/// });
+/// // A repeat within two seconds of the answer is answered from memory.
+/// let once = Once::new(echo).keeping(1_024, Nanos::from_secs(2));
+/// # let _ = once;
+/// ```
+#[derive(Debug)]
+pub struct Once<H> {
+    inner: H,
+    /// Each identity has one place, which it shares with others.
+    answers: Box<[Mutex<Answer>]>,
+    kept_for: Nanos,
+}
+
+#[derive(Debug)]
+struct Answer {
+    identity: u64,
+    until: Nanos,
+    bytes: Vec<u8>,
+}
+
+impl<H> Once<H> {
+    /// A handler that serves what `inner` serves. It drops repeats of what is in the server.
+    pub fn new(inner: H) -> Once<H> {
+        Once { inner, answers: Box::default(), kept_for: Nanos::ZERO }
+    }
+
+    /// The same, which also keeps as many answers as `most` for this long after they were made,
+    /// and gives a kept one to a repeat. An answer is one datagram of at most 1,232 bytes; each
+    /// place takes as much. A newer answer may take the place of an older one.
+    pub fn keeping(self, most: usize, kept_for: Nanos) -> Once<H> {
+        let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
+        Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for, ..self }
+    }
+
+    fn place(&self, identity: u64) -> Option<&Mutex<Answer>> {
+        let place = identity.checked_rem(self.answers.len() as u64)?;
+        self.answers.get(place as usize)
+    }
+
+    /// Whether the answer was kept; then it is in `reply`.
+    fn again(&self, identity: u64, reply: &mut Reply<'_>) -> bool {
+        self.place(identity).is_some_and(|place| {
+            let answer = lock(place);
+            let is_kept = answer.identity == identity && clock::now() < answer.until;
+            is_kept && answer.bytes.len() <= reply.room() && reply.put(&answer.bytes).is_ok()
+        })
+    }
+
+    fn keep(&self, identity: u64, reply: &Reply<'_>) {
+        let Some(place) = self.place(identity) else { return };
+        let is_one = !reply.has_overflowed() && reply.datagrams().count() == 1;
+        if is_one && reply.len() <= ANSWER_MAX {
+            let mut answer = lock(place);
+            (answer.identity, answer.until) = (identity, clock::now().plus(self.kept_for));
+            answer.bytes.clear();
+            answer.bytes.extend_from_slice(reply.bytes());
+        }
+    }
+}
+
+impl<H: Handler> Handler for Once<H> {
+    type Ticket = H::Ticket;
+
+    const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
+
+    const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
+        let admitted = self.inner.admit(arrival)?;
+        Ok(admitted.identity(arrival.identity(arrival.bytes())))
+    }
+
+    async fn handle(&self, request: Request<'_, H::Ticket>, reply: &mut Reply<'_>) {
+        let identity = if self.answers.is_empty() { 0 } else { request.identity(request.bytes()) };
+        if !self.again(identity, reply) {
+            self.inner.handle(request, reply).await;
+            self.keep(identity, reply);
+        }
+    }
+
+    fn refuse(&self, request: Request<'_, H::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
+        self.inner.refuse(request, unserved, reply);
+    }
+
+    fn seal(&self, request: Request<'_, H::Ticket>, served: &Served, reply: &mut [u8]) {
+        self.inner.seal(request, served, reply);
+    }
+}
