@@ -6,7 +6,7 @@ use crate::runtime::continuation::lock;
 use crate::time::{Nanos, clock};
 use std::sync::Mutex;
 
-/// The longest answer that is kept: what resolvers take in one packet (RFC 9715).
+/// The longest answer that is kept: a DNS answer that is not fragmented (DNS flag day 2020).
 const ANSWER_MAX: usize = 1_232;
 
 /// A wrapper around a handler whose clients repeat a datagram when they hear nothing. Equal bytes

@@ -46,7 +46,7 @@ impl<'a> Arrival<'a> {
     pub fn identity(&self, name: impl Hash) -> u64 {
         // Keyed: no other source can make an identity that is in use.
         static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        // One word where it can be, for each takes 2 ns.
+        // An address of IPv4 and its port are one word to hash.
         match self.peer {
             SocketAddr::V4(peer) => {
                 KEYS.hash_one((u64::from(peer.ip().to_bits()) << 16 | u64::from(peer.port()), name))
