@@ -99,10 +99,13 @@ fn drawn<'a>(
     when: Range<Nanos>,
 ) -> impl Iterator<Item = Request> + 'a {
     let Range { start, end } = when;
-    let arrivals = Arrivals::new(workload, rate, plan.flows, seed).shaped(plan.arrivals.clone());
+    // Drawn at a time scale of 1, as by `loadgen simulate`: the times of a shape are as long beside
+    // the costs here as there.
+    let scale = plan.time_scale;
+    let arrivals = Arrivals::new(workload, rate * scale as f64, plan.flows, seed).shaped(plan.arrivals.clone());
     let requests = arrivals.map(move |arrival| Request {
-        at: start.plus(arrival.at),
-        cost: arrival.cost.times(plan.time_scale),
+        at: start.plus(arrival.at.times(scale)),
+        cost: arrival.cost.times(scale),
         ..arrival
     });
     requests.take_while(move |request| request.at < end)
@@ -111,10 +114,21 @@ fn drawn<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::workload::Shape;
     use crate::plan::test_plan;
 
     fn drawn_all(plan: &Plan) -> Vec<Request> {
         draw(plan).unwrap_or_else(|_| panic!("a small schedule"))
+    }
+
+    // Do requests come at a slow server as at one in real time, and only everything last longer?
+    #[test]
+    fn a_time_scale_stretches_the_shape_of_arrivals_too() {
+        let arrivals: Shape = "bursts:2:1ms:1ms".parse().expect("a shape");
+        let fast = Plan { rate: 10_000.0, duration: Nanos::from_secs(1), warmup: Nanos::ZERO, arrivals, ..test_plan() };
+        let slow = Plan { rate: 10.0, duration: Nanos::from_secs(1_000), time_scale: 1_000, ..fast.clone() };
+        let stretched = |one: &Request| Request { at: one.at.times(1_000), cost: one.cost.times(1_000), ..*one };
+        assert_eq!(drawn_all(&slow), drawn_all(&fast).iter().map(stretched).collect::<Vec<_>>());
     }
 
     #[test]
@@ -126,8 +140,7 @@ mod tests {
         assert_eq!(timeout(&explicit, &[request(500)]), Nanos::from_millis(5));
     }
 
-    // Does the seed alone decide, bit for bit, does one stream not disturb the others, and are
-    // costs scaled?
+    // Does the seed alone decide, bit for bit, and does one stream not disturb the others?
     #[test]
     fn each_stream_follows_from_the_seed() {
         let plan = Plan { rate: 20_000.0, ..test_plan() };
@@ -137,8 +150,8 @@ mod tests {
         let other_flows = drawn_all(&Plan { flows: plan.flows + 1, ..plan.clone() });
         assert!(drawn.iter().zip(&other_flows).all(|(one, other)| *one == Request { flow: one.flow, ..*other }));
         let workload = "fixed:3us".parse().expect("a form");
-        let other_workload = drawn_all(&Plan { workload, time_scale: 1_000, ..plan });
-        let (cost, class) = (Nanos::from_millis(3), 0);
+        let other_workload = drawn_all(&Plan { workload, ..plan });
+        let (cost, class) = (Nanos::from_micros(3), 0);
         assert!(drawn.iter().map(|one| Request { cost, class, ..*one }).eq(other_workload.iter().copied()));
         assert_eq!(drawn.len(), other_flows.len());
         let end = test_plan().warmup.plus(test_plan().duration);

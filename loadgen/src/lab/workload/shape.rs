@@ -74,7 +74,10 @@ impl Shape {
     /// The long help of `--arrivals`.
     pub fn help() -> String {
         let forms = SHAPES.map(|(form, meaning)| format!("  {form:<20}  {meaning}\n"));
-        format!("How requests follow one another, at the same mean rate; times 1us to 1h\n\n{}", forms.concat())
+        format!(
+            "How requests follow one another, at the same mean rate; times 1us to 1h, at a time scale of 1\n\n{}",
+            forms.concat()
+        )
     }
 
     /// The shape behind a text; nothing where it is the usual one.
