@@ -143,13 +143,14 @@ pub fn take_charged() -> Nanos {
     CHARGED.take()
 }
 
-/// Notes that this thread's core has looked everywhere and has nothing to do. Its next job starts
-/// no earlier than now, even if that was ready long before. A request may have waited in the socket
-/// of a busy worker until others were allowed to take it.
-pub fn rest() {
+/// Notes that this thread's core has looked everywhere since `looked_at` and has nothing to do. Its
+/// next job starts no earlier than that, even if it was ready long before. A request may have
+/// waited in the socket of a busy worker until others were allowed to take it. What comes later
+/// finds the core at rest, though the host may stop the thread on its way to sleep.
+pub fn rest(looked_at: Nanos) {
     let until = pay_all();
     let since = RESTS.get().map_or(until, |(since, _)| since);
-    RESTS.set(Some((since, clock::now())));
+    RESTS.set(Some((since, looked_at)));
 }
 
 /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that
@@ -237,27 +238,32 @@ mod tests {
         burn(US(100));
         let free = busy_until();
         let now = clock::now();
-        rest();
+        rest(now);
         assert!(start(free) >= now, "it was ready when the core came free, and was not there to be had");
         charge(US(40));
         let free = busy_until();
-        rest();
+        rest(clock::now());
         assert!(start(Nanos::ZERO) >= free.plus(US(40)), "what is charged and not slept yet keeps the core");
     }
 
-    // Does a pause of the host cost a core nothing, whether the core rested or had just come free?
+    // Does a pause of the host cost a core nothing, whether the core rested, was on its way to
+    // rest, or had just come free?
     #[test]
     fn a_core_starts_when_its_job_was_ready_however_late_the_thread_is() {
         set_prices(Overheads { receive: US(30), ..Overheads::NONE }, Spinning::new(Wait::Park, 1));
         start(clock::now());
         burn(US(100));
-        for rests in [true, false] {
-            if rests {
-                rest();
-            }
+        for rests in [Some(true), Some(false), None] {
+            let looked_at = clock::now();
             let ready_at = clock::now();
+            if rests == Some(true) {
+                rest(looked_at);
+            }
             std::thread::sleep(std::time::Duration::from_millis(3));
-            assert_eq!(start(ready_at), ready_at, "{rests}");
+            if rests == Some(false) {
+                rest(looked_at);
+            }
+            assert_eq!(start(ready_at), ready_at, "{rests:?}");
             assert_eq!(now(), ready_at);
             charge(US(30));
             pay();
@@ -310,10 +316,10 @@ mod tests {
         take_over(clock::now());
         for rested in [US(100), US(3_000)] {
             let begun = clock::now();
-            rest();
+            rest(begun);
             sleep_until(begun.plus(Nanos::new(rested.get() / 2)));
             // A wake-up that finds nothing.
-            rest();
+            rest(clock::now());
             sleep_until(begun.plus(rested));
             let before = clock::now();
             let started = start(before);

@@ -100,7 +100,7 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 
     fn park(&mut self, backs_off: bool) -> bool {
-        self.engine.boundary(Boundary::Rest);
+        self.engine.boundary(Boundary::Rest { looked_at: self.worker.world.idle_at });
         let naps = self.worker.begin_nap();
         let Loop { poll, events, policy, .. } = &mut *self.worker;
         events.clear();
@@ -116,7 +116,7 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         }
         if nap.is_some() && self.worker.events.is_empty() {
             // Until now it was to find nothing.
-            self.engine.boundary(Boundary::Rest);
+            self.engine.boundary(Boundary::Rest { looked_at: clock::now() });
         }
         self.worker.world.idle_at = clock::now();
         self.worker.end_idle(self.engine);

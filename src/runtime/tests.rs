@@ -107,7 +107,7 @@ impl Engine for Toy<'_> {
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Idle { .. } => self.seen = Seen::Idle,
-            Boundary::Rest => self.seen = Seen::Rested,
+            Boundary::Rest { .. } => self.seen = Seen::Rested,
             _ => {}
         }
     }

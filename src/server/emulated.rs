@@ -83,9 +83,9 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
             }
             Boundary::Idle { .. } => emulation::look_on(true),
             Boundary::Busy { .. } => emulation::look_on(false),
-            Boundary::Rest => {
+            Boundary::Rest { looked_at } => {
                 self.record();
-                emulation::rest();
+                emulation::rest(looked_at);
                 self.behind = Nanos::ZERO;
             }
             _ => {}

@@ -177,7 +177,10 @@ pub enum Boundary {
         idle: Nanos,
     },
     /// The worker is about to sleep: it must hold nothing that other threads may miss meanwhile.
-    Rest,
+    Rest {
+        /// When its last search began.
+        looked_at: Nanos,
+    },
 }
 
 /// What a worker reads beside what its policy does; values may be stale.

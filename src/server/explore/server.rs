@@ -288,7 +288,8 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
                 }
             }
         }
-        turn::Engine::boundary(self.current(), Boundary::Rest);
+        let looked_at = turn::Engine::now(self);
+        turn::Engine::boundary(self.current(), Boundary::Rest { looked_at });
     }
 }
 
@@ -355,7 +356,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
     }
 
     fn boundary(&mut self, boundary: Boundary) {
-        if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
+        if matches!(boundary, Boundary::Rest { .. }) && self.flaw == Some(Flaw::KeepsPackets) {
             self.current().receiving.lose();
         }
         self.current().boundary(boundary);

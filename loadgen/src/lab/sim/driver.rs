@@ -130,7 +130,7 @@ impl<E: VirtualEngine> Driver<E> {
 
     /// Lets the worker rest whose search took this long and found nothing.
     pub(super) fn rest(&mut self, took: Nanos) {
-        self.engine.boundary(Boundary::Rest);
+        self.engine.boundary(Boundary::Rest { looked_at: self.engine.now() });
         self.world.rest(took);
     }
 

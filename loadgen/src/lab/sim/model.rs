@@ -296,7 +296,7 @@ impl Engine for CostModel<'_> {
             Boundary::Tried { step: Step::Look, jobs, .. } => self.pay(overheads.look_at(jobs)),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => self.pay(overheads.steal),
             Boundary::Looked(Looked { waiting, by_kernel }) => self.pay(overheads.learning(by_kernel, waiting)),
-            Boundary::Rest => self.shedding[self.worker].on_rest(self.now),
+            Boundary::Rest { .. } => self.shedding[self.worker].on_rest(self.now),
             _ => {}
         }
     }

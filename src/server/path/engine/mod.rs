@@ -196,7 +196,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => self.recorder.begin_idle(since),
             Boundary::Busy { idle } => self.recorder.end_idle(idle),
-            Boundary::Rest => {
+            Boundary::Rest { .. } => {
                 self.send();
                 self.rest();
             }
