@@ -67,9 +67,9 @@ impl<J> Queues<J> {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether all queues together are half full; exact when nothing moves.
-    pub fn are_half_full(&self) -> bool {
-        self.count() >= self.capacity.div_ceil(2)
+    /// How many jobs all queues together have room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// How many jobs wait for `pool`; exact when nothing moves.
@@ -107,9 +107,8 @@ mod tests {
         let queues = Queues::new(8, 4, 3);
         let mut next = [0; 8];
         assert_eq!(queues.push(1, 0, 10), Ok(()));
-        assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 11), Ok(()));
-        assert!(queues.are_half_full());
+        assert_eq!((queues.count(), queues.capacity()), (2, 3));
         assert_eq!(queues.push(0, 1, 12), Ok(()));
         assert_eq!(queues.push(3, 0, 13), Err(13));
         assert_eq!(queues.push(1, 0, 13), Err(13));

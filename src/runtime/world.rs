@@ -80,8 +80,8 @@ impl<J> View for ThreadWorld<'_, J> {
         self.shared.idle.asleep(pool)
     }
 
-    fn queues_are_half_full(&self) -> bool {
-        self.shared.queues.are_half_full()
+    fn places(&self) -> usize {
+        self.shared.queues.capacity()
     }
 }
 

@@ -134,8 +134,12 @@ pub trait View {
     fn queued(&self) -> usize;
     /// How many workers of `pool` sleep. One that spins is awake.
     fn asleep(&self, pool: PoolId) -> usize;
+    /// How many jobs all queues together have room for.
+    fn places(&self) -> usize;
     /// Whether all queues together are half full.
-    fn queues_are_half_full(&self) -> bool;
+    fn queues_are_half_full(&self) -> bool {
+        self.queued() >= self.places().div_ceil(2)
+    }
     /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that
     /// by trying only.
     fn finds_nothing(&self, _step: Step) -> bool {

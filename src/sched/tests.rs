@@ -51,8 +51,8 @@ impl View for Seen {
         self.busy.into()
     }
 
-    fn queues_are_half_full(&self) -> bool {
-        self.half_full
+    fn places(&self) -> usize {
+        if self.half_full { 2 * self.queued() } else { usize::MAX }
     }
 }
 

@@ -41,7 +41,6 @@ const _: () = assert!(WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPI
 const _: () =
     assert!(WAITING_PER_WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
-const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
 /// Places for half-done requests, each with a wait slot. There is one for each packet, which may be
 /// in a half-done request, and a spare one.

@@ -267,11 +267,12 @@ impl HeavyQueue {
     }
 
     /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`,
-    /// `waiting` others are in the queues, and `workers` serve them.
+    /// `waiting` others are in the queues, which `workers` serve, and which are `crowded` if they
+    /// have no room.
     pub fn is_full(
         &mut self,
         now: Nanos,
-        (waiting, workers): (usize, usize),
+        (waiting, workers, crowded): (usize, usize, bool),
         waited: Nanos,
         most: Nanos,
         (absence, bounds): (&Absence, &WaitBounds),
@@ -290,7 +291,7 @@ impl HeavyQueue {
         if since.is_some_and(|since| lasted(since) >= bounds.interval) {
             (self.stands, self.otherwise_since) = (is_long, None);
         }
-        self.stands && expected >= most
+        (self.stands || crowded) && expected >= most
     }
 
     /// Whether a request that has begun and waited for `wait` is to be broken off.

@@ -3,9 +3,13 @@
 
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
+use crate::sched::bounds::QUEUED_PER_WORKER;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::{MaxWait, Tuning};
 use crate::time::Nanos;
+
+/// [`Stay::in_line`] of a request that went on where the queues had no room for it.
+const GOES_ON: u32 = u32::MAX;
 
 /// What the rule knows of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub struct Stay {
     /// The service that it has had.
     pub service: Nanos,
     /// Since it first went into a queue of continuations: how many were there, itself included;
-    /// before that 0.
+    /// before that 0. [`GOES_ON`] if it went on for want of room.
     pub in_line: u32,
     /// How long it had waited until then.
     pub waited_before: Nanos,
@@ -204,8 +208,14 @@ impl Shedding {
                 .or_else(|| self.is_old(socket, now, stay.came_at, limits).then_some(Cause::Waited))
         };
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
-        let would_wait = || self.heavy.is_certain() && self.is_full(stay, class, now, queue(), limits, BEGINS_BELOW);
-        cause.or_else(|| (class_stands || would_wait()).then_some(Cause::Refused))
+        let would_wait = |this: &mut Shedding| {
+            let (waiting, limited) = queue();
+            // Each worker has one at hand, and keeps a place for it.
+            let crowded = waiting >= this.workers * (QUEUED_PER_WORKER - 2);
+            this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
+        };
+        let refused = || class_stands || self.heavy.is_certain() && would_wait(self);
+        cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
     /// Whether a fresh request of `class` that begins `now` is to be shed because those of its
@@ -232,7 +242,7 @@ impl Shedding {
         stay: &Stay,
         class: u8,
         now: Nanos,
-        (waiting, limited): (usize, bool),
+        (waiting, limited, crowded): (usize, bool, bool),
         limits: &WaitLimits,
         quarters: u64,
     ) -> bool {
@@ -248,7 +258,7 @@ impl Shedding {
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.waits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
-            self.heavy.is_full(now, (waiting, self.workers), waited, most, (&self.absence, &bounds))
+            self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
         }
     }
 
@@ -273,13 +283,14 @@ impl Shedding {
 
     /// Whether a request that steps aside may go into a queue of continuations. If it may not, only
     /// its first slice is lost: it is asked once. `queue`: how many others are there, and whether
-    /// the gate limits its source.
+    /// the gate limits its source. Without `room` there it goes on instead of waiting.
     pub fn on_put(
         &mut self,
         stay: &mut Stay,
         class: u8,
         now: Nanos,
         queue: impl FnOnce() -> (usize, bool),
+        room: bool,
         limits: &WaitLimits,
     ) -> bool {
         stay.start_by = self.start_by(stay, class, limits);
@@ -288,9 +299,9 @@ impl Shedding {
         }
         let (waiting, limited) = queue();
         stay.waited_before = self.waited_at_all(stay, now);
-        stay.in_line = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1);
+        stay.in_line = if room { u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1) } else { GOES_ON };
         self.heavy.in_a_row = self.heavy.in_a_row.saturating_add(1);
-        !self.is_full(stay, class, now, (waiting, limited), limits, 4)
+        !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
     }
 
     /// Whether the queues of continuations stand, or those of a class, as far as this worker knows.
@@ -303,6 +314,8 @@ impl Shedding {
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
             0 => self.heavy.in_a_row = 0,
+            // It has waited behind none of them.
+            GOES_ON => {}
             in_line => {
                 let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);
                 self.heavy.on_end(now, in_queues, in_line as usize - 1);

@@ -142,7 +142,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]).fresh;
     let mut heavy = HeavyQueue::default();
     let full = |heavy: &mut HeavyQueue, now, waiting, waited| {
-        heavy.is_full(MS(now), (waiting, 100), MS(waited), bounds.bound, (&present(), &bounds))
+        heavy.is_full(MS(now), (waiting, 100, false), MS(waited), bounds.bound, (&present(), &bounds))
     };
     assert!(!full(&mut heavy, 0, 80, 0), "nothing was measured");
     heavy.on_end(MS(0), MS(100), 40);
@@ -170,7 +170,7 @@ fn requests_of_limited_sources_are_refused_first() {
         (0..200)
             .take_while(|waiting| {
                 let mut stay = Stay { validated, ..Stay::new(MS(100)) };
-                shedding.on_put(&mut stay, 0, MS(100), || (*waiting, limited), &limits)
+                shedding.on_put(&mut stay, 0, MS(100), || (*waiting, limited), true, &limits)
             })
             .count()
     };
@@ -216,7 +216,7 @@ fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     let mut shedding = Shedding::new(1, 1, false);
     let may_wait = (0..2_000).step_by(10).all(|ms| {
         let mut stay = Stay::new(MS(ms));
-        let may_wait = shedding.on_put(&mut stay, 0, MS(500 + ms), || (10, false), &limits);
+        let may_wait = shedding.on_put(&mut stay, 0, MS(500 + ms), || (10, false), true, &limits);
         shedding.on_end(&stay, MS(510 + ms));
         may_wait
     });
@@ -233,6 +233,28 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
     }
 }
 
+// Where the queues have no room, is a request refused at once that would wait for too long there?
+// Does another one go on, and tell nothing of the queues, which it did not wait in? There are
+// 2.5 ms for each in front, and 200 ms at most.
+#[test]
+fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
+    let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
+    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
+    let limits = WaitLimits { waits, ..WaitLimits::NONE };
+    let mut shedding = Shedding::new(1, 1, false);
+    (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
+    let mut goes_on = |waiting, room| {
+        let mut stay = Stay::new(MS(100));
+        let goes_on = shedding.on_put(&mut stay, 0, MS(100), || (waiting, false), room, &limits);
+        (0..60).for_each(|_| shedding.on_end(&stay, MS(100)));
+        goes_on
+    };
+    assert_eq!(
+        [(79, false), (81, false), (81, true)].map(|(waiting, room)| goes_on(waiting, room)),
+        [true, false, true]
+    );
+}
+
 // Is a queue full from which nothing comes, by the time since something did? A worker sees one end
 // of as many as there are workers. While nothing waits, nothing is missing.
 #[test]
@@ -241,7 +263,7 @@ fn a_queue_that_does_not_move_is_full() {
     let mut heavy = HeavyQueue::default();
     heavy.on_end(MS(0), MS(1), 1);
     let mut full =
-        |now, waiting| heavy.is_full(MS(now), (waiting, 5), Nanos::ZERO, bounds.bound, (&present(), &bounds));
+        |now, waiting| heavy.is_full(MS(now), (waiting, 5, false), Nanos::ZERO, bounds.bound, (&present(), &bounds));
     assert!(!full(199, 20) && full(200, 20), "200 ms by 5 workers and 4 times their share: 10 ms each");
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
@@ -254,7 +276,8 @@ fn begun_work_is_given_up_after_the_patience() {
     let mut heavy = HeavyQueue::default();
     assert!(!heavy.gives_up(MS(10_000), &bounds), "it does not stand");
     heavy.on_end(MS(0), MS(50), 1);
-    let full = [0, 500].map(|now| heavy.is_full(MS(now), (20, 4), Nanos::ZERO, bounds.bound, (&present(), &bounds)));
+    let full =
+        [0, 500].map(|now| heavy.is_full(MS(now), (20, 4, false), Nanos::ZERO, bounds.bound, (&present(), &bounds)));
     assert!(full[1]);
     assert!(!heavy.gives_up(MS(999), &bounds) && heavy.gives_up(MS(1_000), &bounds));
     heavy.on_rest(MS(501));

@@ -27,8 +27,8 @@ impl View for Busy {
         0
     }
 
-    fn queues_are_half_full(&self) -> bool {
-        false
+    fn places(&self) -> usize {
+        usize::MAX
     }
 }
 

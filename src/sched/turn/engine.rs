@@ -27,8 +27,8 @@ pub trait Engine {
     /// Ends `job` without running it any further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// Called when `job` is about to be put into a queue. False if it must not wait there: the
-    /// worker discards it then, as [`Discarded::TooMany`].
+    /// Called when `job` is about to be put into a queue, or goes on for want of room there. False
+    /// if it must not: the worker discards it then, as [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run;
@@ -106,15 +106,13 @@ impl<J> Ran<J> {
 /// Why a job is ended by its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discarded {
-    /// The queue in which it belongs is full.
-    QueueFull,
     /// More wait before it than it has time for.
     TooMany,
     /// The server stops, and its time to drain is over.
     Draining,
 }
 
-/// Why a job goes into a queue.
+/// Why a job goes into a queue, or would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeued {
     /// The job stepped aside.
@@ -125,6 +123,8 @@ pub enum Requeued {
     Woken,
     /// The job waits for a permit to work uninterrupted.
     Permit,
+    /// The job would leave its worker, but the queues have no room: it goes on there.
+    Crowded,
 }
 
 /// What running a job, or a thread outside of the workers, made ready to run.

@@ -88,14 +88,38 @@ where
             Verdict::Yield => (Event::Yielded(running), Requeued::Yielded),
             Verdict::YieldIfWanted if wanted => (Event::Yielded(running), Requeued::Yielded),
             Verdict::TakeTurns if self.has_others() => (Event::Yielded(running), Requeued::Yielded),
-            Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => {
-                self.turn.ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
-                self.turn.watch = self.policy.watch(&running, &self.turn.search, self.world, self.now);
-                return self.keep(job);
-            }
+            Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => return self.go_on(job),
         };
+        let place = self.policy.place(running.pool, event);
+        // A place for each worker is kept for what came out of the queues.
+        let kept = if running.attained == Nanos::ZERO { self.policy.topology().workers() } else { 0 };
+        if place != Place::Own && self.world.queued() + kept >= self.world.places() {
+            return self.crowded(job);
+        }
         self.turn.search.noticed = noticed.unwrap_or_default();
-        self.turn.then(Action::Put(job, self.policy.place(running.pool, event), why));
+        self.turn.then(Action::Put(job, place, why));
+    }
+
+    /// The job at hand would leave, and the queues have no room: what has begun is not lost for
+    /// that.
+    #[cold]
+    fn crowded(&mut self, mut job: J) {
+        if self.engine.requeued(&mut job, Requeued::Crowded) { self.go_on(job) } else { self.refuse(job) }
+    }
+
+    /// The job at hand runs on until the policy is asked again.
+    fn go_on(&mut self, job: J) {
+        self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
+        self.turn.watch = self.policy.watch(&self.turn.running, &self.turn.search, self.world, self.now);
+        self.keep(job);
+    }
+
+    /// Ends the job at hand: it would wait for too long.
+    fn refuse(&mut self, job: J) {
+        self.turn.search.refuses = true;
+        self.engine.discard(job, Discarded::TooMany);
+        self.spread();
+        self.over();
     }
 
     fn keep(&mut self, job: J) {
@@ -127,17 +151,16 @@ where
         self.world.queue_len(self.turn.pool()) > 0 && !self.world.queues_are_half_full()
     }
 
-    /// Puts the job at hand where others may take it; no room there ends it.
+    /// Puts the job at hand where others may take it.
     pub(super) fn put(&mut self, mut job: J, place: Place, why: Requeued) {
         if !self.engine.requeued(&mut job, why) {
-            self.turn.search.refuses = true;
-            self.engine.discard(job, Discarded::TooMany);
-        } else {
-            match (self.world.put(place, job), place) {
-                (Ok(()), Place::Queue(queue)) => self.world.wake_for(self.policy, queue),
-                (Ok(()), Place::Own) => {}
-                (Err(job), _) => self.engine.discard(job, Discarded::QueueFull),
-            }
+            return self.refuse(job);
+        }
+        match (self.world.put(place, job), place) {
+            (Ok(()), Place::Queue(queue)) => self.world.wake_for(self.policy, queue),
+            (Ok(()), Place::Own) => {}
+            // Others have filled the queues meanwhile.
+            (Err(job), _) => return self.crowded(job),
         }
         self.spread();
         self.over();
@@ -220,9 +243,13 @@ where
     /// in its own deque.
     fn take_in(&mut self, job: J, event: Event) {
         if let Err(job) = self.offer(job, event) {
-            // The own deque always has room.
-            let _ = self.world.put(Place::Own, job);
+            self.keep_own(job);
         }
+    }
+
+    /// Puts `job` into the own deque, which always has room: packets bound the jobs.
+    pub(super) fn keep_own(&mut self, job: J) {
+        let _ = self.world.put(Place::Own, job);
     }
 
     /// Finds a bounded place for `job`, and wakes a worker that looks there, if one sleeps.

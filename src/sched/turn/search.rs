@@ -1,6 +1,6 @@
 //! How a worker looks for work, and where it puts what it receives.
 
-use super::{Action, Actor, Acts, Arrived, Boundary, Discarded, Engine, Received, Taken};
+use super::{Action, Actor, Acts, Arrived, Boundary, Engine, Received, Taken};
 use crate::sched::{Noticed, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -121,7 +121,8 @@ where
         (Outcome::Found, total)
     }
 
-    /// Puts a job that has not begun where the policy wants it; no room there ends it.
+    /// Puts a job that has not begun where the policy wants it. The worker keeps what finds no room
+    /// there.
     #[inline]
     pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
         let backlog = self.world.backlog(self.turn.worker());
@@ -131,7 +132,7 @@ where
             // The worker's own pool is woken when a job begins.
             (Ok(()), Place::Queue(target)) if target != pool => self.world.wake_for(self.policy, target),
             (Ok(()), _) => {}
-            (Err(job), _) => self.engine.discard(job, Discarded::QueueFull),
+            (Err(job), _) => self.keep_own(job),
         }
     }
 

@@ -276,17 +276,19 @@ impl Engine for CostModel<'_> {
         Description { class, attained }
     }
 
-    fn discard(&mut self, job: RequestId, why: Discarded) {
-        self.end(job, if why == Discarded::TooMany { Fate::ShedWaited } else { Fate::ShedQueueFull });
+    fn discard(&mut self, job: RequestId, _: Discarded) {
+        self.end(job, Fate::ShedWaited);
     }
 
-    fn requeued(&mut self, job: &mut RequestId, _: Requeued) -> bool {
+    fn requeued(&mut self, job: &mut RequestId, why: Requeued) -> bool {
         let (waiting, limits) = (self.continuations(), &self.waits);
         let request = self.requests.of(*job);
-        self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
+        if why != Requeued::Crowded {
+            self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
+        }
         request.stay.ready_at = self.now;
-        let stay = &mut request.stay;
-        self.shedding[self.worker].on_put(stay, request.class, self.now, || (waiting, false), limits)
+        let (stay, room) = (&mut request.stay, why != Requeued::Crowded);
+        self.shedding[self.worker].on_put(stay, request.class, self.now, || (waiting, false), room, limits)
     }
 
     #[inline(always)]

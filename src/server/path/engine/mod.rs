@@ -156,7 +156,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
                     slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 }
                 // What waits for its own children waits for no worker.
-                if why != Requeued::Woken && !self.may_queue(&mut slot.envelope) {
+                if why != Requeued::Woken && !self.may_queue(&mut slot.envelope, why != Requeued::Crowded) {
                     return false;
                 }
             }
@@ -171,6 +171,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             Requeued::Hopped(_) => Continuation::Hop,
             Requeued::Yielded | Requeued::Permit => Continuation::Yield,
             Requeued::Woken => Continuation::Join,
+            Requeued::Crowded => return true,
         }));
         true
     }

@@ -242,13 +242,14 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         ran
     }
 
-    /// Whether the request of `envelope` may stand in a queue of continuations.
-    pub(super) fn may_queue(&mut self, envelope: &mut Envelope) -> bool {
+    /// Whether the request of `envelope` may stand in a queue of continuations, or go on where there
+    /// is no `room`.
+    pub(super) fn may_queue(&mut self, envelope: &mut Envelope, room: bool) -> bool {
         let (common, workers, class) = (self.common, self.workers, envelope.class);
         let Envelope { stay, source, .. } = envelope;
         let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
         let Running { shedding, limits, .. } = &mut self.running;
-        let may_wait = shedding.on_put(stay, class, self.now, queue, limits.load());
+        let may_wait = shedding.on_put(stay, class, self.now, queue, room, limits.load());
         self.sampling.continuations_stand(shedding.continuations_stand());
         may_wait
     }

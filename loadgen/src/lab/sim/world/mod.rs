@@ -227,8 +227,8 @@ impl<J> View for VirtualWorld<J> {
         self.idle.asleep(pool, self.now)
     }
 
-    fn queues_are_half_full(&self) -> bool {
-        self.queues.are_half_full()
+    fn places(&self) -> usize {
+        self.queues.capacity()
     }
 
     #[inline]
