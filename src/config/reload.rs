@@ -94,7 +94,7 @@ mod tests {
     fn every_setting_is_live_or_named() {
         let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 \
             policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency classify=header handler=echo \
-            burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 \
+            burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 room=64 \
             amplification=2 amplification-allowance=9 stack-bytes=300000 cost-cap=2s max-wait=off gate=off source-prefix=32,64 trusted-networks=10.0.0.0/8 \
             shed-answers=silence drain-timeout=1s lame-duck=1s unhealthy-after=1s log-delays=10ms \
             handover=/tmp/socket pin=true log-level=warn log-format=json";

@@ -17,10 +17,11 @@ pub(super) const STEAL_MAX: usize = BATCH - 1;
 /// brings, the deque stays below [`DEQUE_PLACES`].
 pub(super) const WOKEN_MAX: usize = 32;
 
-/// Jobs in the queues between workers, of all pools together, for each worker. A begun request that
-/// finds no room goes on, and those that wait for its worker wait longer. With so much room that
-/// takes at most 0.9 ms, for what takes longer is not answered in time behind so many others.
-pub const QUEUED_PER_WORKER: usize = 1_024;
+/// Jobs in the queues between workers, of all pools together, for each worker, where `--room` says
+/// nothing else. A begun request that finds no room goes on, and those that wait for its worker
+/// wait longer. With so much room that takes at most 0.9 ms, for what takes longer is not answered
+/// in time behind so many others.
+pub const ROOM: usize = 1_024;
 
 /// Unfinished pieces of work from threads outside, for each worker: a sixteenth of what the queues
 /// hold.
@@ -42,9 +43,11 @@ pub const WAITING_PER_WORKER: usize = 256;
 /// served. With more there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
-/// Packets for each worker: what it and the queues may hold, so that however long the queues are,
-/// fresh requests can be received.
-pub const PACKETS_PER_WORKER: usize = 1_408;
+/// Packets for each worker with so much room: what it and the queues may hold, so that however
+/// long the queues are, fresh requests can be received.
+pub const fn packets_per_worker(room: usize) -> usize {
+    room + 384
+}
 
 /// Sockets that one look at the watch set sees, at most; the next look sees the others.
 pub const LOOK_MAX: usize = 64;

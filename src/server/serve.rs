@@ -25,7 +25,6 @@ use crate::metrics::OwnKind;
 use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::sched::bounds::PACKETS_PER_WORKER;
 use crate::sched::overload::WaitLimits;
 use crate::time::clock;
 use std::net::SocketAddr;
@@ -100,7 +99,7 @@ impl Server {
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
         let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
-        let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers)));
+        let spawning = spawner::Owner(Arc::new(Spawning::new(config)));
         let start = Start {
             bound: Bound { listening, config: config.clone(), filter, notices, spawning, board },
             conduct: Conduct { stop, exit_when_stuck: false, log_panics: true, supervisor: Supervisor::default() },
@@ -110,7 +109,7 @@ impl Server {
             questions,
             metrics,
             own_metrics: Vec::new(),
-            packets: config.workers * PACKETS_PER_WORKER,
+            packets: sizes::packets(config),
         };
         Ok(Server { start, announced: false })
     }

@@ -11,7 +11,7 @@ use crate::metrics::{CLASS_BYTES, Track, Unfinished};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
-use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER};
+use crate::sched::bounds::{SET_ASIDE_PER_WORKER, WAITING_PER_WORKER, packets_per_worker};
 use crate::server::path::packet::{Packet, PacketBody};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{fmt, fs};
@@ -35,16 +35,22 @@ const STOPPING: usize = BATCH;
 
 // A job in a queue holds one packet: its own, or for a child the packet of the request that waits
 // for it.
-const _: () = assert!(WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
+const _: () = assert!(WORKER + SET_ASIDE_PER_WORKER + STOPPING <= packets_per_worker(0));
 // Requests that wait have no packets of their own. However many do, a worker has a whole batch to
 // receive, and one to answer; with half-full queues it has all that it can hold.
-const _: () =
-    assert!(WAITING_PER_WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= PACKETS_PER_WORKER);
+const _: () = assert!(WAITING_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= packets_per_worker(0));
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 
+/// Packets of the whole server.
+pub(super) fn packets(config: &Config) -> usize {
+    config.workers * packets_per_worker(config.room)
+}
+
 /// Places for half-done requests, each with a wait slot. There is one for each packet, which may be
-/// in a half-done request, and a spare one.
-pub(super) const SLOTS_PER_WORKER: usize = PACKETS_PER_WORKER + 1;
+/// in a half-done request, and a spare one for each worker.
+pub(super) fn slots(config: &Config) -> usize {
+    packets(config) + config.workers
+}
 
 /// Memory that a server keeps, as far as its settings determine it; resident once it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,18 +80,19 @@ const TOGETHER_BYTES: usize = 20 << 20;
 impl Memory {
     /// The memory of a server with these settings and a built-in handler.
     pub fn of(config: &Config) -> Memory {
-        let Config { workers, datagram_max, io, .. } = *config;
+        let Config { workers, datagram_max, io, room, .. } = *config;
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
-        let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);
+        let packets = packets_per_worker(room);
+        let flows = Flows::<Packet<'_, Asked>>::shard_bytes(packets, SET_ASIDE_PER_WORKER);
         // What a worker receives and sends with at each further address, as measured.
         let address = match io {
             Io::Batches => 200 << 10,
             Io::Gro => 256 << 10,
         };
         let further = (config.listen.len() - 1) * address;
-        let objects = PACKETS_PER_WORKER * packet + SLOTS_PER_WORKER * slot;
-        let worker_bytes = objects + flows + Repeats::bytes(1) + further + Track::bytes(workers) + THREAD;
+        let objects = packets * packet + (packets + 1) * slot;
+        let worker_bytes = objects + flows + Repeats::bytes(packets) + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 

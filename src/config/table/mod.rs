@@ -170,6 +170,12 @@ settings! {
     ///
     /// 512 to 65,507.
     datagram_max: usize { value_name: "BYTES", live: false, default: "2048", form: count::<_, 512, 65_507>() }
+    /// Begun requests that wait for a worker, at most, per worker.
+    /// - One more does not step aside: it works on, and others wait for it.
+    /// - The server's memory grows with it: --check-config says how much that is.
+    ///
+    /// 64 to 65,536.
+    room: usize { value_name: "REQUESTS", live: false, default: "1024", form: count::<_, 64, 65_536>() }
     /// Reply bytes per request byte, for sources perhaps forged.
     /// - It bounds the replies of each second to each source, a network of source-prefix bits.
     /// - It matters to handlers that allow replies longer than requests.

@@ -3,13 +3,9 @@
 
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
-use crate::sched::bounds::QUEUED_PER_WORKER;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::{MaxWait, Tuning};
 use crate::time::Nanos;
-
-/// [`Stay::in_line`] of a request that went on where the queues had no room for it.
-const GOES_ON: u32 = u32::MAX;
 
 /// What the rule knows of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +127,9 @@ pub enum Cause {
 /// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is
 /// below what a first slice is refused at, or that would be lost as often as not.
 const BEGINS_BELOW: u64 = 3;
+/// [`Stay::in_line`] of a request that went on where the queues had no room for it.
+const GOES_ON: u32 = u32::MAX;
+
 /// What one worker knows of the queues that it takes from: the sockets, and the queues of
 /// continuations together. A clone is for another worker of the same sockets.
 #[derive(Clone, Debug)]
@@ -144,17 +143,19 @@ pub struct Shedding {
     standing: u8,
     heavy: HeavyQueue,
     workers: usize,
+    /// How many jobs the queues have room for.
+    room: usize,
 }
 
 impl Shedding {
-    /// That of one of this many workers, which take from this many sockets. The policy knows
-    /// classes if `classified`.
-    pub fn new(sockets: usize, workers: usize, classified: bool) -> Shedding {
+    /// That of one of this many workers, whose queues have so much room, and which take from this
+    /// many sockets. The policy knows classes if `classified`.
+    pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
         // As if the worker always had a CPU.
         let (absence, heavy) = (Absence::new(|now| now), HeavyQueue::default());
-        Shedding { absence, sockets, classes, standing: 0, heavy, workers }
+        Shedding { absence, sockets, classes, standing: 0, heavy, workers, room }
     }
 
     /// The same for a worker whose thread has had so much of its CPU's time until a time, as far as
@@ -211,7 +212,7 @@ impl Shedding {
         let would_wait = |this: &mut Shedding| {
             let (waiting, limited) = queue();
             // Each worker has one at hand, and keeps a place for it.
-            let crowded = waiting >= this.workers * (QUEUED_PER_WORKER - 2);
+            let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
         let refused = || class_stands || self.heavy.is_certain() && would_wait(self);

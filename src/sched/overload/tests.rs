@@ -164,7 +164,7 @@ fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, 1, false);
+    let mut shedding = Shedding::new(1, [1, 1_024], false);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
     let mut longest_queue = |limited, validated| {
         (0..200)
@@ -189,7 +189,7 @@ fn a_class_stands_by_itself() {
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
     for classified in [true, false] {
-        let mut shedding = Shedding::new(1, 1, classified);
+        let mut shedding = Shedding::new(1, [1, 1_024], classified);
         let mut begins = |class, wait, now| {
             let mut stay = Stay::new(MS(now - wait));
             stay.start_by = shedding.start_by(&stay, class, &limits);
@@ -213,7 +213,7 @@ fn a_class_stands_by_itself() {
 #[test]
 fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, 1, false);
+    let mut shedding = Shedding::new(1, [1, 1_024], false);
     let may_wait = (0..2_000).step_by(10).all(|ms| {
         let mut stay = Stay::new(MS(ms));
         let may_wait = shedding.on_put(&mut stay, 0, MS(500 + ms), || (10, false), true, &limits);
@@ -241,7 +241,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, 1, false);
+    let mut shedding = Shedding::new(1, [1, 1_024], false);
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut goes_on = |waiting, room| {
         let mut stay = Stay::new(MS(100));
@@ -333,7 +333,7 @@ fn nobody_waits_while_there_is_no_cpu() {
     // Through the rule: after a second without a CPU all is served. What comes too fast later is
     // shed.
     let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, 1, false).with_cpu(|now| now.minus(MS(1_000)));
+    let mut shedding = Shedding::new(1, [1, 1_024], false).with_cpu(|now| now.minus(MS(1_000)));
     assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));
     assert!((1_800..3_000).any(|ms| shedding.is_old(0, MS(ms), MS(1_600), &limits)), "it stands");
 }

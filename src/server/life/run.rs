@@ -15,7 +15,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
-use crate::sched::bounds::{QUEUED_PER_WORKER, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER};
+use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER, packets_per_worker};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::adapt::adaptation;
@@ -30,7 +30,7 @@ use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::path::repeats::Repeats;
 use crate::server::shown::OwnMetrics;
-use crate::server::sizes::SLOTS_PER_WORKER;
+use crate::server::sizes;
 use crate::time::{Nanos, clock};
 use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
@@ -70,7 +70,7 @@ pub(crate) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // Dropped after all that a handler has left.
     let (mut left, mut last_resort) = (Nanos::ZERO, None);
     let spawning = &bound.spawning.0;
-    let slots = ObjectPool::new(bound.config.workers * SLOTS_PER_WORKER, |number| {
+    let slots = ObjectPool::new(sizes::slots(&bound.config), |number| {
         Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
     });
     let common = common(&bound, requests, packets, &slots, &make);
@@ -198,15 +198,15 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         filter: &bound.filter,
         packets,
         slots,
-        wait_slots: WaitSlots::new(workers * SLOTS_PER_WORKER, workers * WAITING_PER_WORKER),
-        repeats: Repeats::new(workers),
-        flows: Flows::new(workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
+        wait_slots: WaitSlots::new(sizes::slots(config), workers * WAITING_PER_WORKER),
+        repeats: Repeats::new(sizes::packets(config)),
+        flows: Flows::new(workers, packets_per_worker(config.room), [SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW]),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,
         transport: &bound.board.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
-        shedding: Shedding::new(bound.listening.group.sockets().len(), workers, classified),
+        shedding: Shedding::new(bound.listening.group.sockets().len(), [workers, workers * config.room], classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
     }
@@ -217,7 +217,7 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     let config = &bound.config;
     let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
-    let queued = config.workers * QUEUED_PER_WORKER;
+    let queued = config.workers * config.room;
     let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, queued)?;
     let time_scale = if config.burn == Burn::Sleep { config.time_scale } else { 1 };
     groups.notice(bound.notices.by_kernel, config.overheads_scaled().look, time_scale);

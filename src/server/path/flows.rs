@@ -8,22 +8,20 @@
 //! tens of nanoseconds, and requests without a key never come here.
 
 use crate::runtime::continuation::lock;
-use crate::sched::bounds::PACKETS_PER_WORKER;
 use crossbeam_utils::CachePadded;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
-/// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a
-/// packet. So if all packets are in use, a shard has as many flows as a worker has packets. Keys
-/// are spread by a keyed hash; twice as many never meet by chance.
-const BUSY_MAX: usize = 2 * PACKETS_PER_WORKER;
-
 /// The flows of one server; `J` is what is set aside.
 pub(crate) struct Flows<J> {
     hasher: RandomState,
     shards: Box<[CachePadded<Mutex<Shard<J>>>]>,
+    /// Busy flows of one shard, at most. There are as many shards as workers, and each flow has a
+    /// packet. So if all packets are in use, a shard has as many flows as a worker has packets.
+    /// Keys are spread by a keyed hash; twice as many never meet by chance.
+    busy_max: usize,
     /// Requests set aside in one shard, at most.
     room: usize,
     /// Requests of one flow set aside, at most.
@@ -49,22 +47,23 @@ pub(crate) enum Entered<J> {
 }
 
 impl<J> Flows<J> {
-    /// No flows yet. Each of `shards` shards has room to set `room` requests aside, `room_of_flow`
-    /// of one flow.
-    pub(crate) fn new(shards: usize, room: usize, room_of_flow: usize) -> Flows<J> {
+    /// No flows yet. Each of `shards` shards, for so many `packets`, has room to set `room` requests
+    /// aside, `room_of_flow` of one flow.
+    pub(crate) fn new(shards: usize, packets: usize, [room, room_of_flow]: [usize; 2]) -> Flows<J> {
+        let busy_max = 2 * packets;
         let shard = || Shard {
             // A map of twice the size clears up what was removed without growing.
-            busy: HashMap::with_capacity(2 * BUSY_MAX),
+            busy: HashMap::with_capacity(2 * busy_max),
             set_aside: VecDeque::with_capacity(room),
         };
         let shards = (0..shards).map(|_| CachePadded::new(Mutex::new(shard()))).collect();
-        Flows { hasher: RandomState::new(), shards, room, room_of_flow }
+        Flows { hasher: RandomState::new(), shards, busy_max, room, room_of_flow }
     }
 
-    /// Bytes of one shard with room to set `room` requests aside.
-    pub(crate) fn shard_bytes(room: usize) -> usize {
+    /// Bytes of one shard for so many `packets`, with room to set `room` requests aside.
+    pub(crate) fn shard_bytes(packets: usize, room: usize) -> usize {
         // Of eight places a map fills seven; each takes a byte besides its entry.
-        let places = HashMap::<u64, usize>::with_capacity(2 * BUSY_MAX).capacity() / 7 * 8;
+        let places = HashMap::<u64, usize>::with_capacity(4 * packets).capacity() / 7 * 8;
         places * (size_of::<(u64, usize)>() + 1)
             + room * size_of::<(u64, J)>()
             + size_of::<CachePadded<Mutex<Shard<J>>>>()
@@ -74,7 +73,7 @@ impl<J> Flows<J> {
     pub(crate) fn enter(&self, key: u64, job: J) -> Entered<J> {
         let mut shard = self.shard(key);
         let Shard { busy, set_aside } = &mut *shard;
-        let fits = busy.len() < BUSY_MAX;
+        let fits = busy.len() < self.busy_max;
         match busy.entry(key) {
             Entry::Vacant(flow) if fits => {
                 flow.insert(0);
@@ -132,12 +131,12 @@ mod tests {
     // there may be flows?
     #[test]
     fn a_shard_takes_what_is_said() {
-        let flows = Flows::<usize>::new(1, 32, 8);
+        let flows = Flows::<usize>::new(1, 640, [32, 8]);
         let shard = lock(&flows.shards[0]);
         let places = (shard.busy.capacity() + 1).next_power_of_two();
         let least = places * (16 + 1) + shard.set_aside.capacity() * 16;
-        let said = Flows::<usize>::shard_bytes(32);
-        assert!(places > 2 * BUSY_MAX && (least..least + 1_000).contains(&said), "{said} bytes said, {least} at least");
+        let said = Flows::<usize>::shard_bytes(640, 32);
+        assert!(places > 4 * 640 && (least..least + 1_000).contains(&said), "{said} bytes said, {least} at least");
     }
 
     /// For each key, the number of the request that is served, and those that are set aside.
@@ -150,7 +149,7 @@ mod tests {
     fn one_at_a_time_in_order() {
         const DEPTH: u32 = 8;
         for sequence in 0..4_u32.pow(DEPTH) {
-            let (flows, mut model) = (Flows::new(1, 3, 2), Model::default());
+            let (flows, mut model) = (Flows::new(1, 640, [3, 2]), Model::default());
             for number in 0..DEPTH {
                 let act = sequence >> (2 * number) & 3;
                 let (key, comes, number) = ((act & 1) as usize, act < 2, number as usize);
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "once")]
     fn a_request_that_leaves_twice_is_found_out() {
-        let flows = Flows::new(2, 1, 1);
+        let flows = Flows::new(2, 640, [1, 1]);
         assert_eq!(flows.enter(7, ()), Entered::Served(()));
         assert_eq!(flows.leave(7), None);
         flows.leave(7);
@@ -189,7 +188,7 @@ mod tests {
     // Does one flow leave room for others, and is there no more room than for what was promised?
     #[test]
     fn a_flow_takes_its_own_room() {
-        let flows = Flows::new(1, 32, 8);
+        let flows = Flows::new(1, 640, [32, 8]);
         let fitting = |key| (0..100).filter(|job| !matches!(flows.enter(key, *job), Entered::Full(_))).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(flows.set_aside(), 32);

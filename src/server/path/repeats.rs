@@ -7,7 +7,6 @@
 //! Then both copies are served. So are they where a bucket has no place left. A repeat that is
 //! served costs time, and nothing else.
 
-use crate::sched::bounds::PACKETS_PER_WORKER;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Places that one identity may have: a cache line.
@@ -40,18 +39,18 @@ pub(crate) enum Known {
 }
 
 impl Repeats {
-    /// A table without identities, for the packets of this many workers.
-    pub(crate) fn new(workers: usize) -> Repeats {
-        Repeats { buckets: (0..Repeats::buckets(workers)).map(|_| Bucket::default()).collect() }
+    /// A table without identities, for this many packets.
+    pub(crate) fn new(packets: usize) -> Repeats {
+        Repeats { buckets: (0..Repeats::buckets(packets)).map(|_| Bucket::default()).collect() }
     }
 
-    fn buckets(workers: usize) -> usize {
-        (workers * PACKETS_PER_WORKER * PLACES_PER_PACKET / BUCKET).next_power_of_two()
+    fn buckets(packets: usize) -> usize {
+        (packets * PLACES_PER_PACKET / BUCKET).next_power_of_two()
     }
 
-    /// Bytes of the table for this many workers.
-    pub(crate) fn bytes(workers: usize) -> usize {
-        Repeats::buckets(workers) * size_of::<Bucket>()
+    /// Bytes of the table for this many packets.
+    pub(crate) fn bytes(packets: usize) -> usize {
+        Repeats::buckets(packets) * size_of::<Bucket>()
     }
 
     /// Looks for `identity`, and claims a place for it if it is new.
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_identity_is_known_until_it_leaves() {
-        let repeats = Repeats::new(1);
+        let repeats = Repeats::new(640);
         let Known::First(place) = repeats.enter(7) else { panic!("it is the first") };
         assert_eq!(repeats.enter(7), Known::Repeat);
         assert!(matches!(repeats.enter(8), Known::First(_)), "another one");
@@ -113,20 +112,21 @@ mod tests {
     // are places?
     #[test]
     fn a_table_has_room_for_all_packets() {
-        let (repeats, workers) = (Repeats::new(4), 4);
+        let packets = 2_560;
+        let repeats = Repeats::new(packets);
         let first = |identity| matches!(repeats.enter(identity), Known::First(_));
-        let packets = (workers * PACKETS_PER_WORKER) as u64;
+        let packets = packets as u64;
         let known = (1..=packets).filter(|identity| first(*identity)).count() as u64;
         assert!(known * 50 >= packets * 49, "{known} of {packets}");
         let more = (packets + 1..100 * packets).filter(|identity| first(*identity)).count() as u64;
-        assert_eq!((known + more) as usize * size_of::<u64>(), Repeats::bytes(workers));
+        assert_eq!((known + more) as usize * size_of::<u64>(), Repeats::bytes(packets as usize));
         assert_eq!(repeats.enter(u64::MAX), Known::Full);
     }
 
     // Is one of several that come at the same time the first, as long as none leaves?
     #[test]
     fn one_of_several_at_once_is_the_first() {
-        let repeats = Repeats::new(1);
+        let repeats = Repeats::new(640);
         let first = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {

@@ -41,7 +41,7 @@ pub(crate) use tally::Figure;
 pub use tally::{FATES, Tally};
 
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
+use forebay::inside::sched::bounds::{BATCH, ROOM, packets_per_worker};
 use forebay::inside::sched::estimate::{ServiceTimes, TimesOfClass};
 use forebay::inside::sched::overload::WaitLimits;
 use forebay::inside::sched::{Adaptation, MaxWait, Policy, Tuning, Wait};
@@ -117,8 +117,8 @@ impl Limits {
     /// bytes.
     pub const SERVER: Limits = Limits {
         batch: BATCH,
-        packets_per_worker: PACKETS_PER_WORKER,
-        queued_per_worker: QUEUED_PER_WORKER,
+        packets_per_worker: packets_per_worker(ROOM),
+        queued_per_worker: ROOM,
         socket_capacity: (4 << 20) / 832,
     };
 }

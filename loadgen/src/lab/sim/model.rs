@@ -52,7 +52,11 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
-            shedding: vec![Shedding::new(workers, workers, setup.classified); workers].into(),
+            shedding: vec![
+                Shedding::new(workers, [workers, setup.limits.queued_per_worker * workers], setup.classified);
+                workers
+            ]
+            .into(),
             interrupted: 0,
             cost: Nanos::ZERO,
             tally,
