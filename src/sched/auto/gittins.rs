@@ -17,8 +17,8 @@
 //! index does not fall before that. So the ages at which that `d` ends are where levels may begin,
 //! and one begins where the index has fallen by enough.
 
-use super::estimate::{ServiceTimes, TimesOfClass};
 use super::tail;
+use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 

@@ -2,17 +2,13 @@
 //! cost of a yield. It has hysteresis, and a reason to publish. Where they call for none, first
 //! come, first served.
 
-pub mod estimate;
 pub mod gittins;
-mod objective;
 mod tail;
 
-pub use objective::Objective;
-
+use super::estimate::{Gap, ServiceTimes, softly_reserved_workers};
 use super::ladder::{Ladder, Ladders};
-use super::{Measured, Tuning};
+use super::tuning::{Measured, Objective, Tuning};
 use crate::time::{Nanos, Steady};
-use estimate::{Gap, ServiceTimes, softly_reserved_workers};
 
 /// What is decided once a second from what was measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +220,19 @@ impl Decision {
     fn is_like(&self, other: &Decision) -> bool {
         let plain = |decision: &Decision| (decision.in_order, decision.watchers.is_some(), decision.is_start);
         self.ladders.are_like(&other.ladders) && plain(self) == plain(other)
+    }
+}
+
+impl Objective {
+    /// The levels of requests of which this was measured, where a yield costs `yield_cost`.
+    pub(crate) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
+        let by_index = |of_class| gittins::ladders(&measured.times, of_class, yield_cost);
+        match self {
+            Objective::Slowdown => by_index(measured.of_class.as_deref()),
+            Objective::Latency => {
+                Ladders::blind(tail::ladder(&measured.times, by_index(None).all.limits(), yield_cost))
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::{MaxWait, Tuning};
+use crate::sched::tuning::{MaxWait, Tuning};
 use crate::time::Nanos;
 
 /// What the rule knows of one request.
