@@ -69,6 +69,12 @@ impl Stay {
     }
 }
 
+impl Default for Stay {
+    fn default() -> Stay {
+        Stay::new(Nanos::ZERO)
+    }
+}
+
 /// The numbers of the rule.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitLimits {
