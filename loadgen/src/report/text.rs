@@ -1,6 +1,7 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
+use crate::lab::stats::Block;
 use crate::lab::workload::Shape;
 use crate::page;
 use crate::plan::Plan;
@@ -8,7 +9,7 @@ use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
-use forebay::metrics::{Block, Percentile};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde_json::json;
 use std::fmt::Write;
