@@ -312,14 +312,6 @@ impl Policy {
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
     }
 
-    /// The same policy with another patience, where requests give way.
-    pub fn with_patience(mut self, patience: Option<Patience>) -> Policy {
-        if let Limit::Attained { gives_way, .. } = &mut self.limit {
-            gives_way.patience = patience;
-        }
-        self
-    }
-
     /// The same policy of one pool, on so many workers.
     ///
     /// # Panics

@@ -83,11 +83,6 @@ impl Entry {
 }
 
 impl PolicyName {
-    /// What `simulate`, `plan` and `loadgen compare` take by default: what most servers do today,
-    /// the two that share work in other ways, and the default policy.
-    #[cfg_attr(doc, doc(hidden))]
-    pub const COMPARED: &str = "isolated,steal,pools,auto";
-
     /// Every policy of a server, in the order in which help and error messages list them.
     pub const ALL: &[PolicyName] = &{
         let mut all = [PolicyName(&ROWS[0]); ROWS.len()];
