@@ -4,12 +4,11 @@
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::results::Outputs;
-use crate::values::{number, positive, rate};
+use crate::values::{COMPARED, number, positive, rate};
 use clap::{Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::PolicyName;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, parse_duration};
 use std::ffi::OsString;
@@ -108,7 +107,7 @@ const DRAWN: [&str; 8] = ["workload", "then", "then_rate", "rate", "load", "arri
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArguments {
     /// Policies to compare; the last is judged against the first and the second
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(crate) policies: Vec<String>,
     /// Workers of each server [default: the sum of --pools; else all CPUs but two, at most 14;
     /// below 4 CPUs 14 emulated ones]

@@ -4,6 +4,10 @@ use forebay::config::Config;
 use forebay::time::{Nanos, parse_duration};
 use std::ops::RangeBounds;
 
+/// The policies that `simulate`, `plan` and `compare` take by default. They are what most servers
+/// do today, the two that share work in other ways, and the default policy.
+pub(crate) const COMPARED: &str = "isolated,steal,pools,auto";
+
 /// A number in `range`.
 ///
 /// # Errors

@@ -99,7 +99,7 @@ impl<T: Send + 'static> Future for Fork<T> {
                 Found::UnderWay => {
                     // On a worker of another server no reason is left, for the child's end could
                     // wake nothing there, and the request ends as `stalled`.
-                    if continuation::runtime_id() == this.child.runtime_id() {
+                    if continuation::runtime_id() == this.child.runtime_id {
                         continuation::join_pauses();
                     }
                     return Poll::Pending;

@@ -1,6 +1,5 @@
 //! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It says
-//! which of the percentiles are known. Each needs so many values, or has bounds, between which it
-//! would be in a run without end.
+//! which of the percentiles are known: each needs so many values.
 
 use crate::fate::labels;
 use std::fmt;
@@ -31,16 +30,11 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that the sample bounds. With `bounds`, the width of its interval
-    /// decides. Otherwise the number of values does, infinite ones included, which holds for
-    /// independent values only (see [`Percentile::samples_needed`]). No lower percentile is
-    /// unknown. `None` prints as `"none"`.
+    /// The highest percentile that the sample bounds, by the number of values, infinite ones
+    /// included. This holds for independent values only (see [`Percentile::samples_needed`]). No
+    /// lower percentile is unknown. `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
-    /// The 95 % intervals of the percentiles, where the order of the values was known. They print
-    /// with `known`, the percentiles that [`Block::supports`].
-    #[cfg_attr(feature = "admin", serde(flatten, skip_serializing_if = "Option::is_none"))]
-    pub bounds: Option<Bounds>,
 }
 
 impl Block {
@@ -73,15 +67,9 @@ impl Block {
         self.count == 0 && self.max.is_some()
     }
 
-    /// This block with intervals.
-    pub fn bounded(self, bounds: Bounds) -> Block {
-        Block { supported: bounds.highest_supported(), bounds: Some(bounds), ..self }
-    }
-
     /// True if the sample bounds `percentile`.
     pub fn supports(&self, percentile: Percentile) -> bool {
-        let by_count = || self.supported.is_some_and(|highest| percentile <= highest);
-        self.bounds.map_or_else(by_count, |bounds| bounds.supports(percentile))
+        self.supported.is_some_and(|highest| percentile <= highest)
     }
 
     /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1
@@ -104,7 +92,6 @@ impl Block {
             p99_99: at(Percentile::P99_99.rank(total)),
             max: at(total),
             supported: Percentile::highest_supported(total),
-            bounds: None,
         }
     }
 }
@@ -119,74 +106,6 @@ impl Default for Block {
 #[cfg(feature = "admin")]
 fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(supported.map_or("none", Percentile::name))
-}
-
-/// A 95 % interval of a positive figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The lower end; 0 where the run is too short to tell.
-    pub low: f64,
-    /// The upper end; infinite where the run is too short to tell, or where the figure itself is
-    /// infinite.
-    pub high: f64,
-}
-
-impl Interval {
-    /// The interval of a run that is too short to tell anything.
-    pub const UNKNOWN: Interval = Interval { low: 0.0, high: f64::INFINITY };
-}
-
-/// The widest interval, upper over lower end, whose figure counts as known.
-pub const PRECISION: f64 = 2.0;
-
-/// The 95 % interval of each percentile.
-///
-/// Serialized as `"known":["p50",..],"bounds":{"p50":[low,high],..}`, where `null` is infinity.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
-    intervals: [Interval; Percentile::ALL.len()],
-}
-
-impl Bounds {
-    /// The intervals of percentiles.
-    #[cfg_attr(doc, doc(hidden))]
-    pub fn new(interval: impl Fn(Percentile) -> Interval) -> Bounds {
-        Bounds { intervals: Percentile::ALL.map(interval) }
-    }
-
-    /// The interval of `percentile`.
-    pub fn interval(&self, percentile: Percentile) -> Interval {
-        self.intervals[percentile as usize]
-    }
-
-    /// Whether the interval of `percentile` is within [`PRECISION`], or both of its ends are
-    /// infinite.
-    pub fn supports(&self, percentile: Percentile) -> bool {
-        let Interval { low, high } = self.interval(percentile);
-        low == high || low > 0.0 && high <= PRECISION * low
-    }
-
-    /// The highest percentile up to which every interval is narrow enough.
-    pub fn highest_supported(&self) -> Option<Percentile> {
-        Percentile::ALL.into_iter().take_while(|percentile| self.supports(*percentile)).last()
-    }
-}
-
-#[cfg(feature = "admin")]
-impl serde::Serialize for Bounds {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap as _;
-        use std::collections::BTreeMap;
-        let ends = |percentile: Percentile| {
-            let Interval { low, high } = self.interval(percentile);
-            (percentile.name(), [low, high].map(|end| Some(end).filter(|end| end.is_finite())))
-        };
-        let known = Percentile::ALL.into_iter().filter(|percentile| self.supports(*percentile));
-        let mut fields = serializer.serialize_map(Some(2))?;
-        fields.serialize_entry("known", &known.map(Percentile::name).collect::<Vec<_>>())?;
-        fields.serialize_entry("bounds", &BTreeMap::from(Percentile::ALL.map(ends)))?;
-        fields.end()
-    }
 }
 
 labels! {

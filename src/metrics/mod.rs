@@ -45,7 +45,7 @@ mod window;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
-pub use block::{Block, Bounds, Interval, PRECISION, Percentile};
+pub use block::{Block, Percentile};
 #[cfg(feature = "admin")]
 pub(crate) use capture::{Capture, Captured};
 pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};

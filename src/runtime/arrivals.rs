@@ -48,14 +48,14 @@ impl Arrivals {
 
     /// Number of ingresses in which something waits, by a look.
     pub fn look(&self) -> usize {
-        self.descriptors.watch_set().arrivals().waiting()
+        self.descriptors.watch_set.arrivals().waiting()
     }
 
     /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count`
     /// arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this on a
     /// separate thread: the end of a ring interrupts the thread's next system call that waits.
     pub fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
-        let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
+        let _open = notice::open(Flag::default(), Arc::clone(&self.descriptors.watch_set), Looks::default(), true);
         notice::begin(Watch::Notices);
         let notice = |_| {
             arrive();

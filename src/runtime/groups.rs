@@ -116,7 +116,7 @@ impl<J: Send> Groups<J> {
 
     /// Workers that look for fresh requests themselves, as their ring has failed.
     pub fn without_ring(&self) -> usize {
-        let of = |shared: &Shared<J>| shared.idle.readiness.watch_set().without_ring.load(Ordering::Relaxed);
+        let of = |shared: &Shared<J>| shared.idle.readiness.watch_set.without_ring.load(Ordering::Relaxed);
         self.each().map(of).sum()
     }
 
@@ -134,7 +134,7 @@ impl<J: Send> Groups<J> {
     /// Whether `worker` sleeps ([`Shared::is_asleep`]).
     pub fn is_asleep(&self, worker: WorkerId) -> bool {
         let (shared, worker) = self.member(worker);
-        shared.is_asleep(worker)
+        shared.idle.is_asleep(worker)
     }
 
     /// What wakes a sleeping worker of any group ([`Shared::waker`]).
@@ -160,7 +160,7 @@ impl<J: Send> Groups<J> {
             }
             let shared = &group.shared;
             let job = held_by(shared);
-            let socket = || shared.idle.readiness.watch_set().next_arrival().first();
+            let socket = || shared.idle.readiness.watch_set.next_arrival().first();
             let found = job.map(Found::Job).or_else(|| Some(Found::Socket(group.first, socket()?)))?;
             if shared.queues.count() > 0 {
                 // One more for what is left.

@@ -171,12 +171,6 @@ impl<J: Send> Shared<J> {
         move || idle.wake_any()
     }
 
-    /// Whether `worker` sleeps: it looks again when it is woken, and when something comes to its
-    /// socket.
-    pub fn is_asleep(&self, worker: WorkerId) -> bool {
-        self.idle.is_asleep(worker)
-    }
-
     /// From now on no worker receives; a batch that one is receiving still counts.
     pub fn stop_receiving(&self) {
         // Ordering: release/acquire is more than is needed: a worker that reads the old value
@@ -220,7 +214,7 @@ impl<J: Send> Shared<J> {
 
     /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
-        let watch_set = Arc::clone(self.idle.readiness.watch_set());
+        let watch_set = Arc::clone(&self.idle.readiness.watch_set);
         notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)
     }
 }

@@ -4,7 +4,8 @@
 use super::auto::Auto;
 use super::estimate::{ServiceTimes, TimesOfClass};
 use super::overload::WaitLimits;
-use super::{Made, MaxWait, Measured, Policy, PolicyName, Tuning};
+use super::policy::{Made, Policy, PolicyName};
+use super::tuning::{MaxWait, Measured, Tuning};
 use crate::metrics::Recent;
 use crate::time::Nanos;
 

@@ -1,9 +1,15 @@
 //! The questions to a policy, the outcomes that it gets, and its answers: plain values. Also which
 //! worker is in which pool.
 
-use super::{PoolId, WorkerId};
 use crate::time::Nanos;
 use std::ops::Range;
+
+/// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A
+/// server has one socket for each worker on each address. Policies see all sockets of a worker as
+/// one.
+pub type WorkerId = usize;
+/// A pool's number, from 0, in hop order.
+pub type PoolId = usize;
 
 /// What a free worker shall try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,6 +10,7 @@
 mod adapt;
 pub mod auto;
 pub mod bounds;
+pub mod estimate;
 pub mod grouping;
 mod interface;
 pub mod ladder;
@@ -19,28 +20,22 @@ pub mod overload;
 pub mod policy;
 mod roster;
 pub mod sharing;
+mod tuning;
 pub mod turn;
 mod wait;
 
 pub use adapt::Adaptation;
-pub use auto::{Objective, estimate, gittins};
-pub use interface::{Event, Outcome, Place, Resume, Running, Step, Topology, Verdict, View, Watch};
+pub use auto::gittins;
+pub use interface::{Event, Outcome, Place, PoolId, Resume, Running, Step, Topology, Verdict, View, Watch, WorkerId};
 pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
-pub use overload::MaxWait;
 pub use policy::{
-    Entry, Local, Made, Measured, Patience, Policy, PolicyName, QUEUES, SearchPlace, Tuning, UNINTERRUPTED,
-    UnknownPolicy, Walk, look_interval, name_here,
+    Entry, Local, Made, Patience, Policy, PolicyName, QUEUES, SearchPlace, UNINTERRUPTED, UnknownPolicy, Walk,
+    look_interval, name_here,
 };
 pub use roster::Roster;
+pub use tuning::{MaxWait, Measured, Objective, Tuning};
 pub use wait::{Spinning, WAKE_LATENCY, Wait};
-
-/// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A
-/// server has one socket for each worker on each address. Policies see all sockets of a worker as
-/// one.
-pub type WorkerId = usize;
-/// A pool's number, from 0, in hop order.
-pub type PoolId = usize;
 
 #[cfg(test)]
 mod tests;

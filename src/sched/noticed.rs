@@ -1,6 +1,6 @@
 //! What a look, or a notice of the kernel, has found in the watched sockets.
 
-use super::WorkerId;
+use super::interface::WorkerId;
 use arrayvec::ArrayVec;
 
 /// Sockets that are named, at most: more than one worker serves before it looks again.

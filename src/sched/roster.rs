@@ -2,7 +2,8 @@
 //! `runtime/sleep/README.md` states the protocol around it; threads keep a roster under a lock,
 //! virtual time has one without.
 
-use super::{Policy, PoolId, WorkerId};
+use super::interface::{PoolId, WorkerId};
+use super::policy::Policy;
 
 /// The sleepers of one server.
 #[derive(Clone, Debug)]

@@ -27,13 +27,11 @@ mod bucket;
 pub mod clock;
 mod duration;
 mod onset;
-mod steady;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
-pub(crate) use steady::Steady;
 
 use crossbeam_utils::CachePadded;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! The runs of one policy over all rounds, as one sample.
 
 use crate::compare::ComparedRun;
-use crate::lab::stats::{Interval, Sample};
+use crate::lab::stats::{Block, Bounds, Interval, Sample};
 use crate::report::by_class::ByClass;
 use crate::report::validity::Effect;
-use forebay::metrics::{ALL_CLASSES, Block, Bounds, Percentile};
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
 /// The slowdowns (latency over cost) under one policy.

@@ -5,13 +5,14 @@ use crate::compare::server_settings::ServerSettings;
 use crate::compare::verdict::{Question, Verdict};
 use crate::compare::virtual_time::VirtualTime;
 use crate::compare::{ANY_PORT, BESIDE_RUN, CompareReport, HEAVY, LIGHT};
+use crate::lab::stats::Block;
 use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::text::{account, conditions, offer};
 use crate::text::{escaped, factor, grouped, groups, table, wrapped};
 use forebay::config::Burn;
-use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde_json::json;
 use std::fmt::Write;
 

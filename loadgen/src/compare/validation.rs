@@ -6,7 +6,7 @@ use crate::drive::receiver::Reply;
 use crate::drive::{Exchange, trace};
 use crate::endpoint::ServerView;
 use crate::lab::sim::{Replay, simulate};
-use crate::lab::stats::Sample;
+use crate::lab::stats::{Block, Sample};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
@@ -14,7 +14,6 @@ use crate::text::time;
 use forebay::config::Burn;
 use forebay::inside::sched::{Made, PolicyName};
 use forebay::inside::wire::Status;
-use forebay::metrics::Block;
 use forebay::time::Nanos;
 use serde::Serialize;
 

@@ -2,13 +2,13 @@
 //! reports on, however few CPUs this machine has.
 
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
+use crate::lab::stats::Block;
 use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::Scenario;
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::metrics::Block;
 use serde::Serialize;
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! One value per class of request, and the values of a stream with their [`Block`].
 
-use crate::lab::stats::{Batches, Memory, Sample};
+use crate::lab::stats::{Batches, Block, Memory, Sample};
 use forebay::inside::wire::CLASS_NAMES;
-use forebay::metrics::{ALL_CLASSES, Block};
+use forebay::metrics::ALL_CLASSES;
 use serde::ser::{Serialize, Serializer};
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by

@@ -3,12 +3,11 @@
 use crate::drive::Exchange;
 pub(crate) use crate::drive::SLIP_LIMIT;
 use crate::drive::schedule::{self, Request};
-use crate::lab::stats::{Memory, Sample};
+use crate::lab::stats::{Block, Memory, Sample};
 use crate::plan::Plan;
 use crate::report::by_class::{ByClass, Values};
 use forebay::fate::Ending;
 use forebay::inside::wire::Status;
-use forebay::metrics::Block;
 use forebay::time::Nanos;
 use serde::Serialize;
 

@@ -1,13 +1,14 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
+use crate::lab::stats::Block;
 use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
-use forebay::metrics::{Block, Percentile};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde_json::json;
 use std::fmt::Write;

@@ -4,10 +4,10 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
-use crate::lab::stats::Interval;
+use crate::lab::stats::{Block, Interval, PRECISION};
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
-use forebay::metrics::{Block, PRECISION, Percentile};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;

@@ -7,10 +7,11 @@ mod inputs;
 mod levels;
 
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::{MaxWait, Policy, PolicyName};
+use forebay::inside::sched::policy::Limit;
+use forebay::inside::sched::{MaxWait, Patience, Policy, PolicyName};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
-use inputs::{named, offer, policies, workload};
+use inputs::{named, offer, policies, with_patience, workload};
 use loadgen::lab::sim::*;
 use loadgen::lab::workload::Workload;
 
@@ -41,7 +42,7 @@ fn what_is_not_shared_costs_what_it_did() {
     let workload = workload("bimodal:0.9:2us:100us");
     let dear = Overheads { serial: Nanos::from_micros(2), contend: Nanos::from_micros(1), ..Overheads::STOCK };
     let both = |policy: &Policy, workers, overheads: Overheads| {
-        [overheads, overheads.without_contention()].map(|overheads| {
+        [overheads, Overheads { serial: Nanos::ZERO, contend: Nanos::ZERO, ..overheads }].map(|overheads| {
             let setup = Setup::with_overheads(policy.clone(), overheads);
             figures(&simulate(&setup, offer(&workload, 0.8, workers).arrivals(workers)))
         })

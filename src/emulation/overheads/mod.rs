@@ -100,12 +100,6 @@ impl Overheads {
         contend: ns(18),
     };
 
-    /// Emulated cores (`--burn sleep`), before the time scale. A busy core takes its next job at
-    /// the moment at which the last one ends, whatever its thread does in between. What remains is
-    /// the time to wake an idle worker's thread and let it receive. That is 35 to 80 us on the
-    /// machine of [`Overheads::STOCK`], longer when its two processors are busy.
-    pub const EMULATED: Overheads = Overheads { wake: ns(50_000), ..Overheads::NONE };
-
     const NAMED: [(&'static str, Overheads); 3] =
         [("none", Overheads::NONE), ("lab", Overheads::LAB), ("stock", Overheads::STOCK)];
 
@@ -117,12 +111,6 @@ impl Overheads {
     /// The same steps on cores on which everything lasts `factor` times as long.
     pub fn times(self, factor: u64) -> Overheads {
         self.mapped(|step| step.times(factor))
-    }
-
-    /// The same steps where no worker waits for another, as for threads, which contend for their
-    /// queues by themselves.
-    pub fn without_contention(self) -> Overheads {
-        Overheads { serial: ns(0), contend: ns(0), ..self }
     }
 
     /// What the way of one request in and out costs: a receive and a send. With the work itself it
@@ -247,7 +235,7 @@ mod tests {
             (Overheads::NONE, "none"),
             (Overheads::STOCK, "stock"),
             (Overheads { yield_: ns(1_234), checkpoint: ns(1), ..Overheads::NONE }, "yield=1.234us,checkpoint=1ns"),
-            (Overheads { serial: ns(15), contend: ns(30), ..Overheads::LAB }.without_contention(), "lab"),
+            (Overheads::LAB, "lab"),
             (Overheads { serial: ns(15), contend: ns(30), ..Overheads::NONE }, "serial=15ns,contend=30ns"),
         ] {
             assert_eq!((overheads.text(), text.parse()), (text.to_owned(), Ok(overheads)));

@@ -119,21 +119,18 @@ impl Header {
             _ => return Err(Malformed::Kind),
         };
         // A request's status means nothing, so only a reply's is checked.
-        let status = match kind {
-            Kind::Request | Kind::Repeatable => Status::Ok,
-            Kind::Reply => *Status::ALL.get(usize::from(bytes[7])).ok_or(Malformed::Kind)?,
-        };
-        let served = match kind {
-            Kind::Request | Kind::Repeatable => Served::default(),
-            Kind::Reply => Served {
+        let (mut status, mut served) = (Status::Ok, Served::default());
+        if kind == Kind::Reply {
+            status = *Status::ALL.get(usize::from(bytes[7])).ok_or(Malformed::Kind)?;
+            served = Served {
                 worker: u16::from_le_bytes(field(bytes, 36)),
                 pool: bytes[38],
                 hops: bytes[39],
                 kernel_wait: Nanos::new(u64::from_le_bytes(field(bytes, 40))),
                 queue_wait: Nanos::new(u64::from_le_bytes(field(bytes, 48))),
                 service: Nanos::new(u64::from_le_bytes(field(bytes, 56))),
-            },
-        };
+            };
+        }
         Ok(Header {
             kind,
             class: bytes[6],

@@ -21,7 +21,7 @@ pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// One child. Queues, wakers and its handle hold a reference.
 pub(crate) struct Child<T> {
     /// The runtime id of the server that runs the child; 0 for a child that was forked outside any.
-    runtime_id: u64,
+    pub(crate) runtime_id: u64,
     expires_at: Nanos,
     /// The request or child that forked it, and the generation of that at the time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
@@ -117,11 +117,6 @@ impl<T: Send + 'static> Child<T> {
         self.abort.set(0, AbortCause::Cancelled);
         self.outcome.close();
         discard(self.work.withdraw(|_| true));
-    }
-
-    /// The runtime id of the server that runs the child.
-    pub(crate) fn runtime_id(&self) -> u64 {
-        self.runtime_id
     }
 
     /// CPU time so far, with that of the child's own children.

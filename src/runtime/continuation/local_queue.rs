@@ -63,12 +63,6 @@ impl LocalQueue {
         LocalQueue { here: PhantomData }
     }
 
-    /// Whether there is an entry.
-    #[inline]
-    pub(crate) fn has_ready(&self) -> bool {
-        has_ready()
-    }
-
     /// Takes the next entry, if there is one.
     pub(crate) fn next(&self) -> Option<Ready> {
         let next =

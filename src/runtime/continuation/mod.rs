@@ -27,7 +27,7 @@ pub(crate) use context::{
     joined, passed_checkpoint, pauses_for,
 };
 pub(crate) use join_state::Rest;
-pub(crate) use local_queue::{LocalQueue, Outside, Ready, new_runtime_id, runtime_id};
+pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
 pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;

@@ -10,7 +10,8 @@ use std::task::Wake;
 /// start.
 pub(crate) struct WaitSlot {
     runtime_id: u64,
-    number: usize,
+    /// The number among the wait slots of the server, counted from 0.
+    pub(crate) number: usize,
     pub(crate) state: JoinState,
     abort: AbortFlag,
     outside: Arc<Outside>,
@@ -23,11 +24,6 @@ impl WaitSlot {
         let state = JoinState::queued();
         state.begin();
         WaitSlot { runtime_id, number, state, abort: AbortFlag::default(), outside: Arc::clone(outside) }
-    }
-
-    /// The number among the wait slots of the server, counted from 0.
-    pub(crate) fn number(&self) -> usize {
-        self.number
     }
 
     /// Begins the generation of another request, which children of the last one cannot abort.

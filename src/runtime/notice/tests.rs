@@ -27,7 +27,7 @@ fn watched(by_kernel: bool) -> Watched {
     let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_fd()]).expect("readiness queues");
     descriptors.watch(0, true);
     let flag = Flag::default();
-    let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), Looks::default(), by_kernel);
+    let open = open(Arc::clone(&flag), Arc::clone(&descriptors.watch_set), Looks::default(), by_kernel);
     Watched { sender, receiver, flag, _open: open, _descriptors: descriptors }
 }
 

@@ -26,7 +26,8 @@ pub(crate) const WATCH: Token = Token(2);
 pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
-    watch_set: Arc<WatchSet>,
+    /// The readiness queue of the ingresses on which no owner sleeps.
+    pub(crate) watch_set: Arc<WatchSet>,
 }
 
 /// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an
@@ -70,11 +71,6 @@ impl Descriptors {
             polls.push(poll);
         }
         Ok((Descriptors { wakers: wakers.into(), registries: registries.into(), watch_set }, polls))
-    }
-
-    /// The readiness queue of the ingresses on which no owner sleeps.
-    pub(crate) fn watch_set(&self) -> &Arc<WatchSet> {
-        &self.watch_set
     }
 }
 

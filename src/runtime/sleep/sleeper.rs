@@ -8,6 +8,7 @@ use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 
 /// Where the ingress of one worker stands, and whether it is the watcher.
+#[derive(Default)]
 pub(crate) struct Sleeper {
     worker: WorkerId,
     /// The worker's pool.
@@ -71,20 +72,7 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
 impl Sleeper {
     /// The side of `worker`, which follows no policy yet.
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
-        Sleeper {
-            worker,
-            pool: 0,
-            has_policy: false,
-            exposes: true,
-            watched: false,
-            sleeps_on_own: false,
-            on_own: false,
-            jobs: 0,
-            watches: false,
-            unannounced: false,
-            backs_off: false,
-            spurious_wake: false,
-        }
+        Sleeper { worker, exposes: true, ..Sleeper::default() }
     }
 
     /// The worker, which is awake, follows `policy` from now on.

@@ -17,8 +17,8 @@
 //! index does not fall before that. So the ages at which that `d` ends are where levels may begin,
 //! and one begins where the index has fallen by enough.
 
-use super::estimate::{ServiceTimes, TimesOfClass};
 use super::tail;
+use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 
@@ -302,7 +302,8 @@ mod tests {
     fn of_classes(classes: &[&[(u64, u64)]]) -> Ladders {
         let of_class: TimesOfClass =
             std::array::from_fn(|class| classes.get(class).map_or_else(ServiceTimes::default, |bins| times(bins)));
-        ladders(&ServiceTimes::together(&of_class), Some(&of_class), YIELD)
+        let all = ServiceTimes::new(of_class.iter().flat_map(|times| times.bins().iter().copied()));
+        ladders(&all, Some(&of_class), YIELD)
     }
 
     fn firsts(ladders: &Ladders, classes: u8) -> Vec<usize> {

@@ -2,17 +2,13 @@
 //! cost of a yield. It has hysteresis, and a reason to publish. Where they call for none, first
 //! come, first served.
 
-pub mod estimate;
 pub mod gittins;
-mod objective;
 mod tail;
 
-pub use objective::Objective;
-
+use super::estimate::{Gap, ServiceTimes, softly_reserved_workers};
 use super::ladder::{Ladder, Ladders};
-use super::{Measured, Tuning};
-use crate::time::{Nanos, Steady};
-use estimate::{Gap, ServiceTimes, softly_reserved_workers};
+use super::tuning::{Measured, Objective, Tuning};
+use crate::time::Nanos;
 
 /// What is decided once a second from what was measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +30,10 @@ pub struct Decision {
 pub struct Auto {
     /// What is not measured.
     tuning: Tuning,
-    current: Steady<Decision>,
+    current: Decision,
+    /// The last decision, where it differs from the one in force, and how many in a row agree with
+    /// it.
+    other: Option<(Decision, u32)>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
     /// Decisions since the last change, or since `in_a_row` was last halved.
@@ -63,10 +62,10 @@ impl Auto {
     /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the
     /// time scale and the objective.
     pub fn new(tuning: &Tuning) -> Auto {
-        let current = Steady::new(Decision::too_few(0, tuning.budget));
         Auto {
             tuning: Tuning { measured: None, ..tuning.clone() },
-            current,
+            current: Decision::too_few(0, tuning.budget),
+            other: None,
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
             is_outdated: false,
@@ -85,7 +84,7 @@ impl Auto {
 
     /// The decision in force.
     pub fn current(&self) -> &Decision {
-        self.current.get()
+        &self.current
     }
 
     /// Judges anew; returns the decision if it changes what is in force. To be called every second
@@ -97,7 +96,7 @@ impl Auto {
         }
         self.is_outdated |= measured.has_shifted;
         let decision = self.judge(measured);
-        let current = self.current.get();
+        let current = &self.current;
         let (begins, too_few) = (current.is_start, decision.is_start);
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is
         // that light requests alone end while heavy ones are left: first come, first served would
@@ -105,12 +104,12 @@ impl Auto {
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {
-            self.current.confirm();
+            self.other = None;
             if is_like {
-                self.current.get_mut().watchers = decision.watchers;
+                self.current.watchers = decision.watchers;
             }
             if begins {
-                self.current.get_mut().reason = decision.reason;
+                self.current.reason = decision.reason;
             }
             self.is_outdated &= measured.has_shifted || too_few;
             return None;
@@ -121,8 +120,11 @@ impl Auto {
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
         // Any decision from measurements is better than one without any, or from those of other
         // requests.
-        let agree = |one: &Decision, other: &Decision| begins || is_urgent || one.is_like(other);
-        if !self.current.differ(decision, first, in_a_row, agree) {
+        let agrees = |other: &Decision| begins || is_urgent || other.is_like(&decision);
+        let before = self.other.take().filter(|(other, _)| agrees(other));
+        let count = before.map_or(first, |(_, count)| count + 1);
+        if count < in_a_row {
+            self.other = Some((decision, count));
             return None;
         }
         // The first choice rests on a few seconds: to correct it is no change of mind.
@@ -130,7 +132,8 @@ impl Auto {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
         (self.unchanged, self.is_outdated) = (0, false);
-        Some(self.current.get())
+        self.current = decision;
+        Some(&self.current)
     }
 
     /// What serves requests of which none is to give way. One queue keeps the order of arrival;
@@ -224,6 +227,19 @@ impl Decision {
     fn is_like(&self, other: &Decision) -> bool {
         let plain = |decision: &Decision| (decision.in_order, decision.watchers.is_some(), decision.is_start);
         self.ladders.are_like(&other.ladders) && plain(self) == plain(other)
+    }
+}
+
+impl Objective {
+    /// The levels of requests of which this was measured, where a yield costs `yield_cost`.
+    pub(crate) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
+        let by_index = |of_class| gittins::ladders(&measured.times, of_class, yield_cost);
+        match self {
+            Objective::Slowdown => by_index(measured.of_class.as_deref()),
+            Objective::Latency => {
+                Ladders::blind(tail::ladder(&measured.times, by_index(None).all.limits(), yield_cost))
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! order in which they came. Without the longest, service times have a light tail. Then no order
 //! that knows as little has a latency with a lighter tail (Wierman and Zwart 2012).
 
-use super::estimate::ServiceTimes;
+use crate::sched::estimate::ServiceTimes;
 use crate::sched::ladder::{LIMITS_MAX, Ladder};
 use crate::time::Nanos;
 

@@ -150,6 +150,20 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.name().name() == "levels"));
 }
 
+// Does the decision in force change with the third of three that agree? Does the count begin anew
+// with any other, and with one that confirms what is in force?
+#[test]
+fn a_decision_changes_when_three_agree() {
+    let [near, far] =
+        [(20_000, 2_000_000), (200_000, 20_000_000)].map(|(light, heavy)| times(&[(light, 50_000), (heavy, 50_000)]));
+    let mut auto = auto(100);
+    assert!((0..3).any(|_| decide(&mut auto, &extreme()).is_some()));
+    auto.in_a_row = 3;
+    let decisions = [&near, &near, &extreme(), &near, &far, &far, &near, &near, &near];
+    let changes = decisions.map(|times| decide(&mut auto, times).is_some());
+    assert_eq!(changes, [[false; 8].as_slice(), &[true]].concat()[..]);
+}
+
 // After a shift of the mix, does the second decision that lets requests give way come into force,
 // unless one confirms what is in force? Also where the two differ, and after many changes? Does
 // first come, first served take as many as ever, of which the shift counts as one?

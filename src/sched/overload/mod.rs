@@ -15,21 +15,8 @@ pub use shedding::{Cause, Shedding, Stay, WaitLimits};
 pub use standing::StandingQueues;
 
 use super::estimate::ServiceTimes;
-use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
-use std::fmt;
-use std::str::FromStr;
-
-/// How long requests may wait before they are shed: `--max-wait`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MaxWait {
-    /// As measured, and only while a queue stands.
-    Auto,
-    /// For ever.
-    Off,
-    /// This long, always. Above zero.
-    For(Nanos),
-}
+use super::tuning::MaxWait;
+use crate::time::Nanos;
 
 /// Bounds on the time that requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +45,6 @@ pub struct QueueBounds {
     pub heavy: Nanos,
 }
 
-/// The range of [`MaxWait::For`].
-const FOR_MIN: Nanos = Nanos::from_micros(1);
-const FOR_MAX: Nanos = Nanos::from_secs(3_600);
 /// How long clients wait, as far as is known. Most clients of UDP services repeat a request, or ask
 /// another server, after 1 to 5 s.
 const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -90,35 +74,6 @@ const UNMOVED: u64 = 4;
 const MEASURED_MIN: u64 = 20;
 /// The share of requests that take no longer than [`expected_service`].
 const EXPECTED_QUANTILE: f64 = 0.9;
-
-impl FromStr for MaxWait {
-    type Err = String;
-
-    /// `auto`, `off`, or a duration of 1 us to 1 h.
-    fn from_str(text: &str) -> Result<MaxWait, String> {
-        match text {
-            "auto" => Ok(MaxWait::Auto),
-            "off" => Ok(MaxWait::Off),
-            _ => match parse_duration(text) {
-                Ok(bound) if (FOR_MIN..=FOR_MAX).contains(&bound) => Ok(MaxWait::For(bound)),
-                Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
-                Err(DurationError::Form(_)) => {
-                    Err(format!("neither auto nor off nor a duration; write {DURATION_FORM}"))
-                }
-            },
-        }
-    }
-}
-
-impl fmt::Display for MaxWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MaxWait::Auto => f.pad("auto"),
-            MaxWait::Off => f.pad("off"),
-            MaxWait::For(bound) => bound.fmt(f),
-        }
-    }
-}
 
 impl QueueBounds {
     /// No bounds.

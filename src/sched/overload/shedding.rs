@@ -4,7 +4,7 @@
 use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::{MaxWait, Tuning};
+use crate::sched::tuning::{MaxWait, Tuning};
 use crate::time::Nanos;
 
 /// What the rule knows of one request.
@@ -66,6 +66,12 @@ impl Stay {
         let Some(deadline) = self.deadline else { return Nanos::MAX };
         let expected = self.cost.unwrap_or_else(|| limits.expected(class));
         latest_start(self.expires_at, deadline, expected, self.service)
+    }
+}
+
+impl Default for Stay {
+    fn default() -> Stay {
+        Stay::new(Nanos::ZERO)
     }
 }
 

@@ -17,9 +17,10 @@
 //! aside. A free one serves its own socket and then the queues. In overload, heavy requests are
 //! refused before so many wait. What looks would take serves some of them.
 
-use super::{Local, Policy, Tuning};
+use super::{Local, Policy};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::{View, WorkerId};
+use crate::sched::interface::{View, WorkerId};
+use crate::sched::tuning::Tuning;
 use crate::time::Nanos;
 
 /// Looks take this part of the CPU time, as its inverse: 3 %.

@@ -1,7 +1,7 @@
 //! A policy: where requests wait, where a free worker looks, and when a running request gives way.
 //!
-//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`]; the functions here
-//! read it. None of them reads a clock or touches a thread, an atomic or a socket.
+//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`](super::Tuning); the
+//! functions here read it. None of them reads a clock or touches a thread, an atomic or a socket.
 
 mod giving_way;
 mod limit;
@@ -9,16 +9,14 @@ pub mod rows;
 mod running;
 mod search;
 mod table;
-mod tuning;
 
 pub use giving_way::{Patience, look_interval};
 pub use limit::{GiveWay, Limit, Then};
 pub use search::{FEW_SOCKETS, Local, SearchPlace, Walk};
-pub use table::{Entry, PolicyName, UnknownPolicy, name_here};
-pub use tuning::{Made, Measured, Tuning};
+pub use table::{Entry, Made, PolicyName, UnknownPolicy, name_here};
 
+use super::interface::{Event, Place, PoolId, Topology};
 use super::ladder::LIMITS_MAX;
-use super::{Event, Place, PoolId, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -312,14 +310,6 @@ impl Policy {
             (one, two) => one == two,
         };
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
-    }
-
-    /// The same policy with another patience, where requests give way.
-    pub fn with_patience(mut self, patience: Option<Patience>) -> Policy {
-        if let Limit::Attained { gives_way, .. } = &mut self.limit {
-            gives_way.patience = patience;
-        }
-        self
     }
 
     /// The same policy of one pool, on so many workers.

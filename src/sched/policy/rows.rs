@@ -2,12 +2,13 @@
 //!
 //! A new policy is a row in [`ROWS`]; nothing else lists them.
 
-use super::super::ladder::Ladders;
-use super::super::{Patience, Topology};
 use super::{
-    Back, Entry, Fresh, GiveWay, Limit, Made, Order, Policy, PolicyName, SearchPlace, Then, Tuning, UNINTERRUPTED,
+    Back, Entry, Fresh, GiveWay, Limit, Made, Order, Patience, Policy, PolicyName, SearchPlace, Then, UNINTERRUPTED,
 };
 use crate::sched::auto::{Auto, Decision};
+use crate::sched::interface::Topology;
+use crate::sched::ladder::Ladders;
+use crate::sched::tuning::Tuning;
 use crate::time::Nanos;
 
 /// Every policy of a server, in the order in which help and error messages list them.

@@ -1,8 +1,8 @@
 //! What a policy says of a running request: its level, how long it may run, and when it gives way.
 
 use super::giving_way::each_looks_after;
-use super::{GiveWay, Limit, PRIORITIES, Policy, Then, interrupted, priority};
-use crate::sched::{Local, Patience, PoolId, Running, Verdict, View, Watch};
+use super::{GiveWay, Limit, Local, PRIORITIES, Patience, Policy, Then, interrupted, priority};
+use crate::sched::interface::{PoolId, Running, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 

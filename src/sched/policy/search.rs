@@ -1,8 +1,9 @@
 //! One walk of a free worker through a search order.
 
-use super::super::{Noticed, PoolId, Step, Topology, View, WorkerId};
 use super::giving_way::each_looks_after;
 use super::{PRIORITIES, Policy};
+use crate::sched::interface::{PoolId, Step, Topology, View, WorkerId};
+use crate::sched::noticed::Noticed;
 use crate::time::Nanos;
 use std::ops::Range;
 

@@ -1,7 +1,9 @@
 //! What is known of each policy before it is at work.
 
+use super::Policy;
 use super::rows::ROWS;
-use super::{Made, Tuning};
+use crate::sched::tuning::Tuning;
+use crate::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +32,24 @@ pub struct Entry {
 /// A policy, by name.
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Entry);
+
+/// A policy that was made from a tuning, and what was chosen on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// The name of the policy; under `auto`, of the policy that was chosen.
+    pub name: PolicyName,
+    /// The policy.
+    pub policy: Policy,
+    /// CPU time after which a request counts as heavy, where there is such a limit.
+    pub budget: Option<Nanos>,
+    /// Workers for light requests, where the policy has such workers.
+    pub reserved: Option<usize>,
+    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to
+    /// choose.
+    pub chosen: String,
+    /// Why it was chosen, where the policy follows what is measured.
+    pub reason: String,
+}
 
 impl Entry {
     /// A policy that takes no settings and shares nothing: what a row leaves out.
@@ -63,11 +83,6 @@ impl Entry {
 }
 
 impl PolicyName {
-    /// What `simulate`, `plan` and `loadgen compare` take by default: what most servers do today,
-    /// the two that share work in other ways, and the default policy.
-    #[cfg_attr(doc, doc(hidden))]
-    pub const COMPARED: &str = "isolated,steal,pools,auto";
-
     /// Every policy of a server, in the order in which help and error messages list them.
     pub const ALL: &[PolicyName] = &{
         let mut all = [PolicyName(&ROWS[0]); ROWS.len()];
@@ -116,6 +131,46 @@ impl PolicyName {
         match names.split_last() {
             Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
             _ => names.concat(),
+        }
+    }
+}
+
+impl Tuning {
+    /// The policy called `name`, made from this.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn policy(&self, name: &str) -> Policy {
+        PolicyName::named(name).entry().make(self).policy
+    }
+}
+
+impl Made {
+    /// A policy without anything to choose.
+    ///
+    /// # Panics
+    /// If it puts jobs where no worker looks.
+    pub(crate) fn plain(policy: Policy) -> Made {
+        let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
+        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.policy.clone()
+    }
+
+    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    pub fn is_like(&self, other: &Made) -> bool {
+        self.policy.is_like(&other.policy)
+    }
+
+    /// Number of workers of each pool or group, or of the reserved ones and the rest.
+    pub fn sizes(&self) -> Vec<usize> {
+        let topology = self.policy.topology();
+        match self.reserved {
+            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers() - reserved],
+            _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
         }
     }
 }

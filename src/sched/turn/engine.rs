@@ -2,7 +2,9 @@
 //! runs. The world ([`Acts`]) has queues, other workers and sleep. Threads have one world, virtual
 //! time another. No method blocks.
 
-use crate::sched::{Looked, Noticed, Outcome, Place, Policy, PoolId, Resume, Step, View, Watch, WorkerId};
+use crate::sched::interface::{Outcome, Place, PoolId, Resume, Step, View, Watch, WorkerId};
+use crate::sched::noticed::{Looked, Noticed};
+use crate::sched::policy::Policy;
 use crate::time::Nanos;
 
 /// What one worker does with jobs; every worker has its own.

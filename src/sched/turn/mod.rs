@@ -13,7 +13,9 @@ pub use engine::{
     Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued, Taken, World,
 };
 
-use super::{Local, Noticed, Place, Policy, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
+use super::interface::{Place, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
+use super::noticed::Noticed;
+use super::policy::{Local, Policy};
 use crate::time::Nanos;
 
 /// What a worker does next.

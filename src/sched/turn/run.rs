@@ -2,7 +2,9 @@
 
 use super::{Action, Actor, Acts, Boundary, Description, Discarded, Engine, Ran, Ready, Requeued};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Noticed, Place, Resume, Running, Step, UNINTERRUPTED, Verdict, Watch};
+use crate::sched::interface::{Event, Place, Resume, Running, Step, Verdict, Watch};
+use crate::sched::noticed::Noticed;
+use crate::sched::policy::UNINTERRUPTED;
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>

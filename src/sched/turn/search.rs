@@ -1,7 +1,9 @@
 //! How a worker looks for work, and where it puts what it receives.
 
 use super::{Action, Actor, Acts, Arrived, Boundary, Engine, Received, Taken};
-use crate::sched::{Noticed, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
+use crate::sched::interface::{Outcome, Place, Step, WorkerId};
+use crate::sched::noticed::Noticed;
+use crate::sched::policy::UNINTERRUPTED;
 
 impl<J, W, E> Actor<'_, J, W, E>
 where

@@ -67,7 +67,7 @@ impl Pool {
 }
 
 /// State kept from one look to the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
@@ -90,14 +90,8 @@ impl Watch {
     /// A watch over `workers` workers from `now` on; `step` is the longest expected time between
     /// two checkpoints.
     pub(crate) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
-        Watch {
-            still_max: STILL_MAX.max(step),
-            workers: vec![Seen { moves: 0, at: now }; workers],
-            waiting_since: Vec::new(),
-            reported: Onset::default(),
-            fed_at: Nanos::ZERO,
-            feeds: true,
-        }
+        let workers = vec![Seen { moves: 0, at: now }; workers];
+        Watch { still_max: STILL_MAX.max(step), workers, feeds: true, ..Watch::default() }
     }
 
     fn note_moves(&mut self, metrics: &WorkerMetrics, now: Nanos) {

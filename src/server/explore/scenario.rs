@@ -193,7 +193,11 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
             let decision = Decision { in_order, ..Decision::of(ladders(random), "") };
-            decision.make(&tuning).policy().with_patience(patience)
+            let mut policy = decision.make(&tuning).policy();
+            if let Limit::Attained { gives_way, .. } = &mut policy.limit {
+                gives_way.patience = patience;
+            }
+            policy
         }
     }
 }

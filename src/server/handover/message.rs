@@ -7,6 +7,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
 };
+#[cfg(feature = "admin")]
+use serde_json::{from_slice as decode, to_vec as encode};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -53,27 +55,15 @@ pub(super) enum Message {
     Staying { reason: String },
 }
 
-#[cfg(feature = "admin")]
-impl Message {
-    fn encode(&self) -> io::Result<Vec<u8>> {
-        Ok(serde_json::to_vec(self)?)
-    }
-
-    fn decode(text: &[u8]) -> io::Result<Message> {
-        Ok(serde_json::from_slice(text)?)
-    }
+/// `handover` is `off` here: `config` allows nothing else.
+#[cfg(not(feature = "admin"))]
+fn encode(_: &Message) -> io::Result<Vec<u8>> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
-// `handover` is `off` here: `config` allows nothing else.
 #[cfg(not(feature = "admin"))]
-impl Message {
-    fn encode(&self) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn decode(_: &[u8]) -> io::Result<Message> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+fn decode(_: &[u8]) -> io::Result<Message> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// One end of a hand-over.
@@ -125,7 +115,7 @@ impl Connection {
     }
 
     fn send_with(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let text = message.encode()?;
+        let text = encode(message)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -166,7 +156,7 @@ impl Connection {
                 "a message was cut off: too few file descriptors are allowed, or it is none of ours",
             ));
         }
-        let message = Message::decode(&text[..received.bytes])?;
+        let message = decode(&text[..received.bytes])?;
         Ok(Heard::Message(message, descriptors))
     }
 }

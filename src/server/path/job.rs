@@ -60,8 +60,8 @@ impl<J> WaitSlots<J> {
     pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
         self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
         // The job must be in its place before it can be woken: the waking thread takes it at once.
-        *lock(&self.places[wait_slot.number()]) = Some(Parked { job, outside });
-        if wait_slot.state.park() { None } else { self.take(wait_slot.number()) }
+        *lock(&self.places[wait_slot.number]) = Some(Parked { job, outside });
+        if wait_slot.state.park() { None } else { self.take(wait_slot.number) }
     }
 
     /// Takes the job, which was woken, out of wait slot `number`.

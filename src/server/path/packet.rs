@@ -26,6 +26,7 @@ use std::task::Waker;
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
 
 /// The contents of a packet.
+#[derive(Default)]
 pub(crate) struct PacketBody<T> {
     /// Sender, times and state of the request.
     pub envelope: Envelope,
@@ -60,17 +61,8 @@ impl<T: Copy + Default> PacketBody<T> {
     /// The empty packet of this number, for datagrams of at most `bytes`.
     pub(crate) fn new(number: usize, bytes: usize) -> PacketBody<T> {
         let area = || vec![0; bytes].into_boxed_slice();
-        PacketBody {
-            envelope: Envelope { packet: number, ..Envelope::default() },
-            ticket: T::default(),
-            request: area(),
-            reply: area(),
-            extents: Extents::default(),
-            excess: None,
-            flow: None,
-            identity: None,
-            set_aside: (Nanos::ZERO, 0),
-        }
+        let envelope = Envelope { packet: number, ..Envelope::default() };
+        PacketBody { envelope, request: area(), reply: area(), ..PacketBody::default() }
     }
 
     /// Makes it the packet of a datagram, of which no more is known.
@@ -105,7 +97,7 @@ impl<T: Copy + Default> PacketBody<T> {
 }
 
 /// The server's record of a request: where the answer goes, how, and where its time went.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Envelope {
     /// Where the request came from, and by which socket.
     pub source: Source,
@@ -171,24 +163,10 @@ impl Envelope {
     }
 }
 
-impl Default for Envelope {
-    fn default() -> Envelope {
+impl Default for Source {
+    fn default() -> Source {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        Envelope {
-            source: Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 },
-            stay: Stay::new(Nanos::ZERO),
-            received_at: Nanos::ZERO,
-            permit_wait: Nanos::ZERO,
-            awaits_permit: false,
-            packet: 0,
-            id: 0,
-            class: 0,
-            request_len: 0,
-            reply_limit: 0,
-            worker: 0,
-            held_by: 0,
-            hops: 0,
-        }
+        Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 }
     }
 }
 

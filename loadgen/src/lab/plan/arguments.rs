@@ -5,10 +5,9 @@ use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
-use crate::values::{number, rate};
+use crate::values::{COMPARED, number, rate};
 use clap::{ArgGroup, Args};
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::PolicyName;
 use std::path::PathBuf;
 
 /// Flags of `loadgen plan`.
@@ -67,7 +66,7 @@ pub(crate) struct PlanArguments {
     pub(super) workers_max: u16,
     /// Policies to consider
     ///
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// What each step of the server costs
     ///

@@ -90,7 +90,7 @@ impl Fit {
         Fit {
             tuning: Tuning::new(workers, slice),
             offered: load * workers as f64,
-            times: ServiceTimes::together(&of_class),
+            times: ServiceTimes::new(of_class.iter().flat_map(|times| times.bins().iter().copied())),
             of_class,
             by_class,
             beside,

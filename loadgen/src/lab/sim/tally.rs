@@ -1,10 +1,10 @@
 //! The results of a simulation: a fate for each request, and distributions that do not grow with
 //! the run.
 
-use crate::lab::stats::{Batches, Memory, Sample};
+use crate::lab::stats::{Batches, Block, Memory, Sample};
 use forebay::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use forebay::inside::sched::Made;
-use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::time::Nanos;
 use hdrhistogram::Histogram;
 

@@ -5,9 +5,10 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
+use forebay::inside::sched::policy::Limit;
 use forebay::inside::sched::{Patience, Policy, PolicyName};
 use forebay::metrics::Percentile;
-use inputs::{named, offer, policies, workload};
+use inputs::{named, offer, policies, with_patience, workload};
 
 // Has each request one fate, also where groups are of several sizes, and full? The bounds are so
 // small that each is met.
@@ -109,7 +110,8 @@ fn near_saturation_heavy_requests_do_not_starve() {
             ..patience
         };
         let change = |setup: &mut Setup| {
-            setup.policy = setup.policy.clone().with_patience(setup.policy.patience().map(changed));
+            let patience = setup.policy.patience().map(changed);
+            setup.policy = with_patience(setup.policy.clone(), patience);
         };
         levels_at("tpcc", 14, 0.98, (change, |request| request))
     });

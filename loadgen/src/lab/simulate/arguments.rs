@@ -6,10 +6,10 @@ use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
-use crate::values::{number, pools, positive};
+use crate::values::{COMPARED, number, pools, positive};
 use clap::Args;
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::{MaxWait, Objective, PolicyName};
+use forebay::inside::sched::{MaxWait, Objective};
 use forebay::time::{Nanos, parse_duration};
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub(crate) struct SimulateArguments {
     ///
     /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority
     /// and jsq.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Loads to offer, as shares of the workers' capacity
     ///

@@ -7,12 +7,13 @@
 
 mod batches;
 mod bins;
+mod block;
 mod memory;
 mod order;
 mod sample;
 
 pub use batches::Batches;
-pub use forebay::metrics::{Interval, PRECISION};
+pub use block::{Block, Bounds, Interval, PRECISION};
 pub use memory::Memory;
 pub use sample::{Sample, of_runs};
 

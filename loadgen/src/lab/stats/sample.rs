@@ -2,8 +2,7 @@
 
 use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
-use super::{Interval, Memory};
-use forebay::metrics::{Block, Bounds};
+use super::{Block, Bounds, Interval, Memory};
 
 /// The fewest groups of batches that a variance is estimated from.
 const GROUPS_MIN: usize = 8;

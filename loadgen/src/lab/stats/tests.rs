@@ -1,7 +1,7 @@
 //! Streams whose quantiles are known.
 
 use super::*;
-use forebay::metrics::{Block, Percentile};
+use forebay::metrics::Percentile;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;

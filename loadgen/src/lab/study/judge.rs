@@ -13,6 +13,8 @@ use crate::lab::sim::{Fleet, Tally};
 use crate::lab::stats::{Memory, Sample};
 use crate::lab::workload::Recording;
 use forebay::fate::CLASS_NAMES;
+use forebay::inside::sched::estimate::ServiceTimes;
+use forebay::time::Nanos;
 use std::cell::RefCell;
 use std::iter;
 
@@ -62,8 +64,7 @@ impl Scenario<'_> {
     /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
-        Memory::of_queue(load, fit.times.clone().with_beside(fit.beside).dispersion())
-            .of_servers(self.fleet.map_or(1, Fleet::left))
+        Memory::of_queue(load, dispersion(&fit.times, fit.beside)).of_servers(self.fleet.map_or(1, Fleet::left))
     }
 
     /// Why no run of any length is needed to say that `load` is too much for what is unstable from
@@ -167,6 +168,17 @@ impl Trial<'_> {
 /// The share of all values that `sample` holds; never zero.
 fn share(sample: &Sample, whole: &Sample) -> f64 {
     (sample.count() as f64 / whole.count().max(1) as f64).max(f64::MIN_POSITIVE)
+}
+
+/// The mean of the squared times over the square of the mean, both with the time beside handlers.
+/// It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
+fn dispersion(times: &ServiceTimes, beside: Nanos) -> f64 {
+    let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+    for (took, requests) in times.bins() {
+        let (seconds, requests) = (took.plus(beside).as_secs_f64(), *requests as f64);
+        (sum, squares, count) = (sum + requests * seconds, squares + requests * seconds * seconds, count + requests);
+    }
+    if sum > 0.0 { squares * count / (sum * sum) } else { 1.0 }
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use super::goal::Goal;
 use super::simulation::{Cause, Simulation, Verdict};
 use crate::lab::sim::FATES;
-use crate::lab::stats::PRECISION;
+use crate::lab::stats::{Block, PRECISION};
 use crate::text::{factor, groups, table, wrapped};
 use forebay::fate::CLASS_NAMES;
-use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::time::Nanos;
 
 /// The percentiles of the table, beside that of a goal.

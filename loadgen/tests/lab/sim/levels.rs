@@ -27,7 +27,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
         let fit = Fit::new(&workload, 14, 0.95).tuned(|tuning| tuning.yield_cost = overheads.yield_);
         let levels = fit.policy(named("levels")).policy();
         let patience = levels.patience().filter(|_| is_patient);
-        let policy = levels.with_patience(patience);
+        let policy = with_patience(levels, patience);
         let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, overheads) };
         let slowdown = simulate(&setup, offer.clone().arrivals(14)).slowdown();
         let of = |class: &str| slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);

@@ -41,7 +41,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
     /// Whether something is ready that no other thread has to do with.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
-        !self.let_out.is_empty() || self.local_queue.has_ready()
+        !self.let_out.is_empty() || continuation::has_ready()
     }
 
     #[inline]

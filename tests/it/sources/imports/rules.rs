@@ -2,7 +2,7 @@
 //! it.
 
 use super::paths::{Named, paths};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// A row of `layers.txt`: what a module may name. Of several rows that a file lies under, the
@@ -71,7 +71,9 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
             "extern crate" => complain("extern crate brings a crate in under any name".to_owned()),
             _ => {}
         }
-        for banned in layer.banned.iter().filter(|banned| contains(&segments, banned)) {
+        let folder = layers.iter().filter(|outer| each.contains(&outer.module) && is_below(&within, outer.module));
+        let banned: BTreeSet<_> = folder.chain([layer]).flat_map(|layer| &layer.banned).collect();
+        for banned in banned.into_iter().filter(|banned| contains(&segments, banned)) {
             complain(format!("{} may not name {banned}", layer.module));
         }
     }

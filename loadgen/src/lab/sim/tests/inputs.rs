@@ -15,6 +15,14 @@ pub(super) fn workload(text: &str) -> Workload {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+/// The same policy with another patience, where requests give way.
+pub(super) fn with_patience(mut policy: Policy, patience: Option<Patience>) -> Policy {
+    if let Limit::Attained { gives_way, .. } = &mut policy.limit {
+        gives_way.patience = patience;
+    }
+    policy
+}
+
 /// Every policy of the server, fitted to `workload` at `load`.
 pub(super) fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
     let fit = Fit::new(workload, workers, load);

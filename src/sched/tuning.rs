@@ -1,14 +1,19 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
-use super::super::estimate::{ServiceTimes, TimesOfClass};
-use super::super::{MaxWait, Objective};
-use super::{Policy, PolicyName};
-use crate::time::Nanos;
+use super::estimate::{ServiceTimes, TimesOfClass};
+use crate::fate::labels;
+use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
+use std::fmt;
+use std::str::FromStr;
 
 /// How long a worker must have been in one job before thieves look into its socket, unscaled. It is
 /// longer than a light request takes with its kernel part, and shorter than anything worth waiting
 /// for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
+
+/// The range of [`MaxWait::For`].
+const FOR_MIN: Nanos = Nanos::from_micros(1);
+const FOR_MAX: Nanos = Nanos::from_secs(3_600);
 
 /// Among groups a request that is passed on costs this many times as much: 16 workers wait for one
 /// another at the queue. In virtual time 64 workers take fixed costs of 10 us at .7: `global` has a
@@ -66,6 +71,34 @@ pub struct Measured {
     pub are_left: bool,
 }
 
+labels! {
+    /// What `levels` and `auto` optimise: by the Gittins index (`auto/gittins.rs`), or by what no
+    /// percentile counts (`auto/tail.rs`).
+    #[derive(Default)]
+    #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+    Objective {
+        /// p99.9 of the slowdown, latency over service time, and the mean latency: the longer a
+        /// request has taken, the later it goes.
+        #[default]
+        Slowdown = "slowdown",
+        /// p99.9 of the latency of all requests. First come, first served, but what takes little of
+        /// the time goes first, and the longest of 2,000 last.
+        Latency = "latency",
+    }
+}
+
+/// How long requests may wait before they are shed: `--max-wait`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MaxWait {
+    /// As measured, and only while a queue stands.
+    Auto,
+    /// For ever.
+    Off,
+    /// This long, always. Above zero.
+    For(Nanos),
+}
+
 impl Measured {
     /// Requests with these times in their handlers, each of which took `beside` of its worker's
     /// time beside that, to be received, dispatched and answered. `busy_workers` counts both.
@@ -77,24 +110,6 @@ impl Measured {
     pub fn classified(self, of_class: TimesOfClass) -> Measured {
         Measured { of_class: Some(Box::new(of_class)), ..self }
     }
-}
-
-/// A policy that was made from a tuning, and what was chosen on the way.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Made {
-    /// The name of the policy; under `auto`, of the policy that was chosen.
-    pub name: PolicyName,
-    /// The policy.
-    pub policy: Policy,
-    /// CPU time after which a request counts as heavy, where there is such a limit.
-    pub budget: Option<Nanos>,
-    /// Workers for light requests, where the policy has such workers.
-    pub reserved: Option<usize>,
-    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to
-    /// choose.
-    pub chosen: String,
-    /// Why it was chosen, where the policy follows what is measured.
-    pub reason: String,
 }
 
 impl Tuning {
@@ -134,7 +149,7 @@ impl Tuning {
 
     /// How many notices each of so many workers, who hear of arrivals in turn, could take between
     /// two of them.
-    pub(super) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
+    pub(crate) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
         let count = |measured: &Measured| {
             let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;
             // Without any arrivals, or any cost, this is infinite, and the largest number.
@@ -148,45 +163,36 @@ impl Tuning {
         time.times(self.time_scale)
     }
 
-    /// The policy called `name`, made from this.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn policy(&self, name: &str) -> Policy {
-        PolicyName::named(name).entry().make(self).policy
-    }
-
-    pub(super) fn thief_threshold(&self) -> Nanos {
+    pub(crate) fn thief_threshold(&self) -> Nanos {
         self.thief_threshold.unwrap_or(self.scaled(THIEF_THRESHOLD))
     }
 }
 
-impl Made {
-    /// A policy without anything to choose.
-    ///
-    /// # Panics
-    /// If it puts jobs where no worker looks.
-    pub(crate) fn plain(policy: Policy) -> Made {
-        let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
-        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
-    }
+impl FromStr for MaxWait {
+    type Err = String;
 
-    /// The policy.
-    pub fn policy(&self) -> Policy {
-        self.policy.clone()
+    /// `auto`, `off`, or a duration of 1 us to 1 h.
+    fn from_str(text: &str) -> Result<MaxWait, String> {
+        match text {
+            "auto" => Ok(MaxWait::Auto),
+            "off" => Ok(MaxWait::Off),
+            _ => match parse_duration(text) {
+                Ok(bound) if (FOR_MIN..=FOR_MAX).contains(&bound) => Ok(MaxWait::For(bound)),
+                Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
+                Err(DurationError::Form(_)) => {
+                    Err(format!("neither auto nor off nor a duration; write {DURATION_FORM}"))
+                }
+            },
+        }
     }
+}
 
-    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
-    pub fn is_like(&self, other: &Made) -> bool {
-        self.policy.is_like(&other.policy)
-    }
-
-    /// Number of workers of each pool or group, or of the reserved ones and the rest.
-    pub fn sizes(&self) -> Vec<usize> {
-        let topology = self.policy.topology();
-        match self.reserved {
-            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers() - reserved],
-            _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
+impl fmt::Display for MaxWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MaxWait::Auto => f.pad("auto"),
+            MaxWait::Off => f.pad("off"),
+            MaxWait::For(bound) => bound.fmt(f),
         }
     }
 }

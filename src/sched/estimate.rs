@@ -54,11 +54,6 @@ impl ServiceTimes {
         ServiceTimes { bins, ..ServiceTimes::default() }
     }
 
-    /// The service times of the requests of all classes.
-    pub fn together(of_class: &TimesOfClass) -> ServiceTimes {
-        ServiceTimes::new(of_class.iter().flat_map(|times| times.bins.iter().copied()))
-    }
-
     /// The same service times of requests that each take `beside` of their worker's time beside
     /// their handler: to be received, dispatched and answered. Shares of time and means count it;
     /// gaps and budgets are of the time in the handler, which is what a checkpoint knows.
@@ -87,7 +82,7 @@ impl ServiceTimes {
     }
 
     /// Service times and how many requests took them, ascending.
-    pub(super) fn bins(&self) -> &[(Nanos, u64)] {
+    pub fn bins(&self) -> &[(Nanos, u64)] {
         &self.bins
     }
 
@@ -103,18 +98,6 @@ impl ServiceTimes {
         }
         let sum: u128 = self.bins.iter().map(|(took, count)| u128::from(took.get()) * u128::from(*count)).sum();
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
-    }
-
-    /// The mean of the squared times over the square of the mean, both with the time beside
-    /// handlers. It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
-    pub fn dispersion(&self) -> f64 {
-        let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
-        for (took, requests) in &self.bins {
-            let (seconds, requests) = (took.plus(self.beside).as_secs_f64(), *requests as f64);
-            (sum, squares, count) =
-                (sum + requests * seconds, squares + requests * seconds * seconds, count + requests);
-        }
-        if sum > 0.0 { squares * count / (sum * sum) } else { 1.0 }
     }
 
     /// What a wait of this long adds to the slowdown of a request (latency over its time in the

@@ -1,0 +1,116 @@
+//! The percentiles of a run as tables and JSON show them. Each has the interval in which it would
+//! be in a run without end.
+
+use forebay::metrics::{self, Percentile};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// Percentiles, and their intervals where the order of the values was known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Block {
+    #[serde(flatten)]
+    values: metrics::Block,
+    /// The 95 % intervals of the percentiles. Their widths decide which percentiles are known,
+    /// instead of the number of values, which holds for independent values only. They print with
+    /// `known`, the percentiles that [`Block::supports`].
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+}
+
+impl Block {
+    /// See [`metrics::Block::from_sorted`].
+    pub fn from_sorted(sorted: &[f64]) -> Block {
+        Block { values: metrics::Block::from_sorted(sorted), bounds: None }
+    }
+
+    /// See [`metrics::Block::from_ranks`].
+    pub fn from_ranks(finite: u64, total: u64, value: impl FnMut(u64) -> f64) -> Block {
+        Block { values: metrics::Block::from_ranks(finite, total, value), bounds: None }
+    }
+
+    /// This block with intervals.
+    pub fn bounded(self, bounds: Bounds) -> Block {
+        let mut values = self.values;
+        values.supported = bounds.highest_supported();
+        Block { values, bounds: Some(bounds) }
+    }
+
+    /// Whether the sample bounds `percentile`.
+    pub fn supports(&self, percentile: Percentile) -> bool {
+        self.bounds.map_or_else(|| self.values.supports(percentile), |bounds| bounds.supports(percentile))
+    }
+}
+
+impl Deref for Block {
+    type Target = metrics::Block;
+
+    fn deref(&self) -> &metrics::Block {
+        &self.values
+    }
+}
+
+/// A 95 % interval of a positive figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end; 0 where the run is too short to tell.
+    pub low: f64,
+    /// The upper end; infinite where the run is too short to tell, or where the figure itself is
+    /// infinite.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The interval of a run that is too short to tell anything.
+    pub const UNKNOWN: Interval = Interval { low: 0.0, high: f64::INFINITY };
+}
+
+/// The widest interval, upper over lower end, whose figure counts as known.
+pub const PRECISION: f64 = 2.0;
+
+/// The 95 % interval of each percentile.
+///
+/// Serialized as `"known":["p50",..],"bounds":{"p50":[low,high],..}`, where `null` is infinity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    intervals: [Interval; Percentile::ALL.len()],
+}
+
+impl Bounds {
+    /// The intervals of percentiles.
+    pub fn new(interval: impl Fn(Percentile) -> Interval) -> Bounds {
+        Bounds { intervals: Percentile::ALL.map(interval) }
+    }
+
+    /// The interval of `percentile`.
+    pub fn interval(&self, percentile: Percentile) -> Interval {
+        self.intervals[percentile as usize]
+    }
+
+    /// Whether the interval of `percentile` is within [`PRECISION`], or both of its ends are
+    /// infinite.
+    pub fn supports(&self, percentile: Percentile) -> bool {
+        let Interval { low, high } = self.interval(percentile);
+        low == high || low > 0.0 && high <= PRECISION * low
+    }
+
+    /// The highest percentile up to which every interval is narrow enough.
+    pub fn highest_supported(&self) -> Option<Percentile> {
+        Percentile::ALL.into_iter().take_while(|percentile| self.supports(*percentile)).last()
+    }
+}
+
+impl Serialize for Bounds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ends = |percentile: Percentile| {
+            let Interval { low, high } = self.interval(percentile);
+            (percentile.name(), [low, high].map(|end| Some(end).filter(|end| end.is_finite())))
+        };
+        let known = Percentile::ALL.into_iter().filter(|percentile| self.supports(*percentile));
+        let mut fields = serializer.serialize_map(Some(2))?;
+        fields.serialize_entry("known", &known.map(Percentile::name).collect::<Vec<_>>())?;
+        fields.serialize_entry("bounds", &BTreeMap::from(Percentile::ALL.map(ends)))?;
+        fields.end()
+    }
+}
