@@ -43,8 +43,8 @@ pub const WAITING_PER_WORKER: usize = 256;
 /// served. With more there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
-/// Packets for each worker with so much room: what it and the queues may hold, so that however
-/// long the queues are, fresh requests can be received.
+/// Packets for each worker with so much room: what it and the queues may hold. So however long the
+/// queues are, fresh requests can be received.
 pub const fn packets_per_worker(room: usize) -> usize {
     room + 384
 }

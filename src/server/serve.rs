@@ -99,7 +99,7 @@ impl Server {
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
         let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
-        let spawning = spawner::Owner(Arc::new(Spawning::new(config)));
+        let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers, sizes::slots(config))));
         let start = Start {
             bound: Bound { listening, config: config.clone(), filter, notices, spawning, board },
             conduct: Conduct { stop, exit_when_stuck: false, log_panics: true, supervisor: Supervisor::default() },

@@ -1,7 +1,5 @@
 //! Work from elsewhere than the sockets: what threads and tasks beside a server put on its workers.
 
-use super::sizes;
-use crate::config::Config;
 use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, lock, new_runtime_id};
 use crate::sched::bounds::SPAWNED_PER_WORKER;
@@ -177,12 +175,12 @@ struct State {
 }
 
 impl Spawning {
-    /// For a server with this configuration, no worker of which runs yet.
-    pub(super) fn new(config: &Config) -> Spawning {
-        let spawned = config.workers * SPAWNED_PER_WORKER;
+    /// For a server with `workers` workers, none of which runs yet, and so many `slots`.
+    pub(super) fn new(workers: usize, slots: usize) -> Spawning {
+        let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {
             runtime_id: new_runtime_id(),
-            outside: Arc::new(Outside::new(sizes::slots(config) + spawned)),
+            outside: Arc::new(Outside::new(slots + spawned)),
             most: spawned,
             state: Mutex::default(),
         }

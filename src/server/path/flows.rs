@@ -47,8 +47,8 @@ pub(crate) enum Entered<J> {
 }
 
 impl<J> Flows<J> {
-    /// No flows yet. Each of `shards` shards, for so many `packets`, has room to set `room` requests
-    /// aside, `room_of_flow` of one flow.
+    /// No flows yet. Each of `shards` shards, for so many `packets`, has room to set `room`
+    /// requests aside, `room_of_flow` of one flow.
     pub(crate) fn new(shards: usize, packets: usize, [room, room_of_flow]: [usize; 2]) -> Flows<J> {
         let busy_max = 2 * packets;
         let shard = || Shard {

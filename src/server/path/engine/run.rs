@@ -242,8 +242,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         ran
     }
 
-    /// Whether the request of `envelope` may stand in a queue of continuations, or go on where there
-    /// is no `room`.
+    /// Whether the request of `envelope` may stand in a queue of continuations, or go on where
+    /// there is no `room`.
     pub(super) fn may_queue(&mut self, envelope: &mut Envelope, room: bool) -> bool {
         let (common, workers, class) = (self.common, self.workers, envelope.class);
         let Envelope { stay, source, .. } = envelope;
