@@ -4,7 +4,7 @@ import json
 import math
 import sys
 
-PANELS = ["each request costs its CPU time alone", "the costs of a Linux host are charged"]
+PANELS = ["Poisson arrivals", "bursts: 2.2 x the rate for 10 ms, .4 x for 20 ms"]
 COLOURS = {"isolated": "#c2483f", "steal": "#c98a1b", "pools": "#2f8f5b", "auto": "#2f6fd0"}
 WIDTH, HEIGHT, LEFT, TOP, GAP = 370, 250, 60, 44, 50
 DECADES = 5

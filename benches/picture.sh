@@ -6,8 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo build --release --quiet -p loadgen
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-for overheads in none stock; do
-    target/release/loadgen simulate --policy isolated,steal,pools,auto --workload bimodal:0.99:10us:1ms --overheads "$overheads" \
-        --load 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --requests 1000000 --quiet --json "$tmp/$overheads.json" >/dev/null
+for arrivals in poisson bursts:2.2:10ms:20ms; do
+    target/release/loadgen simulate --policy isolated,steal,pools,auto --workload bimodal:0.99:10us:1ms --overheads stock \
+        --arrivals "$arrivals" --max-wait auto --load 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --requests 1000000 --quiet \
+        --json "$tmp/$arrivals.json" >/dev/null
 done
-python3 benches/picture.py "$tmp/none.json" "$tmp/stock.json" >benches/picture.svg
+python3 benches/picture.py "$tmp/poisson.json" "$tmp/bursts"* >benches/picture.svg

@@ -69,8 +69,11 @@ fn what_is_begun_is_finished_in_an_overload() {
     {
         let service = workload(service);
         let times = Fit::new(&service, 2, 0.9).times;
-        let requests: Vec<ArrivingRequest> = offer(&service, load, 2).arrivals(2).take(20_000).collect();
-        let end_us = requests.last().expect("requests").at.get() / 1_000;
+        // Three times as long as clients wait.
+        let end_us = 3_000_000;
+        let lasts = |request: &ArrivingRequest| request.at < Nanos::from_micros(end_us);
+        let requests: Vec<ArrivingRequest> =
+            OpenLoop { requests: 200_000, ..offer(&service, load, 2) }.arrivals(2).take_while(lasts).collect();
         for policy in ["levels"] {
             let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_micros(50));
             let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times, None);

@@ -68,6 +68,9 @@ const INTERVAL_TARGETS: u64 = 4;
 /// Requests in a row that stepped aside, from which on the next is taken to. Where one in twenty is
 /// light, a row of this length is one in 27.
 const HEAVY_IN_A_ROW: u32 = 64;
+/// Of requests that are taken to step aside, one in so many is tried. Its first slice is lost as
+/// often as not, which is little beside the service of one.
+const TRIED: u32 = 16;
 /// Mean times between two ends that a worker sees, after which nothing is taken to end any more.
 const UNMOVED: u64 = 4;
 /// Measured requests below which nothing is known.
@@ -192,6 +195,8 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
 pub struct HeavyQueue {
     /// Requests in a row that stepped aside before they ended.
     pub(super) in_a_row: u32,
+    /// Requests that were taken to step aside.
+    asked: u32,
     /// The wait for each request in front (Little's law: waiting requests = their rate x their
     /// wait). An EWMA, in which each end has the weight of an eighth.
     each: Nanos,
@@ -205,10 +210,13 @@ pub struct HeavyQueue {
 }
 
 impl HeavyQueue {
-    /// Whether the next request is as good as known to step aside.
+    /// Whether the next request is as good as known to step aside. One in some begins all the same:
+    /// where light ones come again, it tells.
     #[inline]
-    pub fn is_certain(&self) -> bool {
-        self.in_a_row >= HEAVY_IN_A_ROW
+    pub fn is_certain(&mut self) -> bool {
+        let is_certain = self.in_a_row >= HEAVY_IN_A_ROW;
+        self.asked = self.asked.wrapping_add(is_certain.into());
+        is_certain && !self.asked.is_multiple_of(TRIED)
     }
 
     /// Notes that a request ends which waited for `wait` since it first went into a queue, where

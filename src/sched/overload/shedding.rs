@@ -221,7 +221,7 @@ impl Shedding {
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
-        let refused = || class_stands || self.heavy.is_certain() && would_wait(self);
+        let mut refused = || class_stands || self.heavy.is_certain() && would_wait(self);
         cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
@@ -265,6 +265,9 @@ impl Shedding {
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.waits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
+            // Where the queues have no room, what they hold can be more than is done in time.
+            let work = Nanos::new(limits.waits.heavy.get() * waiting as u64 / self.workers as u64);
+            let crowded = crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
             self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
         }
     }

@@ -223,13 +223,15 @@ fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     assert!(may_wait, "500 ms and ten times 1 ms, where 900 may pass");
 }
 
-// Is a request certain to be heavy after 64 in a row, and not after a light one?
+// Is a request certain to be heavy after 64 in a row, and not after a light one? Is one in 16 tried
+// all the same?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
     let mut heavy = HeavyQueue::default();
     for (in_a_row, is_certain) in [(63, false), (64, true), (0, false)] {
         heavy.in_a_row = in_a_row;
-        assert_eq!(heavy.is_certain(), is_certain, "{in_a_row}");
+        let certain = (0..16).filter(|_| heavy.is_certain()).count();
+        assert_eq!(certain, if is_certain { 15 } else { 0 }, "{in_a_row}");
     }
 }
 
