@@ -35,11 +35,17 @@ def panel(title, lines, left):
     for tenth in range(0, 11, 2):
         yield f'<text x="{x(tenth / 10):.1f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{tenth / 10:g}</text>'
     yield f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 36}" text-anchor="middle">load</text>'
+    named = []
     for policy, points in lines.items():
         path = " ".join(f"{'M' if n == 0 else 'L'}{x(load):.1f} {y(slowdown):.1f}" for n, (load, slowdown) in enumerate(points))
         yield f'<path d="{path}" stroke="{COLOURS[policy]}"/>'
         load, slowdown = points[-1]
-        yield f'<text x="{x(load) + 5:.1f}" y="{y(slowdown) + 4:.1f}" style="fill:{COLOURS[policy]}" class="name">{policy}</text>'
+        at = y(slowdown) + 4
+        # Names of lines that end together stand below one another.
+        while any(abs(at - other) < 14 for other in named):
+            at += 1
+        named.append(at)
+        yield f'<text x="{x(load) + 5:.1f}" y="{at:.1f}" style="fill:{COLOURS[policy]}" class="name">{policy}</text>'
 
 
 def load_panels(paths):
