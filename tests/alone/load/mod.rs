@@ -4,4 +4,5 @@ mod burn;
 mod fork;
 mod gate;
 mod overload;
+mod pauses;
 mod steal;
