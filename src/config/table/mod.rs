@@ -66,8 +66,8 @@ settings! {
     /// Number of worker threads.
     /// - The default is what the affinity mask and the cgroup's CPU quota allow, rounded up; with
     ///   pools, their sum.
-    /// - Of more workers than CPUs are allowed later, the last ones of each pool wait, except under
-    ///   isolated.
+    /// - If fewer CPUs are allowed later, the last workers of each pool wait. Under isolated all
+    ///   work.
     ///
     /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {
