@@ -1,23 +1,9 @@
 //! Which CPUs this process may use, and which of them share a last-level cache.
 
-use super::value::WORKERS_MAX;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fs;
-use std::num::NonZero;
 use std::path::Path;
-
-/// CPUs that this process may use: the calling thread's affinity mask, but not more than its
-/// cgroup's CPU quota (v1 or v2). At least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
-///
-/// A quota of 2.5 CPUs counts as 2. If workers outnumber their quota, the kernel stops all of them
-/// for the rest of each scheduling period, up to 100 ms. No scheduling policy can hide that. The
-/// half CPU left over serves the admin endpoint.
-pub(crate) fn cpus() -> usize {
-    // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its
-    // root. It fails only where there is no such call.
-    std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX)
-}
 
 /// The CPUs that this process may use, those that share a last-level cache side by side. In their
 /// order where the kernel says nothing.
@@ -33,7 +19,8 @@ pub(super) fn used(workers: usize) -> Option<usize> {
 
 const SYSFS: &str = "/sys/devices/system/cpu";
 
-fn allowed() -> Vec<usize> {
+/// The CPUs of the calling thread's affinity mask.
+pub(super) fn allowed() -> Vec<usize> {
     let this_thread = Pid::from_raw(0);
     let allowed = sched_getaffinity(this_thread);
     (0..CpuSet::count()).filter(|cpu| allowed.is_ok_and(|set| set.is_set(*cpu).unwrap_or(false))).collect()

@@ -32,6 +32,7 @@ impl History {
             "time_seconds": clock::realtime().as_secs_f64(),
             "fates": snapshot.fates,
             "run_queue_wait_us": snapshot.run_queue_wait_us(),
+            "throttled_us": snapshot.throttled_us(),
             "utilisation": snapshot.utilisation[1],
             "oldest_us": snapshot.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect::<BTreeMap<_, _>>(),
             "latency": collector.latencies_from(self.under_way, &snapshot.gauges),

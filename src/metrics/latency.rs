@@ -35,6 +35,11 @@ impl Snapshot {
         self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64)).sum()
     }
 
+    /// How long a CPU quota has stopped threads; `None` where no cgroup says so.
+    pub(super) fn throttled_us(&self) -> Option<f64> {
+        self.gauges.throttled.map(|(_, time)| time.as_micros_f64())
+    }
+
     /// The inaccuracy of emulated cores since the start. The share of the time slept is null while
     /// nothing was slept.
     fn emulation(&self) -> Value {
@@ -77,6 +82,8 @@ impl Serialize for Snapshot {
             body.serialize_entry("own_reasons", &Pairs(&Fate::REJECTIONS.map(of_fate)))?;
         }
         body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
+        body.serialize_entry("throttled_us", &self.throttled_us())?;
+        body.serialize_entry("parked_workers", &self.gauges.parked_workers)?;
         body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];

@@ -20,6 +20,11 @@ pub struct Gauges {
     pub run_queue_waits: Vec<Option<Nanos>>,
     /// The current length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
+    /// Workers that park, because this process may use fewer CPUs than at its start.
+    pub parked_workers: usize,
+    /// Scheduling periods in which a CPU quota of this process's cgroups was used up. And how long
+    /// that stopped threads, summed over CPUs. `None` where no cgroup says so.
+    pub throttled: Option<(u64, Nanos)>,
     /// The decision of an adaptive policy; `None` for any other policy.
     pub decision: Option<Decision>,
     /// What the kernel turns away; `None` where it may turn nothing away.

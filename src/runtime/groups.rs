@@ -3,7 +3,7 @@
 //! full group.
 
 use super::notice::Looks;
-use super::{Shared, Wait, Worker, deque};
+use super::{PARKED, Shared, Wait, Worker, deque};
 use crate::sched::grouping::{HELP_EVERY, is_longer};
 use crate::sched::{Policy, Topology, WorkerId};
 use crate::time::Nanos;
@@ -102,6 +102,26 @@ impl<J: Send> Groups<J> {
         self.each().for_each(|shared| shared.switch(policy.on(shared.thieves.len())));
     }
 
+    /// From now on so many `workers` work, of each group its share; the others park.
+    pub fn employ(&self, workers: usize) {
+        let all: usize = self.each().map(|shared| shared.thieves.len()).sum();
+        for Group { shared, first, .. } in &self.groups {
+            let [before, with] = [*first, first + shared.thieves.len()].map(|until| workers * until / all);
+            shared.employ(with - before);
+        }
+    }
+
+    /// How many workers are parked.
+    pub fn parked(&self) -> usize {
+        self.each().map(|shared| shared.parked.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether `worker` is parked.
+    pub fn is_parked(&self, worker: WorkerId) -> bool {
+        let (shared, worker) = self.member(worker);
+        shared.busy_since[worker].load(Ordering::Relaxed) == PARKED
+    }
+
     /// How many jobs wait in each queue, over all groups; exact when nothing moves.
     pub fn queue_lengths(&self) -> Vec<usize> {
         let mut sums = vec![0; self.of(0).queue_lengths().count()];
@@ -131,10 +151,10 @@ impl<J: Send> Groups<J> {
         shared.wake(worker);
     }
 
-    /// Whether `worker` sleeps ([`Shared::is_asleep`]).
+    /// Whether `worker` sleeps or is parked.
     pub fn is_asleep(&self, worker: WorkerId) -> bool {
-        let (shared, worker) = self.member(worker);
-        shared.idle.is_asleep(worker)
+        let (shared, number) = self.member(worker);
+        shared.idle.is_asleep(number) || self.is_parked(worker)
     }
 
     /// What wakes a sleeping worker of any group ([`Shared::waker`]).

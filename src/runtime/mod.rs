@@ -47,6 +47,10 @@ pub struct Shared<J> {
     queues: Queues<J>,
     thieves: Box<[Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
+    /// How many workers may work; the others park.
+    employed: AtomicUsize,
+    /// How many are parked.
+    parked: AtomicUsize,
     /// For each worker, whether it is asked to step aside; lowered when the worker takes its next
     /// job.
     flags: Box<[Flag]>,
@@ -67,6 +71,8 @@ pub struct Shared<J> {
 
 /// The value of `busy_since` for a worker that is in no job.
 const NOT_BUSY: u64 = u64::MAX;
+/// That of a worker that is parked: as if it had always been in one job.
+const PARKED: u64 = 0;
 
 impl<J: Send> Shared<J> {
     /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose
@@ -102,6 +108,8 @@ impl<J: Send> Shared<J> {
             queues,
             thieves: workers.iter().map(|worker| worker.deque.stealer()).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
+            employed: AtomicUsize::new(usize::MAX),
+            parked: AtomicUsize::new(0),
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
             looks: Looks::default(),
@@ -136,6 +144,24 @@ impl<J: Send> Shared<J> {
             // number finds the policy.
             self.epoch.fetch_add(1, Ordering::Release);
         });
+    }
+
+    /// From now on the first `workers` work, and the first of each pool. Each other one parks
+    /// between two jobs, where workers serve one another's sockets (`sleep/README.md`, section 8).
+    fn employ(&self, workers: usize) {
+        // Ordering: relaxed, the number of the policy publishes it.
+        if self.employed.swap(workers, Ordering::Relaxed) != workers {
+            // Ordering: as in `switch`.
+            self.epoch.fetch_add(1, Ordering::Release);
+            self.idle.wake_all();
+        }
+    }
+
+    /// Whether `worker` is to park under `policy`.
+    fn parks(&self, policy: &Policy, worker: WorkerId) -> bool {
+        let topology = policy.topology();
+        let is_first = topology.members(topology.pool_of(worker)).start == worker;
+        policy.has_watchers() && !is_first && worker >= self.employed.load(Ordering::Relaxed)
     }
 
     /// How many jobs wait in each queue; exact when nothing moves.

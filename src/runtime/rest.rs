@@ -5,10 +5,13 @@ use super::groups::Found;
 use super::sleep::readiness::{INGRESS, WATCH};
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
 use super::worker::Loop;
+use super::world::ThreadWorld;
+use super::{NOT_BUSY, PARKED};
 use crate::sched::Policy;
 use crate::sched::grouping::HELP_NAP;
 use crate::sched::turn::{Action, Boundary, Engine};
 use crate::time::{Nanos, clock};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 /// Searches of a worker that spins, between two yields of its processor. A yield takes as long as
@@ -39,6 +42,54 @@ impl<J: Send> Loop<'_, J> {
             return;
         }
         sleep(&self.world.shared.idle, &mut Resting { worker: self, engine });
+    }
+}
+
+/// Parking: sleep/README.md, section 8.
+impl<J: Send> Loop<'_, J> {
+    /// Leaves all that the worker holds to others, and waits until it is woken. To be called
+    /// between two jobs. Returns a job that no other can take, for want of room.
+    pub(super) fn park<E: Engine<Job = J>>(&mut self, engine: &mut E) -> Option<J> {
+        let now = clock::now();
+        self.world.idle_at = now;
+        self.end_idle(engine);
+        // The end of a reply may let a request of its flow out.
+        engine.flush();
+        self.turn.take_in_ready(&self.policy, now, &mut self.world, engine);
+        let (worker, queue) = (self.turn.worker(), self.policy.queues_of(self.turn.pool()).start);
+        let ThreadWorld { shared, deque, sleeper, .. } = &mut self.world;
+        while let Some(job) = deque.pop() {
+            // Under some policies no worker steals.
+            if let Err(job) = shared.queue(queue, Some(worker), job) {
+                return Some(job);
+            }
+        }
+        // As before a job that never ends.
+        sleeper.has_unannounced();
+        sleeper.begin_work(&shared.idle, &self.policy, true);
+        sleeper.leave_own(&shared.idle);
+        // Ordering: relaxed, hints and numbers to show.
+        shared.busy_since[worker].store(PARKED, Ordering::Relaxed);
+        shared.parked.fetch_add(1, Ordering::Relaxed);
+        engine.boundary(Boundary::Rest { looked_at: now });
+        self.await_event(None);
+        self.world.idle_at = clock::now();
+        let shared = self.world.shared;
+        shared.parked.fetch_sub(1, Ordering::Relaxed);
+        shared.busy_since[worker].store(NOT_BUSY, Ordering::Relaxed);
+        // A drain waits until each worker has turned.
+        engine.boundary(Boundary::Turn);
+        None
+    }
+
+    /// Waits for an event, or until `timeout` has passed.
+    fn await_event(&mut self, timeout: Option<Nanos>) {
+        self.events.clear();
+        match self.poll.poll(&mut self.events, timeout.map(Into::into)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("a worker cannot wait: {error}"),
+        }
     }
 }
 
@@ -102,15 +153,9 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     fn park(&mut self, backs_off: bool) -> bool {
         self.engine.boundary(Boundary::Rest { looked_at: self.worker.world.idle_at });
         let naps = self.worker.begin_nap();
-        let Loop { poll, events, policy, .. } = &mut *self.worker;
-        events.clear();
-        let back_off = backs_off.then(|| back_off(policy));
+        let back_off = backs_off.then(|| back_off(&self.worker.policy));
         let nap = naps.then_some(HELP_NAP).into_iter().chain(back_off).min();
-        match poll.poll(events, nap.map(Into::into)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => panic!("a worker cannot wait: {error}"),
-        }
+        self.worker.await_event(nap);
         if let Some((groups, _)) = self.worker.neighbours.filter(|_| naps) {
             groups.end_nap();
         }

@@ -2,6 +2,7 @@
 //! pipes, engines are these few lines.
 
 pub(super) mod numbers;
+mod parking;
 mod sharing;
 
 use super::*;

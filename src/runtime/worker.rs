@@ -167,17 +167,30 @@ impl<'s, J: Send> Loop<'s, J> {
     fn follow<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let epoch = self.world.shared.epoch.load(Ordering::Acquire);
         if self.epoch != Some(epoch) {
-            self.epoch = Some(epoch);
-            self.follow_cold();
-            self.turn.follow(&self.policy, engine);
+            self.follow_cold(engine);
         }
     }
 
     #[cold]
-    fn follow_cold(&mut self) {
-        let ThreadWorld { shared, sleeper, .. } = &mut self.world;
-        self.policy = shared.policy();
-        sleeper.follow(&shared.idle, &self.policy);
+    fn follow_cold<E: Engine<Job = J>>(&mut self, engine: &mut E) {
+        loop {
+            let ThreadWorld { shared, sleeper, .. } = &mut self.world;
+            let epoch = shared.epoch.load(Ordering::Acquire);
+            if self.epoch.replace(epoch) != Some(epoch) {
+                self.policy = shared.policy();
+                sleeper.follow(&shared.idle, &self.policy);
+                self.turn.follow(&self.policy, engine);
+            }
+            if !shared.parks(&self.policy, self.turn.worker()) || shared.is_stopping() {
+                return;
+            }
+            if let Some(job) = self.park(engine) {
+                self.turn.take_over(job);
+                // It parks after that job.
+                self.epoch = None;
+                return;
+            }
+        }
     }
 }
 

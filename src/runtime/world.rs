@@ -3,7 +3,7 @@
 use super::deque::{self, Deque};
 use super::notice;
 use super::sleep::sleeper::Sleeper;
-use super::{NOT_BUSY, Shared};
+use super::{NOT_BUSY, PARKED, Shared};
 use crate::sched::turn::{Acts, Taken, World};
 use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId};
 use crate::time::Nanos;
@@ -62,6 +62,10 @@ impl<J> View for ThreadWorld<'_, J> {
         // Ordering: relaxed, see `begin_work`.
         let since = self.shared.busy_since[worker].load(Ordering::Relaxed);
         (since != NOT_BUSY).then(|| Nanos::new(since))
+    }
+
+    fn is_parked(&self, worker: WorkerId) -> bool {
+        self.busy_since(worker) == Some(Nanos::new(PARKED))
     }
 
     fn backlog(&self, worker: WorkerId) -> usize {
@@ -183,6 +187,8 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     fn take_permit(&mut self, max: usize) -> bool {
         // What was put before this worker sees the permit, or the lack of one, is ordered by the
         // queues.
+        // One of the workers that are not parked stays within a checkpoint's reach.
+        let max = max.saturating_sub(self.shared.parked.load(Ordering::Relaxed)).max(1);
         let taken = |held: usize| (held < max).then_some(held + 1);
         let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
         if begins {

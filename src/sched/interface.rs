@@ -132,6 +132,10 @@ pub trait View {
     /// Since when this worker has been in one job, without the time in which the job waited; `None`
     /// when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
+    /// Whether `worker` is parked: it seems to be in one job, and never steps aside.
+    fn is_parked(&self, _worker: WorkerId) -> bool {
+        false
+    }
     /// How many jobs wait in the deque of `worker`.
     fn backlog(&self, worker: WorkerId) -> usize;
     /// Jobs in the queue of `pool`.

@@ -125,6 +125,12 @@ impl Forebay {
         tasks.filter_map(read).collect()
     }
 
+    /// Its threads, by name.
+    pub(crate) fn thread_ids(&self) -> BTreeMap<String, Pid> {
+        let id = |stat: &String| stat.split_whitespace().next()?.parse().ok();
+        self.threads("stat").iter().filter_map(|(name, stat)| Some((name.clone(), Pid::from_raw(id(stat)?)))).collect()
+    }
+
     /// User and system time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Nanos {
         let pid = i32::try_from(self.id()).expect("a process id");

@@ -7,7 +7,7 @@ pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Given, HELP_ALL, en
 pub use setting::{Group, Setting};
 
 use super::addresses;
-use super::caches::cpus;
+use super::cpus::cpus;
 use super::value::{
     self, Burn, Classify, Form, Gate, HandlerName, LogFormat, LogLevel, Pool, Shape, ShedAnswers, WORKERS_MAX, choice,
     count, list_or_none, list_text, option_text, text,
@@ -64,8 +64,10 @@ settings! {
         details: PolicyName::ALL.iter().map(value::policy_line),
     }
     /// Number of worker threads.
-    /// - The default is what the affinity mask and the cgroup's CPU quota allow; with pools, their
-    ///   sum.
+    /// - The default is what the affinity mask and the cgroup's CPU quota allow, rounded up; with
+    ///   pools, their sum.
+    /// - If fewer CPUs are allowed later, the last workers of each pool wait. Under isolated all
+    ///   work.
     ///
     /// 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
     workers: usize {

@@ -9,7 +9,7 @@ mod text;
 use super::block::Percentile;
 use super::counters::{SpawnEnd, Spent};
 use super::slow::{Cause, Pair};
-use super::snapshot::{Decision, GateState, OwnKind, Snapshot};
+use super::snapshot::{Decision, GateState, Gauges, OwnKind, Snapshot};
 use super::window::{SLOWDOWN_ONE, Series, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
@@ -209,6 +209,15 @@ fn workers(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help = "Time that a worker was ready to run and its CPU did something else";
     let waits = known(&snapshot.gauges.run_queue_waits).map(|(worker, time)| (worker, time.as_secs_f64()));
     numbers(to, Counter, "forebay_worker_run_queue_wait_seconds_total", help, "worker", waits);
+    let Gauges { parked_workers, throttled, .. } = &snapshot.gauges;
+    let help = "Workers that park, as this process may use fewer CPUs than at its start";
+    numbers(to, Gauge, "forebay_parked_workers", help, "", [("", *parked_workers as f64)]);
+    let help = "Scheduling periods in which the CPU quota of a cgroup of this process was used up";
+    let periods = throttled.map(|(periods, _)| ("", periods as f64));
+    numbers(to, Counter, "forebay_throttled_periods_total", help, "", periods);
+    let help = "Time that a used up CPU quota stopped the cgroups of this process, summed over CPUs";
+    let time = throttled.map(|(_, time)| ("", time.as_secs_f64()));
+    numbers(to, Counter, "forebay_throttled_seconds_total", help, "", time);
 }
 
 #[cfg(test)]

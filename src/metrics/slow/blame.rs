@@ -21,6 +21,8 @@ labels! {
         Order = "order",
         /// The kernel gave the worker's CPU to another thread.
         RunQueue = "run_queue",
+        /// A CPU quota stopped the worker.
+        Throttled = "throttled",
         /// Its worker slept, or did nothing else of note.
         Asleep = "asleep",
         /// The process or its host stood still.
@@ -77,6 +79,7 @@ impl Culprit {
             Cause::Running => format!("worker {worker} has run {by} for {us} us"),
             Cause::Order => format!("worker {worker} ran {by} for {us} us: the policy let it run on"),
             Cause::RunQueue => format!("the kernel ran other threads on the CPU of worker {worker} for {us} us"),
+            Cause::Throttled => format!("worker {worker} was off its CPU for {us} us, as the CPU quota was used up"),
             Cause::Asleep => format!("worker {worker} slept for {us} us"),
             Cause::HostPause => format!("the process or its host stood still for {us} us"),
             Cause::Flow => format!("its flow was busy for {us} us, at last with {by}"),
@@ -124,7 +127,11 @@ pub(super) fn blame<'a>(
     // While a worker is off its CPU, what it runs seems long.
     let one = held.by.is_some() && explains(held.most);
     if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
-        return Some(named(Cause::RunQueue, off_cpu, None));
+        // A thread that is stopped waits for a CPU, too. The kernel does not say which threads a
+        // quota stopped.
+        let throttled = host.grown(|tick| Some(&tick.throttled), from, until);
+        let is_quota = throttled > Nanos::ZERO && throttled.times(2) >= off_cpu;
+        return Some(named(if is_quota { Cause::Throttled } else { Cause::RunQueue }, off_cpu, None));
     }
     let paused = host.paused(from, until);
     if explains(paused) {
@@ -340,10 +347,15 @@ mod tests {
             at: US(at),
             every: US(every),
             off_cpu: vec![US(off_cpu), US(0)],
-            pools: Vec::new(),
+            ..Tick::default()
         };
         let hog = Host { ticks: [tick(0, 2_500, 0), tick(2_500, 2_500, 2_000)].into() };
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &hog), Some((Cause::RunQueue, 0, None, 800)));
+        for (throttled, cause) in [(900, Cause::RunQueue), (1_000, Cause::Throttled)] {
+            let used_up = Tick { throttled: US(throttled), ..hog.ticks[1].clone() };
+            let host = Host { ticks: [tick(0, 2_500, 0), used_up].into() };
+            assert_eq!(blamed(late(), [&[BEFORE], &[]], &host), Some((cause, 0, None, 800)));
+        }
         let pause = Host { ticks: [tick(1_100, 500, 0), tick(80_000, 500, 0)].into() };
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
     }

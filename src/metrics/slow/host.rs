@@ -15,6 +15,8 @@ pub(crate) struct Tick {
     pub every: Nanos,
     /// For each worker, how long its thread has waited for a CPU since the start.
     pub off_cpu: Vec<Nanos>,
+    /// How long a CPU quota has stopped threads of its cgroup, summed over CPUs.
+    pub throttled: Nanos,
     /// The pool of each worker.
     pub pools: Vec<usize>,
 }
@@ -57,9 +59,14 @@ impl Host {
 
     /// About how long the thread of `worker` waited for a CPU in a span.
     pub(super) fn off_cpu(&self, worker: usize, from: Nanos, until: Nanos) -> Nanos {
+        self.grown(|tick| tick.off_cpu.get(worker), from, until)
+    }
+
+    /// About how much `time` grew in a span.
+    pub(super) fn grown(&self, time: impl Fn(&Tick) -> Option<&Nanos>, from: Nanos, until: Nanos) -> Nanos {
         let mut sum = 0.0;
         for (before, tick) in self.pairs() {
-            let [Some(first), Some(last)] = [before, tick].map(|tick| tick.off_cpu.get(worker)) else { continue };
+            let [Some(first), Some(last)] = [before, tick].map(&time) else { continue };
             let overlap = tick.at.min(until).minus(before.at.max(from));
             let between = tick.at.minus(before.at).get().max(1);
             sum += last.minus(*first).get() as f64 * overlap.get() as f64 / between as f64;

@@ -151,7 +151,8 @@ impl Sleeper {
         self.watches = idle.withdraw(self.worker);
     }
 
-    fn leave_own<R: Readiness>(&mut self, idle: &Idle<R>) {
+    /// From now on nothing that comes to the worker's ingress ends its waits.
+    pub(crate) fn leave_own<R: Readiness>(&mut self, idle: &Idle<R>) {
         if self.on_own {
             idle.readiness.own(self.worker, false);
             self.on_own = false;

@@ -127,7 +127,7 @@ impl Policy {
     pub fn on_arrivals(&self, view: &impl View, now: Nanos, local: &Local, waiting: usize, flag: impl FnMut(WorkerId)) {
         let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(local, view)) else { return };
         self.others(local.worker)
-            .filter(|other| runs_for(view, *other, now) >= heavy_from)
+            .filter(|other| runs_for(view, *other, now) >= heavy_from && !view.is_parked(*other))
             .take(waiting)
             .for_each(flag);
     }

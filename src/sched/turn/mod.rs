@@ -158,6 +158,15 @@ impl<J> Turn<J> {
         Actor { turn: self, policy, now, world, engine }.search(false);
     }
 
+    /// Puts what `engine` has made ready where `policy` wants it; to be called between two jobs.
+    pub fn take_in_ready<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
+    where
+        W: Acts<Job = J>,
+        E: Engine<Job = J>,
+    {
+        Actor { turn: self, policy, now, world, engine }.spread();
+    }
+
     /// Lets the next search begin with the worker's own socket, in which something waits.
     pub fn expect_own(&mut self) {
         self.search.noticed = Noticed::of([self.worker()]);

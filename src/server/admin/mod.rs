@@ -9,6 +9,7 @@
 //! [`run`], which owns the borrows, collects once for all questions that have arrived.
 
 pub(super) mod adapt;
+pub(super) mod cpus;
 #[cfg(feature = "admin")]
 pub(super) mod endpoint;
 #[cfg(not(feature = "admin"))]

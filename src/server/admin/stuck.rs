@@ -4,7 +4,7 @@
 //! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when
 //! it sleeps. So does one in a slice of a job that has not lasted for `--unhealthy-after`. A long
 //! job passes checkpoints, and each begins a slice. A sleeper for which requests wait is no
-//! progress either: `/healthz` says so after the same time.
+//! progress either: `/healthz` says so after the same time. A parked worker is asleep.
 //!
 //! Where no worker helps another (`isolated`), each is a pool of its own.
 //!
@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::sched::Topology;
 use crate::time::{Nanos, Onset, Turn};
-use std::ops::Range;
 
 /// A pool is stuck when none of its workers has moved for this long.
 const STILL_MAX: Nanos = Nanos::from_secs(1);
@@ -26,7 +25,8 @@ const STILL_MAX: Nanos = Nanos::from_secs(1);
 pub(crate) struct Pool {
     /// The pool's name in messages.
     pub(crate) name: String,
-    pub(crate) workers: Range<usize>,
+    /// Those that are not parked.
+    pub(crate) workers: Vec<usize>,
     /// Jobs in the pool's queue and in the deques of its workers.
     pub(crate) waiting: usize,
 }
@@ -45,11 +45,7 @@ impl Pool {
     pub(crate) fn all(topology: &Topology, config: &Config, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
-            let of = |worker| Pool {
-                name: format!("socket {worker}"),
-                workers: worker..worker + 1,
-                waiting: deques[worker],
-            };
+            let of = |worker| Pool { name: format!("socket {worker}"), workers: vec![worker], waiting: deques[worker] };
             return (0..topology.workers()).map(of).collect();
         }
         let of = |pool: usize| {
@@ -60,7 +56,7 @@ impl Pool {
                 _ => format!("pool {pool}"),
             };
             let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
-            Pool { name, workers, waiting }
+            Pool { name, workers: workers.collect(), waiting }
         };
         (0..topology.pools()).map(of).collect()
     }
@@ -151,10 +147,10 @@ impl Watch {
             Some(since) => now.minus(since),
             None => now.minus(self.workers[worker].at).min(waits),
         };
-        let still = pool.workers.clone().map(still).min()?;
+        let still = pool.workers.iter().copied().map(still).min()?;
         (still >= self.still_max).then(|| {
             let Pool { name, workers, waiting } = pool;
-            let running = workers.clone().filter(|worker| metrics.running_since(*worker).is_some()).count();
+            let running = workers.iter().filter(|worker| metrics.running_since(**worker).is_some()).count();
             let (count, seconds) = (workers.len(), still.as_secs_f64());
             let reason = format!(
                 "stuck: of the {count} workers of {name} none has moved for {seconds:.1} s; {running} are in a job that \
@@ -174,7 +170,7 @@ mod tests {
 
     fn pools(waiting: [usize; 2]) -> [Pool; 2] {
         let pool = |name: &str, workers, waiting| Pool { name: name.to_owned(), workers, waiting };
-        [pool("pool front", 0..1, waiting[0]), pool("pool heavy", 1..3, waiting[1])]
+        [pool("pool front", vec![0], waiting[0]), pool("pool heavy", vec![1, 2], waiting[1])]
     }
 
     // Is a pool stuck while all of its workers are in a job and none moves, and only so long?
@@ -224,7 +220,7 @@ mod tests {
         let metrics = WorkerMetrics::new(1);
         let mut recorder = metrics.recorder(0);
         let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
-        let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
+        let pool = [Pool { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
         for round in 1..=2 {
             let log = logged(|| {
                 recorder.begin_slice(MS(10_000 * round));
@@ -248,7 +244,7 @@ mod tests {
         let mut recorder = metrics.recorder(0);
         recorder.begin_slice(MS(1));
         let mut watch = Watch::new(1, Nanos::from_secs(10), MS(0));
-        let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
+        let pool = [Pool { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
         assert_eq!(watch.look(&metrics, &pool, MS(9_000)), None);
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }

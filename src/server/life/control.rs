@@ -3,6 +3,7 @@
 
 use super::panics;
 use super::start::{Bound, Conduct};
+use crate::config::cpus::{cpus, throttled};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
@@ -11,6 +12,7 @@ use crate::runtime::continuation::lock;
 use crate::runtime::{Groups, run_queue};
 use crate::sched::{Adaptation, UNINTERRUPTED};
 use crate::server::admin::adapt::{adaptation, decision};
+use crate::server::admin::cpus::Cpus;
 use crate::server::admin::gate::Gate;
 use crate::server::admin::said::Said;
 use crate::server::admin::stuck::{self, Stuck, Watch};
@@ -53,6 +55,8 @@ pub(super) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
     pub(super) phase: AtomicCell<Phase>,
+    /// The CPUs that this process may use. Used by the admin thread once a second.
+    cpus: Mutex<Cpus>,
     /// The watch for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that
@@ -89,6 +93,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             reloads,
             addresses_unread: Once::new(),
             phase: AtomicCell::new(Phase::Serving),
+            cpus: Mutex::new(Cpus::new(cpus())),
             watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
             drops: Mutex::new(Drops::new(bound.listening.group.sockets().len())),
             drops_unread: Once::new(),
@@ -107,7 +112,8 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     /// The pool that has been stuck for longest, if any.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
-        let pools = stuck::Pool::all(&self.shared.topology(), &self.reloads.live().config, &queues, &deques);
+        let mut pools = stuck::Pool::all(&self.shared.topology(), &self.reloads.live().config, &queues, &deques);
+        pools.iter_mut().for_each(|pool| pool.workers.retain(|worker| !self.shared.is_parked(*worker)));
         lock(&self.watch).look(&self.bound.board.metrics, &pools, clock::now())
     }
 
@@ -135,6 +141,17 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
                      host gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
                 );
             }),
+        }
+    }
+
+    /// Lets as many workers work as there are CPUs. Emulated cores need none.
+    fn follow_cpus(&self) {
+        let (live, workers) = (self.reloads.live(), self.bound.config.workers);
+        let parks = live.config.policy.entry().shares_sockets;
+        if live.config.burn == Burn::Cpu
+            && let Some(working) = lock(&self.cpus).follow(cpus(), workers, parks)
+        {
+            self.shared.employ(working);
         }
     }
 
@@ -194,6 +211,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             kernel_dropped: self.dropped_by_socket(),
             run_queue_waits: run_queue::waits(&self.bound.board.threads),
             queue_depths,
+            parked_workers: self.shared.parked(),
+            throttled: throttled(),
             decision: config.policy.entry().adapts.then(|| decision(following.made())),
             gate: lock(&self.gate).state(),
             given_up: self.given_up(),
@@ -225,6 +244,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             }
         });
         panics::log_pending();
+        self.follow_cpus();
         let dropped = self.kernel_dropped();
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);

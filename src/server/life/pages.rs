@@ -1,6 +1,7 @@
 //! What the pages of the endpoint ask of the server.
 
 use super::control::{Control, Phase};
+use crate::config::cpus::throttled;
 use crate::handler::Handler;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
@@ -9,7 +10,7 @@ use crate::server::admin::endpoint::Pages;
 use crate::server::admin::gate;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::reload::Reloads;
-use crate::time::clock;
+use crate::time::{Nanos, clock};
 
 impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
     fn ready(&self) -> Result<(), String> {
@@ -38,6 +39,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
             at: clock::now(),
             every: gate::DECIDE_EVERY,
             off_cpu: run_queue::waits(&self.bound.board.threads).into_iter().map(Option::unwrap_or_default).collect(),
+            throttled: throttled().map_or(Nanos::ZERO, |(_, time)| time),
             pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
         }
     }

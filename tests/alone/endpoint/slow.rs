@@ -351,11 +351,7 @@ fn a_process_that_stands_still_is_named() {
 }
 
 fn worker(server: &Forebay) -> Pid {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process.child.id())).expect("it runs");
-    let mut tasks = tasks.map(|task| task.expect("a thread").path());
-    let named = |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "forebay-0\n");
-    let task = tasks.find(named).expect("a worker");
-    Pid::from_raw(task.file_name().and_then(|id| id.to_str()?.parse().ok()).expect("a number"))
+    server.thread_ids()["forebay-0"]
 }
 
 // Is it the worker that sleeps, though something waits in its socket? Method: a tracer stops its

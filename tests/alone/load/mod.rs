@@ -1,7 +1,9 @@
 //! Requests under load: who is served, how soon, at what cost.
 
 mod burn;
+mod cpus;
 mod fork;
 mod gate;
 mod overload;
+mod pauses;
 mod steal;

@@ -80,41 +80,6 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     });
 }
 
-// Is nothing shed that came while the process stood still, and that the cores can do within what
-// clients wait for? It stops while its worker works, and has a fiftieth of a core's work after it.
-#[test]
-fn a_pause_of_the_process_sheds_nothing() {
-    let _alone = alone();
-    let (cost, long, requests) = (Nanos::from_micros(100), Nanos::from_millis(50), 200);
-    at_once(["isolated", "steal", "auto"], |policy| {
-        let server = Forebay::start(&["--policy", policy, "--workers", "1"]);
-        let client = Client::new(server.udp);
-        let mut sent = 0;
-        let mut send = |cost| {
-            client.send(&message(&Header::request(sent, 1, cost), b""));
-            sent += 1;
-        };
-        let answered = || fates(&latency(server.admin)).answered;
-        let mut next = clock::now();
-        let mut for_a_second = |send: &mut dyn FnMut(Nanos)| {
-            for _ in 0..requests {
-                send(cost);
-                pause(&mut next, Nanos::from_millis(5));
-            }
-        };
-        for_a_second(&mut send);
-        await_until(|| answered() == requests, &format!("{policy}: all are answered before it"));
-        send(long);
-        thread::sleep(Nanos::from_millis(10).into());
-        server.signal(Signal::SIGSTOP);
-        for_a_second(&mut send);
-        server.signal(Signal::SIGCONT);
-        let ended = |fates: Fates| fates.answered + fates.shed_waited + fates.shed_expired + fates.shed_queue_full;
-        await_until(|| ended(fates(&latency(server.admin))) == sent, &format!("{policy}: some do not end"));
-        assert_eq!(answered(), sent, "{policy}: {:?}", fates(&latency(server.admin)));
-    });
-}
-
 // By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is
 // its client told when to come again, in a header or not at all? Method: the worker is held twice,
 // so that some come in one batch with a hold.
@@ -207,7 +172,7 @@ fn spent_in_vain(policy: &str, max_wait: &str, deadline_us: u32) -> (f64, f64, b
 }
 
 /// Waits for the next of requests that are so far `apart`.
-fn pause(next: &mut Nanos, apart: Nanos) {
+pub(super) fn pause(next: &mut Nanos, apart: Nanos) {
     *next = next.plus(apart).max(clock::now().minus(apart.times(CATCH_UP)));
     thread::sleep(next.minus(clock::now()).into());
 }

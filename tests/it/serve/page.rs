@@ -56,6 +56,7 @@ fn well(body: &Value) -> Value {
 fn history(intervals: &[(f64, &Value)]) -> Value {
     let interval = |(ended, latency): &(f64, &Value)| {
         json!({ "time_seconds": ended, "fates": latency["fates"], "run_queue_wait_us": latency["run_queue_wait_us"],
+            "throttled_us": latency["throttled_us"],
             "utilisation": latency["utilisation"]["10s"], "oldest_us": latency["oldest_us"],
             "latency": latency["windows"]["60s"] })
     };
@@ -111,6 +112,7 @@ fn the_page_shows_what_the_server_says() {
     let begun = body["start_time_seconds"].as_f64().expect("a time") * 1e3;
     body["utilisation"]["10s"] = json!(0.42);
     body["run_queue_wait_us"] = json!(0);
+    body["throttled_us"] = json!(0);
     body["oldest_us"]["long"] = json!(2_500_000);
     let (ready, missing) = (json!([200, "ready\n"]), json!([404, "try /\n"]));
     body["fates"]["failed"] = json!(0);
@@ -129,12 +131,16 @@ fn the_page_shows_what_the_server_says() {
     later["fates"]["received"] = json!(540);
     later["fates"]["answered"] = json!(137);
     later["fates"]["shed_waited"] = json!(400);
+    let mut confined = later.clone();
+    for (figure, value) in [("parked_workers", 1), ("run_queue_wait_us", 5_000_000), ("throttled_us", 3_000_000)] {
+        confined[figure] = json!(value);
+    }
     let mut down = after(200_000.0, &later);
     down["readyz"] = json!([503, "draining\n"]);
     let answers = [
         after(3_000.0, &body),
         after(4_000.0, &body),
-        after(7_000.0, &later),
+        after(7_000.0, &confined),
         json!({ "at": begun + 8_000.0 }),
         down,
         // The charts stay as they were; then the server is back.
@@ -162,6 +168,8 @@ fn the_page_shows_what_the_server_says() {
         (first, "classes", "long 7 "),
         (first, "policy", "in force steal"),
         (overloaded, "findings", "Not served in the last 7 s: 400 shed: waited too long (of 540 that came)."),
+        (overloaded, "findings", "1 of 2 workers park"),
+        (overloaded, "findings", "36 % of the last 7 s: their CPU quota is used up."),
         (overloaded, "fates", "shed waited 57 400 400 shed: waited too long"),
         (overloaded, "requests", "came 77  answered 20"),
         (silent, "findings", "No answer since "),

@@ -1,0 +1,100 @@
+//! How many CPUs this process may use, and how long the kernel has stopped it for using more.
+
+use super::caches::allowed;
+use super::value::WORKERS_MAX;
+use crate::time::Nanos;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::{fs, thread};
+
+/// CPUs that this process may use: those of the calling thread's affinity mask. No more than the
+/// least quota of its cgroup and of those above (v1 or v2). At least 1 and at most
+/// [`WORKERS_MAX`]. Read anew at each call.
+///
+/// A quota of 1.5 CPUs counts as 2: one worker would leave a third of it unused. Two that have work
+/// all the time are stopped for a quarter of each scheduling period, and `/slow` says so.
+pub(crate) fn cpus() -> usize {
+    let quota = folders(&own()).iter().filter_map(|folder| quota(folder)).min();
+    let mask = allowed().len();
+    // A mask has no room for more than 1,024 CPUs.
+    let cpus = if mask > 0 { mask } else { thread::available_parallelism().map_or(1, NonZero::get) };
+    cpus.min(quota.unwrap_or(WORKERS_MAX)).clamp(1, WORKERS_MAX)
+}
+
+/// How many scheduling periods have used up a quota of this process's cgroup, or of one above it.
+/// And how long its threads were stopped then, summed over CPUs. `None` where no cgroup says so.
+pub(crate) fn throttled() -> Option<(u64, Nanos)> {
+    let each = folders(&own()).into_iter().filter_map(|folder| {
+        let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
+        let figure = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let time = figure("throttled_usec ").map(Nanos::from_micros).or(figure("throttled_time ").map(Nanos::new));
+        Some((figure("nr_throttled ")?, time?))
+    });
+    each.reduce(|(periods, time), (more, longer)| (periods + more, time.plus(longer)))
+}
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+fn own() -> String {
+    fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
+}
+
+/// Where a process of these cgroups (`/proc/PID/cgroup`) has limits of its CPU time, up to the
+/// root. In a container, the path may be the host's: then only the root is there.
+fn folders(cgroups: &str) -> Vec<PathBuf> {
+    let hierarchy = |line: &str| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let root = match controllers {
+            // Version 2.
+            "" => PathBuf::from(CGROUPS),
+            _ => {
+                controllers.split(',').any(|controller| controller == "cpu").then(|| Path::new(CGROUPS).join("cpu"))?
+            }
+        };
+        Some(Path::new(path.trim_start_matches('/')).ancestors().map(|path| root.join(path)).collect::<Vec<_>>())
+    };
+    cgroups.lines().filter_map(hierarchy).flatten().collect()
+}
+
+/// The quota that is set in `folder`, in CPUs, rounded up.
+fn quota(folder: &Path) -> Option<usize> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let text = read("cpu.max").or_else(|| Some(read("cpu.cfs_quota_us")? + &read("cpu.cfs_period_us")?))?;
+    // No quota is `max`, or -1.
+    let mut figures = text.split_whitespace().map_while(|figure| figure.parse::<u64>().ok());
+    let (quota, period) = (figures.next()?, figures.next()?);
+    usize::try_from(quota.div_ceil(period.max(1))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a quota rounded up, in both versions, and is none where none is set?
+    #[test]
+    fn a_part_of_a_cpu_counts_as_one() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let write = |file: &str, text: &str| fs::write(folder.path().join(file), text).expect("a file");
+        let now = || quota(folder.path());
+        assert_eq!(now(), None);
+        write("cpu.cfs_period_us", "100000\n");
+        let old = ["-1\n", "150000\n", "200000\n", "1000\n"].map(|text| {
+            write("cpu.cfs_quota_us", text);
+            now()
+        });
+        let new = ["max 100000\n", "150000 100000\n", "100000 50000\n", "1000 100000\n"].map(|text| {
+            write("cpu.max", text);
+            now()
+        });
+        assert_eq!((old, new), ([None, Some(2), Some(2), Some(1)], [None, Some(2), Some(2), Some(1)]));
+    }
+
+    // Are all cgroups up to the root asked, and only where CPU time is limited?
+    #[test]
+    fn every_cgroup_above_counts() {
+        let cgroups = "5:memory:/x\n3:cpu,cpuacct:/one\n2:cpuset:/y\n0::/a.slice/b.service\n";
+        let expected = ["cpu/one", "cpu", "a.slice/b.service", "a.slice", ""];
+        assert_eq!(folders(cgroups), expected.map(|path| Path::new(CGROUPS).join(path)));
+    }
+}

@@ -1,0 +1,76 @@
+//! A cgroup of a test's own, of either version.
+
+use super::await_until;
+use super::process::Forebay;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A cgroup below the root. It must outlive its processes.
+pub(crate) struct Cgroup {
+    folder: PathBuf,
+}
+
+impl Cgroup {
+    /// A new one without processes, in the first of these hierarchies that gives it this file.
+    /// `None` where none does, or this user may make none.
+    pub(crate) fn new(hierarchies: [[&str; 2]; 2]) -> Option<Cgroup> {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        hierarchies.into_iter().find_map(|[hierarchy, file]| {
+            let root = PathBuf::from("/sys/fs/cgroup").join(hierarchy);
+            // Version 2 gives limits where the parent says so.
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let folder = root.join(format!("forebay-test-{}-{number}", std::process::id()));
+            fs::create_dir(&folder).ok()?;
+            Some(Cgroup { folder }).filter(|cgroup| cgroup.has(file))
+        })
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.folder.join(file).exists()
+    }
+
+    /// One that limits CPU time.
+    pub(crate) fn of_cpus() -> Option<Cgroup> {
+        Cgroup::new([["cpu", "cpu.cfs_quota_us"], ["", "cpu.max"]])
+    }
+
+    /// One that can freeze.
+    pub(crate) fn that_freezes() -> Option<Cgroup> {
+        Cgroup::new([["unified", "cgroup.freeze"], ["", "cgroup.freeze"]])
+    }
+
+    pub(crate) fn add(&self, server: &Forebay) {
+        self.write("cgroup.procs", &server.id().to_string());
+    }
+
+    /// Limits its processes to this share of a CPU, in percent.
+    pub(crate) fn limit(&self, percent: u32) {
+        let quota_us = 1_000 * percent;
+        match self.has("cpu.max") {
+            true => self.write("cpu.max", &format!("{quota_us} 100000")),
+            false => self.write("cpu.cfs_quota_us", &quota_us.to_string()),
+        }
+    }
+
+    /// Stops its processes, or lets them go on, and waits until that is so.
+    pub(crate) fn freeze(&self, frozen: bool) {
+        let state = u8::from(frozen).to_string();
+        self.write("cgroup.freeze", &state);
+        let line = format!("frozen {state}");
+        let events = || fs::read_to_string(self.folder.join("cgroup.events")).expect("a file");
+        await_until(|| events().lines().any(|event| event == line), &line);
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.folder.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // It is empty, unless a test has failed.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
