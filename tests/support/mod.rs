@@ -43,7 +43,7 @@ pub(crate) mod prelude {
     pub(crate) use super::program::{assert_refused, command as forebay, refusal, stdout};
     pub(crate) use super::raw::Raw;
     pub(crate) use super::scripted::{Act, Scripted, run_scripted, scripted};
-    pub(crate) use super::skip::skip;
+    pub(crate) use super::skip::{not_permitted, skip};
     pub(crate) use super::stream::answered_while;
     pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
     pub(crate) use super::{bound, echo, emulated, listen, policies, quiescent, sized};

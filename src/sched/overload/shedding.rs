@@ -221,7 +221,7 @@ impl Shedding {
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
-        let mut refused = || class_stands || self.heavy.is_certain() && would_wait(self);
+        let refused = || class_stands || self.heavy.is_certain() && would_wait(self);
         cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
