@@ -243,7 +243,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
     let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
     let limits = WaitLimits { waits, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut shedding = Shedding::new(1, [1, 82], false);
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut goes_on = |waiting, room| {
         let mut stay = Stay::new(MS(100));
@@ -255,6 +255,15 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
         [(79, false), (81, false), (81, true)].map(|(waiting, room)| goes_on(waiting, room)),
         [true, false, true]
     );
+    // Of those that are taken for heavy, none begins.
+    let mut shedding = Shedding::new(1, [1, 82], false);
+    (0..64).for_each(|_| assert!(shedding.on_put(&mut Stay::new(MS(100)), 0, MS(100), || (0, false), true, &limits)));
+    (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
+    let mut begins = |waiting| {
+        let stay = Stay { start_by: Nanos::MAX, ..Stay::new(MS(100)) };
+        shedding.on_begin(&stay, (0, 0), MS(100), || (waiting, false), &limits).is_none()
+    };
+    assert_eq!([79, 80].map(&mut begins), [true, false]);
 }
 
 // Is a queue full from which nothing comes, by the time since something did? A worker sees one end
