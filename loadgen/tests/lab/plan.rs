@@ -62,8 +62,8 @@ fn one_worker_less_is_one_too_few() {
     let (text, json) = plan(&format!("{flags} --workers-max 8 --slo p99.9-slowdown<=3.5"));
     let (workers, less) = (number(&json["recommendation"]["workers"]), &json["one_worker_less"]);
     assert_eq!((&less["verdict"], number(&less["workers"])), (&"fails".into(), workers - 1.0), "{less}");
-    let rows = text.lines().filter(|line| line.starts_with("auto"));
-    assert!(rows.last().is_some_and(|row| row.contains(&format!(" {} ", workers - 1.0))), "{text}");
+    let mut rows = text.lines().filter(|line| line.starts_with("auto"));
+    assert!(rows.next_back().is_some_and(|row| row.contains(&format!(" {} ", workers - 1.0))), "{text}");
     let (_, less) = plan(&format!("{flags} --slo p99.9-slowdown<=3.5 --workers {}", workers - 1.0));
     assert_eq!(less["recommendation"], Value::Null, "{workers} workers were not the fewest");
 }
