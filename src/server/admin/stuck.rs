@@ -40,9 +40,14 @@ pub(crate) struct Stuck {
 }
 
 impl Pool {
-    /// The pools of `topology`, by the lengths of queues and deques. Where no worker helps another,
-    /// each is a pool for what comes to its socket.
-    pub(crate) fn all(topology: &Topology, config: &Config, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
+    /// The pools of `topology`, of the workers that work, by the lengths of queues and deques.
+    /// Where no worker helps another, each is a pool for what comes to its socket.
+    pub(crate) fn all(
+        topology: &Topology,
+        config: &Config,
+        [queues, deques]: [&[usize]; 2],
+        works: impl Fn(&usize) -> bool,
+    ) -> Vec<Pool> {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
             let of = |worker| Pool { name: format!("socket {worker}"), workers: vec![worker], waiting: deques[worker] };
@@ -56,7 +61,7 @@ impl Pool {
                 _ => format!("pool {pool}"),
             };
             let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
-            Pool { name, workers: workers.collect(), waiting }
+            Pool { name, workers: workers.filter(&works).collect(), waiting }
         };
         (0..topology.pools()).map(of).collect()
     }
@@ -194,6 +199,19 @@ mod tests {
         recorders[1].end_slice(MS(1));
         recorders[1].begin_slice(MS(6_600));
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
+    }
+
+    // Is a worker that is parked in no pool, so that it hides none that is stuck?
+    #[test]
+    fn a_parked_worker_hides_no_stuck_one() {
+        let metrics = WorkerMetrics::new(2);
+        metrics.recorder(0).begin_slice(MS(100));
+        for (parked, stuck) in [(None, false), (Some(1), true)] {
+            let works = |worker: &usize| Some(*worker) != parked;
+            let pools = Pool::all(&Topology::new(&[2]), &Config::default(), [&[0], &[0, 0]], works);
+            let found = Watch::new(2, Nanos::ZERO, MS(0)).look(&metrics, &pools, MS(5_000));
+            assert_eq!(found.is_some(), stuck, "{parked:?}");
+        }
     }
 
     // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only

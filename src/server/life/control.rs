@@ -112,8 +112,9 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     /// The pool that has been stuck for longest, if any.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
-        let mut pools = stuck::Pool::all(&self.shared.topology(), &self.reloads.live().config, &queues, &deques);
-        pools.iter_mut().for_each(|pool| pool.workers.retain(|worker| !self.shared.is_parked(*worker)));
+        let (topology, live) = (self.shared.topology(), self.reloads.live());
+        let works = |worker: &usize| !self.shared.is_parked(*worker);
+        let pools = stuck::Pool::all(&topology, &live.config, [&queues, &deques], works);
         lock(&self.watch).look(&self.bound.board.metrics, &pools, clock::now())
     }
 
