@@ -28,7 +28,7 @@ pub struct Stay {
     /// The service that it has had.
     pub service: Nanos,
     /// Since it first went into a queue of continuations: how many were there, itself included;
-    /// before that 0. [`GOES_ON`] if it went on for want of room.
+    /// before that 0. `u32::MAX` if it went on for want of room.
     pub in_line: u32,
     /// How long it had waited until then.
     pub waited_before: Nanos,
