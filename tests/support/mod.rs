@@ -8,7 +8,6 @@
     reason = "every test crate compiles all of it and uses its own part"
 )]
 
-pub(crate) mod cgroup;
 pub(crate) mod client;
 pub(crate) mod erased;
 pub(crate) mod fates;
@@ -27,7 +26,6 @@ pub(crate) mod stream;
 
 /// What most tests use: `use crate::support::prelude::*;`.
 pub(crate) mod prelude {
-    pub(crate) use super::cgroup::Cgroup;
     pub(crate) use super::client::{
         Client, ask, ask_from, client, client_of, message, receive, receive_bytes, status_at,
     };

@@ -1,5 +1,6 @@
 //! Do workers follow the CPUs that the server may use while it runs?
 
+use super::cgroup::Cgroup;
 use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;

@@ -1,6 +1,7 @@
 //! Requests under load: who is served, how soon, at what cost.
 
 mod burn;
+mod cgroup;
 mod cpus;
 mod fork;
 mod gate;

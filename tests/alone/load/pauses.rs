@@ -1,6 +1,7 @@
 //! Is nothing shed that came while the process or a worker stood still, and that the cores can do
 //! within what clients wait for?
 
+use super::cgroup::Cgroup;
 use super::overload::pause;
 use crate::support::prelude::*;
 use nix::sys::ptrace;

@@ -1,7 +1,6 @@
 //! A cgroup of a test's own, of either version.
 
-use super::await_until;
-use super::process::Forebay;
+use crate::support::prelude::*;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
