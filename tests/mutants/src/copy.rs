@@ -86,10 +86,21 @@ pub fn build(copy: &Path, target: &Path, targets: &[&str]) -> Result<Built> {
         } else if message["message"]["level"] == "error" {
             said += &text(&message["message"]["rendered"]);
             let spans = message["message"]["spans"].as_array().into_iter().flatten();
-            let place = |span: &Value| Some((text(&span["file_name"]), span["line_start"].as_u64()? as usize));
+            let place = |span: &Value| {
+                let line = span["line_start"].as_u64()?;
+                Some((in_tree(copy, span["file_name"].as_str()?), line as usize))
+            };
             built.errors.extend(spans.filter(|span| span["is_primary"] == true).filter_map(place));
         }
     }
     ensure!(output.status.success() || !built.errors.is_empty(), "the copy does not compile:\n{said}");
     Ok(built)
+}
+
+/// The name that `tree` has for `path`. The library's tests compile files of loadgen, as
+/// `src/../loadgen/src/..`.
+pub fn in_tree(root: &Path, path: &str) -> String {
+    let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let full = canonical(&root.join(path));
+    full.strip_prefix(canonical(root)).unwrap_or(&full).display().to_string()
 }

@@ -1,4 +1,4 @@
-use crate::copy::{Binary, Tree, write};
+use crate::copy::{Binary, Tree, in_tree, write};
 use crate::judge::{self, Verdict};
 use crate::places::{KINDS, Kind, Place, rewrite};
 use crate::{draw, found, line, line_of};
@@ -14,6 +14,14 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 /// The places of `text` as that of a file.
 fn places_in(text: &str) -> Vec<Place> {
     found(&tree(&[("src/a.rs", text)]), &["src".to_owned()]).unwrap_or_default()
+}
+
+// Is a file that rustc reached by way of another folder the one that has the mutant?
+#[test]
+fn a_path_is_named_as_in_the_tree() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(in_tree(root, "src/../src/copy.rs"), "src/copy.rs");
+    assert_eq!(in_tree(root, "src/none.rs"), "src/none.rs");
 }
 
 // Does each kind of mutant get the switch that it should?
