@@ -39,6 +39,13 @@ labels! {
         /// It was not accepted: too much was under way, or the server stopped.
         Refused = "refused",
     }
+    /// Why an answer came too late.
+    Late {
+        /// After the deadline of its request.
+        Deadline = "deadline",
+        /// After a wait that is longer than clients wait.
+        Patience = "patience",
+    }
     /// What a time is spent on that workers sum up, beside the slices of their jobs.
     Spent {
         /// Sleep of emulated cores in place of work.
@@ -49,6 +56,8 @@ labels! {
         Charged = "charged",
         /// Requests that were not answered.
         Unanswered = "unanswered",
+        /// Requests that were answered too late.
+        Late = "late",
         /// Slices that passed checkpoints.
         Interruptible = "interruptible",
     }
@@ -156,6 +165,9 @@ counters! {
         /// Calls to receive that failed.
         receive_errors: ReceiveErrors(reason: ReceiveError) =
             "forebay_receive_errors", "Calls to receive that failed, by reason; what waits in the socket stays there";
+        /// Requests that were answered too late: a part of those that ended as [`Fate::Answered`].
+        answered_late: AnsweredLate(reason: Late) =
+            "forebay_answered_late", "Requests that were answered after their deadline, or later than clients wait, by reason";
         /// Datagrams whose age cannot be true, and was clamped.
         clock_anomalies: ClockAnomalies(reason: ClockAnomaly) =
             "forebay_clock_anomalies", "Datagrams whose age by the receive stamp cannot be true and was clamped, by reason";
@@ -244,6 +256,11 @@ impl Counts {
     /// The time that all workers together spent on this.
     pub fn spent(&self, on: Spent) -> Nanos {
         Nanos::new(self.spent_ns[on as usize])
+    }
+
+    /// The time that all workers together spent on requests that were not answered in time.
+    pub fn wasted(&self) -> Nanos {
+        self.spent(Spent::Unanswered).plus(self.spent(Spent::Late))
     }
 
     /// The time that all workers together spent on requests.

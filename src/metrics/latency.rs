@@ -1,7 +1,7 @@
 //! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its
 //! histograms since the start, for the tools of HdrHistogram.
 
-use super::counters::Spent;
+use super::counters::{Late, Spent};
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
 use super::window::{Distribution, SHORTEST, Series, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
@@ -88,7 +88,9 @@ impl Serialize for Snapshot {
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];
         body.serialize_entry("utilisation", &Pairs(&utilisation))?;
-        body.serialize_entry("unanswered_us", &self.counts.spent(Spent::Unanswered).as_micros_f64())?;
+        let late: Vec<_> = Late::NAMES.into_iter().zip(self.counts.counted.answered_late).collect();
+        body.serialize_entry("answered_late", &Pairs(&late))?;
+        body.serialize_entry("wasted_us", &self.counts.wasted().as_micros_f64())?;
         // Null: requests may wait for ever.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
         // Null: the kernel turns nothing away.
@@ -183,6 +185,7 @@ mod tests {
             queue: Nanos::from_micros(2),
             service: Nanos::from_micros(3),
             send: Nanos::from_micros(4),
+            late: Some(Late::Patience),
         });
         recorder.answered(&Sample { class: 1, service: Nanos::from_millis(2), ..Sample::default() });
         recorder.count(Counter::Malformed(Malformed::Magic));
@@ -266,7 +269,8 @@ mod tests {
         for (stage, exact) in [("kernel", 1.0), ("queue", 2.0), ("service", 3.0), ("send", 4.0), ("total", 10.0)] {
             assert!((exact..exact + 0.016).contains(&p50(stage)), "{stage}: {}", p50(stage));
         }
-        assert_eq!([&body["busy_us"], &body["unanswered_us"]], [20.0, 7.0]);
+        assert_eq!([&body["busy_us"], &body["wasted_us"]], [20.0, 10.0], "for what was late or not answered");
+        assert_eq!(body["answered_late"], json!({"deadline": 0, "patience": 1}));
     }
 
     /// Is the accuracy of emulated cores shown, and only for emulated cores?

@@ -48,7 +48,7 @@ pub use crate::fate::Fates;
 pub use block::{Block, Percentile};
 #[cfg(feature = "admin")]
 pub(crate) use capture::{Capture, Captured};
-pub use counters::{Continuation, Counted, Counts, SpawnEnd, Spent, Steal};
+pub use counters::{Continuation, Counted, Counts, Late, SpawnEnd, Spent, Steal};
 pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinished, Wait, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use history::History;

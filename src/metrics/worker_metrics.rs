@@ -157,6 +157,10 @@ impl Recorder<'_> {
     #[inline]
     pub fn served(&mut self, sample: &Sample, fate: Fate) {
         self.histograms.record(sample);
+        if let Some(late) = sample.late {
+            self.count(Counter::AnsweredLate(late));
+            self.spend(Spent::Late, sample.service);
+        }
         self.counters.ended[fate as usize].add(1);
     }
 

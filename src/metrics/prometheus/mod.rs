@@ -201,11 +201,11 @@ fn workers(to: &mut Vec<Family>, snapshot: &Snapshot) {
     numbers(to, Gauge, "forebay_oldest_request_seconds", help, "class", oldest);
     let busy = counts.busy.iter().map(|time| time.as_secs_f64()).enumerate();
     numbers(to, Counter, "forebay_worker_busy_seconds_total", "Time that a worker spent on requests", "worker", busy);
-    let spent = |on| [("", counts.spent(on).as_secs_f64())];
-    let help = "Time that workers spent on requests that were not answered";
-    numbers(to, Counter, "forebay_unanswered_seconds_total", help, "", spent(Spent::Unanswered));
+    let help = "Time that workers spent on requests that were not answered in time";
+    numbers(to, Counter, "forebay_wasted_seconds_total", help, "", [("", counts.wasted().as_secs_f64())]);
     let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
-    numbers(to, Counter, "forebay_interruptible_seconds_total", help, "", spent(Spent::Interruptible));
+    let interruptible = counts.spent(Spent::Interruptible).as_secs_f64();
+    numbers(to, Counter, "forebay_interruptible_seconds_total", help, "", [("", interruptible)]);
     let help = "Time that a worker was ready to run and its CPU did something else";
     let waits = known(&snapshot.gauges.run_queue_waits).map(|(worker, time)| (worker, time.as_secs_f64()));
     numbers(to, Counter, "forebay_worker_run_queue_wait_seconds_total", help, "worker", waits);

@@ -78,7 +78,7 @@ fn samples_say_what_was_counted() {
         ("forebay_oldest_request_seconds{class=\"short\"}", 0.0),
         ("forebay_oldest_request_seconds{class=\"long\"}", 1.5),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
-        ("forebay_unanswered_seconds_total", 0.25),
+        ("forebay_wasted_seconds_total", 0.25),
         ("forebay_steals_total{result=\"socket_found\"}", 1.0),
         ("forebay_latency_seconds_count{stage=\"total\",class=\"short\"}", 500.0),
     ] {

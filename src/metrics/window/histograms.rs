@@ -2,7 +2,7 @@
 //! waits for another: the reader adds up the workers and subtracts what it saw before.
 
 use crate::fate::{CLASSES, labels};
-use crate::metrics::counters::Tally;
+use crate::metrics::counters::{Late, Tally};
 use crate::time::Nanos;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -39,6 +39,8 @@ pub struct Sample {
     pub service: Nanos,
     /// Time from the finish until the kernel has the reply.
     pub send: Nanos,
+    /// Why the reply comes too late, if it does.
+    pub late: Option<Late>,
 }
 
 impl Sample {
@@ -165,7 +167,7 @@ impl Histograms {
     /// Records an answered request. For the worker alone, as all that records.
     #[inline]
     pub(crate) fn record(&self, sample: &Sample) {
-        let Sample { class, kernel, queue, service, send } = *sample;
+        let Sample { class, kernel, queue, service, send, .. } = *sample;
         let row = &self.columns[known(class)];
         for (stage, time) in Stage::ALL.into_iter().zip([sample.total(), kernel, queue, service, send]) {
             row[stage as usize].add(stage as usize, time.get());

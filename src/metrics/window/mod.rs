@@ -222,7 +222,7 @@ mod tests {
             for number in 0..samples {
                 let mut time = || Nanos::new(random.sample::<f64, _>(spread) as u64);
                 let class = if number % 8 == 0 { CLASSES as u8 - 1 } else { 0 };
-                let sample = Sample { class, kernel: time(), queue: time(), service: time(), send: time() };
+                let sample = Sample { class, kernel: time(), queue: time(), service: time(), send: time(), late: None };
                 histograms.record(&sample);
             }
             histograms.bins()

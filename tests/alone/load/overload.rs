@@ -181,7 +181,7 @@ pub(super) fn pause(next: &mut Nanos, apart: Nanos) {
 fn spent(admin: SocketAddr) -> (f64, f64) {
     let body = latency(admin);
     let of = |key: &str| body[key].as_f64().expect("a number");
-    (of("busy_us"), of("unanswered_us"))
+    (of("busy_us"), of("wasted_us"))
 }
 
 fn queued(text: &str) -> f64 {

@@ -5,7 +5,7 @@ mod unserved;
 
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Counter, LONG_WAIT, Recorder, Sample};
+use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
 use crate::server::path::common::{Directions, Streak};
@@ -77,15 +77,20 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             queue_wait: queue,
             service: envelope.stay.service,
         };
-        let sample = Sample {
+        let mut sample = Sample {
             class: envelope.class,
             kernel: envelope.kernel_wait(),
             queue,
             service: envelope.stay.service,
             send: Nanos::ZERO,
+            late: None,
         };
-        if sample.kernel.plus(queue) >= LONG_WAIT {
+        let waited_long = sample.kernel.plus(queue) >= LONG_WAIT;
+        if waited_long {
             self.delayed(&packet, envelope);
+        }
+        if waited_long || self.now >= envelope.stay.expires_at {
+            sample.late = self.late(envelope);
         }
         if self.recorder.flight.captures() {
             self.capture(envelope, true);
@@ -109,6 +114,16 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             return;
         }
         self.answer(packet, Some((sample, self.now)));
+    }
+
+    /// Why the reply of a handler that has finished now is late, if it is.
+    #[cold]
+    fn late(&mut self, envelope: &Envelope) -> Option<Late> {
+        let patience = self.running.limits().waits.of(true).patience;
+        if self.now >= envelope.stay.expires_at {
+            return Some(Late::Deadline);
+        }
+        (envelope.stay.wait(self.now) >= patience).then_some(Late::Patience)
     }
 
     /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
