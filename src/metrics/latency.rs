@@ -167,9 +167,9 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use crate::fate::{Fate, Malformed};
-    use crate::metrics::{Collector, Counter, Description, Fates, Gauges, Sample, WorkerMetrics};
+    use crate::metrics::{Collector, Counter, Description, Fates, Gauges, Late, Sample, WorkerMetrics};
     use crate::time::{Nanos, clock};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     fn scrape(burn: &str) -> Value {
         scrape_with(burn, vec![Some(3), Some(4)])
