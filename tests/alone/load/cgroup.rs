@@ -18,7 +18,7 @@ impl Cgroup {
         hierarchies.into_iter().find_map(|[hierarchy, file]| {
             let root = PathBuf::from("/sys/fs/cgroup").join(hierarchy);
             // Version 2 gives limits where the parent says so.
-            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu +cpuset");
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let folder = root.join(format!("forebay-test-{}-{number}", std::process::id()));
             fs::create_dir(&folder).ok()?;
@@ -33,6 +33,20 @@ impl Cgroup {
     /// One that limits CPU time.
     pub(crate) fn of_cpus() -> Option<Cgroup> {
         Cgroup::new([["cpu", "cpu.cfs_quota_us"], ["", "cpu.max"]])
+    }
+
+    /// One that confines to CPUs. Under version 1 it begins with none, and with no memory.
+    pub(crate) fn with_cpuset() -> Option<Cgroup> {
+        let cgroup = Cgroup::new([["cpuset", "cpuset.cpus"], ["", "cpuset.cpus"]])?;
+        if let Ok(memory) = fs::read_to_string(cgroup.folder.join("../cpuset.mems")) {
+            cgroup.write("cpuset.mems", &memory);
+        }
+        Some(cgroup)
+    }
+
+    /// Confines its processes to `cpus`.
+    pub(crate) fn confine(&self, cpus: &str) {
+        self.write("cpuset.cpus", cpus);
     }
 
     /// One that can freeze.

@@ -86,6 +86,26 @@ fn workers_follow_an_affinity_mask() {
     });
 }
 
+#[test]
+fn workers_follow_the_cpuset_of_a_cgroup() {
+    let _alone = alone();
+    if cpus(true) == cpus(false) {
+        return skip("there is one CPU");
+    }
+    at_once(["isolated", "auto"], |policy| {
+        let Some(cgroup) = Cgroup::with_cpuset() else { return not_permitted("no cgroup can confine to CPUs here") };
+        let numbers = |all: bool| {
+            let cpus = cpus(all);
+            let set = (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).expect("in range"));
+            set.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
+        };
+        cgroup.confine(&numbers(true));
+        let server = start(policy);
+        cgroup.add(&server);
+        follows(policy, server, |_, one| cgroup.confine(&numbers(!one)));
+    });
+}
+
 // Is time without a CPU counted, too, once a quota is used up, and is nothing shed for it?
 #[test]
 fn workers_follow_a_quota() {
