@@ -32,7 +32,7 @@ row() {
     # shellcheck disable=SC2086
     $generator --rate "$(rate "$2")" --then-rate "$(rate "$afterwards")" --duration 16s --timeout 1s \
         --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
-    useful=$(curl -s "http://$admin/latency" | jq '1 - .unanswered_us / .busy_us')
+    useful=$(curl -s "http://$admin/latency" | jq '1 - .wasted_us / .busy_us')
     stop
     # Seconds 2 to 6 of the load: what comes later may be answered, by a retry, after its end.
     jq -r --arg head "| $1 | $2 | $3 | $4" --argjson capacity $capacity --argjson useful "$useful" '

@@ -1,0 +1,52 @@
+#!/bin/sh
+# What do the copies of a request cost that come at once, where the handler is in `Once`? Prints the CPU seconds of
+# `examples/coap` for requests that come once and for the same with ten copies each, in turn, and their ratio. Needs curl,
+# jq, Python 3, and `cargo build --profile dist --example coap`.
+#
+# A request asks for the factors of a number. NUMBER=1000000000039 COPIES=10 REQUESTS=1000 PAIRS=5 benches/repeats.sh
+set -eu
+
+number=${NUMBER:-10000000019}
+copies=${COPIES:-10}
+program=examples/coap
+. "${0%/*}/server.sh"
+
+# Sends requests with $1 copies each, three at once, and waits for their answers.
+drive() {
+    python3 - "$(curl -s "http://$admin/latency" | jq -r .listen)" "${REQUESTS:-1000}" "$1" "$number" <<'END'
+import socket, struct, sys
+listen, requests, copies, number = sys.argv[1:]
+host, port = listen.rsplit(":", 1)
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.connect((host, int(port)))
+client.settimeout(10)
+options = b"\xb7factors" + bytes([0x40 | len(number)]) + number.encode()
+for first in range(0, int(requests), 3):
+    ids = {first, first + 1, first + 2}
+    for id in ids:
+        for _ in range(int(copies)):
+            client.send(struct.pack(">BBH", 0x40, 1, id) + options)
+    while ids:
+        ids.discard(struct.unpack_from(">H", client.recv(2048), 2)[0])
+END
+}
+
+# CPU seconds that the server has used.
+used() {
+    awk -v hertz="$(getconf CLK_TCK)" '{ print ($14 + $15) / hertz }' "/proc/$server/stat"
+}
+
+start --workers 1
+drive 1
+pair=0
+while [ "$pair" -lt "${PAIRS:-5}" ]; do
+    a=$(used)
+    drive 1
+    b=$(used)
+    drive "$copies"
+    c=$(used)
+    awk "BEGIN { printf \"%.2f s once, %.2f s with $copies copies: %.3f\n\", $b - $a, $c - $b, ($c - $b) / ($b - $a) }"
+    pair=$((pair + 1))
+done
+curl -s "http://$admin/latency" | jq -c .fates
+stop
